@@ -1,0 +1,111 @@
+"""The ground of every test: a DATA_ROOT that goes away, the real data beside the clone, a browser, the counts.
+
+Loaded before Django's settings are read, which is why the environment is set while this module is imported.
+"""
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import hypothesis
+import pytest
+from django.conf import settings
+
+from tests.sources import PROJECT, environment_names
+from trustsite import drive
+
+PROVE = os.environ.get("PROVE") == "1"
+TEST_ROOT = Path(tempfile.mkdtemp(prefix="sunstead-tests-"))
+Count = Callable[[int, int], int]
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _leave_the_users_drive() -> None:
+    """Whatever the shell exports (also a DUCKDB_PATH of its own), tests see only their temporary folder."""
+    for name in environment_names():
+        os.environ.pop(name, None)
+    os.environ.update(
+        drive.child_environment(TEST_ROOT),
+        DATA_ROOT=str(TEST_ROOT),
+        DJANGO_SETTINGS_MODULE="trustsite.settings",
+        HYPOTHESIS_STORAGE_DIRECTORY=str(TEST_ROOT / "hypothesis"),
+    )
+    drive.mark(TEST_ROOT)
+    atexit.register(shutil.rmtree, TEST_ROOT, ignore_errors=True)
+
+
+_leave_the_users_drive()
+if drive.Place("drive", TEST_ROOT) != settings.PLACE:  # reading it loads the settings, which pytest-django then sets up
+    pytest.exit(f"Tests would touch {settings.PLACE.root}: unset DJANGO_SETTINGS_MODULE.", 2)
+
+
+def count(small: int, full: int) -> int:
+    """How many cases a test plays: `small` under `make test`, `full` under `make prove`."""
+    return full if PROVE else small
+
+
+# Without a deadline: on a shared machine of 2 cores a case that takes 1 ms alone was seen to take 300 ms.
+hypothesis.settings.register_profile("sunstead", deadline=None, max_examples=count(50, 1000))
+hypothesis.settings.load_profile("sunstead")
+
+
+@pytest.fixture(scope="session")
+def prove() -> bool:
+    """Whether the full counts are played (`make prove`)."""
+    return PROVE
+
+
+@pytest.fixture(scope="session", name="count")
+def count_fixture() -> Count:
+    """`count(small, full)`: the number of cases to play."""
+    return count
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data beside the clone; a clone without one skips, REQUIRE_SHARED=1 fails."""
+    folder = PROJECT.parent / "shared"
+    if not folder.is_dir():
+        _missing("REQUIRE_SHARED", f"no real data: {folder} is absent")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium browser; a machine without one skips, REQUIRE_BROWSER=1 fails."""
+    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+    if not found:
+        _missing("REQUIRE_BROWSER", "no Chromium on the PATH (chromium, chromium-browser, google-chrome)")
+    return found[0]
+
+
+def _missing(variable: str, reason: str) -> None:
+    if os.environ.get(variable) == "1":
+        pytest.fail(f"{variable}=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def manage() -> Manage:
+    """Runs `manage.py` as a child process: `manage("check", DATA_ROOT=folder)`; None takes a variable away."""
+
+    def run(
+        *arguments: str, prefix: tuple[str, ...] = (), timeout: float = 60, **environment: str | Path | None
+    ) -> subprocess.CompletedProcess[str]:
+        command = [*prefix, sys.executable, str(PROJECT / "manage.py"), *arguments]
+        return subprocess.run(
+            command, env=with_environment(environment), capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    return run
+
+
+def with_environment(changes: Mapping[str, str | Path | None]) -> dict[str, str]:
+    """The environment of this process with `changes`; None takes a variable away."""
+    merged = {**os.environ, **{name: str(value) for name, value in changes.items() if value is not None}}
+    return {name: value for name, value in merged.items() if changes.get(name, value) is not None}

@@ -1,0 +1,214 @@
+"""Where state may live: the drive behind DATA_ROOT, its mark, its keys, and the folders of demo and replay.
+
+Everything here runs before a file is opened and before Django is imported, so only the standard library is used.
+"""
+
+import argparse
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Mode = Literal["drive", "demo", "replay"]
+
+MARKER = ".sunstead"
+FREE_BYTES = 200_000_000
+# Below a file, so that no call can ever make it; every error of an open() names what is missing.
+UNSET = Path(os.devnull) / "DATA_ROOT is not set"
+HELP = frozenset({"--help", "-h"})
+STATELESS = HELP | {"help", "version", "--version"}
+STATELESS |= {"check", "collectstatic", "makemigrations", "review_diff", "trust", "doctor", "init_drive"}
+CACHES = {
+    "PIP_CACHE_DIR": "cache/pip",
+    "UV_CACHE_DIR": "cache/uv",
+    "HF_HOME": "cache/huggingface",
+    "TRANSFORMERS_CACHE": "cache/transformers",
+    "SENTENCE_TRANSFORMERS_HOME": "cache/sentence_transformers",
+    "TORCH_HOME": "cache/torch",
+}
+
+
+class DriveProblem(Exception):
+    """State cannot live there; the text is one sentence that names DATA_ROOT and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this process keeps its state: the drive's own store, or a folder of its own for a demo or a replay."""
+
+    mode: Mode
+    root: Path
+
+    @property
+    def data_root(self) -> Path:
+        """The folder that DATA_ROOT names; `root` lies in it or is it."""
+        return {"drive": self.root, "demo": self.root.parent, "replay": self.root.parent.parent}[self.mode]
+
+
+def demo_place(data_root: Path) -> Place:
+    """The folder of the demo, emptied at each start."""
+    return Place("demo", data_root / "demo")
+
+
+def replay_place(data_root: Path, folder: str | Path) -> Place:
+    """The folder that a replay of `folder` keeps, so that a killed one goes on: one per resolved path."""
+    name = hashlib.sha256(os.fsencode(Path(folder).resolve())).hexdigest()[:16]
+    return Place("replay", data_root / "replay" / name)
+
+
+def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
+    """Where the command line `argv` (program, command, arguments) keeps its state below `data_root`.
+
+    Never fails: without DATA_ROOT the root is a path that cannot be opened, which `require` refuses in words.
+    """
+    root = data_root.absolute() if data_root else UNSET
+    command = argv[1] if len(argv) > 1 else ""
+    named = _named(command, argv[2:])
+    if named.demo:
+        return demo_place(root)
+    return replay_place(root, named.replay) if named.replay else Place("drive", root)
+
+
+def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """What `demo`, `replay DIR`, `digest --demo` and `digest --replay DIR` name; nothing for any other command."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.set_defaults(demo=command == "demo", replay="")
+    if command == "replay":
+        # Django's own options with a value, so that `-v 2 DIR` does not take 2 for the folder.
+        for option in (("-v", "--verbosity"), ("--settings",), ("--pythonpath",)):
+            parser.add_argument(*option)
+        parser.add_argument("replay", nargs="?", default="")
+    if command == "digest":
+        parser.add_argument("--demo", action="store_true")
+        parser.add_argument("--replay", default="")
+    try:
+        return parser.parse_known_args(list(arguments))[0]
+    except argparse.ArgumentError:  # the command's own parser says it better, a moment later
+        return argparse.Namespace(demo=command == "demo", replay="")
+
+
+def needs_state(argv: Sequence[str]) -> bool:
+    """Whether the command line reads or writes state, and so needs a drive that `require` accepts."""
+    command, arguments = (argv[1], argv[2:]) if len(argv) > 1 else ("help", [])
+    if command in STATELESS or HELP & set(arguments):
+        return False
+    return not (command == "redteam" and any(argument.split("=")[0] == "--edges" for argument in arguments))
+
+
+def require(place: Place) -> None:
+    """Refuse, with DriveProblem, a place that cannot keep state; make the folder of a demo or replay (mode 700)."""
+    check_ground(place.data_root)
+    if place.mode == "drive" and not (place.root / MARKER).is_file():
+        raise DriveProblem(
+            f"DATA_ROOT={place.root} has no mark ({MARKER}), as a drive that is not mounted: "
+            "mount it, or run `manage.py init_drive` once if this is the folder you mean."
+        )
+    if place.mode != "drive":
+        place.root.parent.mkdir(mode=0o700, exist_ok=True)
+        place.root.mkdir(mode=0o700, exist_ok=True)
+
+
+def check_ground(root: Path) -> None:
+    """Refuse, with DriveProblem, a folder where nothing of ours can live, marked or not."""
+    if root == UNSET:
+        raise DriveProblem(
+            "DATA_ROOT is not set: export DATA_ROOT=/path/to/a/folder that holds all state (.envrc.example shows how)."
+        )
+    if any(character.isspace() for character in str(root)):
+        raise DriveProblem(
+            f"DATA_ROOT={root} has a space in it, which installed programs cannot start from: choose one without."
+        )
+    if not root.is_dir():
+        raise DriveProblem(f"DATA_ROOT={root} is not a folder: mount the drive, or make the folder first (mkdir -p).")
+    _try_link(root)
+    if shutil.disk_usage(root).free < FREE_BYTES:
+        raise DriveProblem(
+            f"DATA_ROOT={root} is full (less than {FREE_BYTES // 1_000_000} MB free): "
+            "free space there or choose another folder."
+        )
+
+
+def _try_link(root: Path) -> None:
+    """One symbolic link made and removed tells a read-only, full or link-less file system apart."""
+    probe = root / f".link-{secrets.token_hex(8)}"
+    try:
+        probe.symlink_to("nowhere")
+    except OSError as problem:
+        raise DriveProblem(f"DATA_ROOT={root} {_failing(problem)}") from problem
+    probe.unlink()
+
+
+def _failing(problem: OSError) -> str:
+    if problem.errno in (errno.EACCES, errno.EROFS):
+        return "cannot be written: make it writable for this user, or choose another folder."
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "is full: free space there or choose another folder."
+    return "is on a file system without symbolic links: choose a folder on one that has them (ext4, xfs, btrfs, apfs)."
+
+
+def mark(root: Path) -> None:
+    """Make `root` the drive: mode 700 and the marker. Again is harmless; DriveProblem where it must not be one."""
+    if root != UNSET and _is_shared(root):
+        raise DriveProblem(f"DATA_ROOT={root} is shared with the rest of the machine: choose a folder of its own.")
+    check_ground(root)
+    try:
+        root.chmod(0o700)
+        (root / MARKER).write_text(
+            "All state of Sunstead lies below this folder; this file tells it from an empty mount point.\n"
+        )
+    except OSError as problem:
+        raise DriveProblem(
+            f"DATA_ROOT={root} cannot be marked ({problem.strerror}): give this user the folder."
+        ) from problem
+
+
+def _is_shared(root: Path) -> bool:
+    """The folders that mode 700 would break for everybody else: /, the home folder, the temporary folder."""
+    resolved = root.resolve()
+    return resolved in {Path(resolved.anchor), Path.home().resolve(), Path(tempfile.gettempdir()).resolve()}
+
+
+def key(root: Path, name: str) -> str:
+    """The random key `name` (64 hex digits) of a place, made once for all its processes.
+
+    Where none can be kept it is a throwaway: that serves commands without state, which sign nothing to be read later.
+    """
+    path = root / "keys" / name
+    try:
+        if _is_ours(root) and not path.exists():
+            _make_key(path)
+        return path.read_text()
+    except OSError:
+        return secrets.token_hex(32)
+
+
+def _is_ours(root: Path) -> bool:
+    """A marked drive, or the folder of a demo or replay: `check --deploy` asks for a key on an unmarked drive too."""
+    return (root / MARKER).is_file() or root.name == "demo" or root.parent.name == "replay"
+
+
+def _make_key(path: Path) -> None:
+    """Whole or not at all: written aside, then linked, so that of two processes at once the first one's key stands."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(aside)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def child_environment(root: Path) -> dict[str, str]:
+    """The caches of installers and model libraries, all below `root`, for the environment of child processes."""
+    return {name: str(root / folder) for name, folder in CACHES.items()}

@@ -1,0 +1,105 @@
+"""`manage.py add_maintainer`: who may judge here, for which repositories, and how they get in."""
+
+import re
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+from django.urls import reverse
+
+from ingest.identity import resolve_handle
+from ingest.net import Fetcher, FetchProblem
+from ingest.snapshot import Snapshot, SnapshotReader
+from triage.access import issue_link, person_for
+from triage.dids import MalformedDid, parse_did, parse_handle
+from triage.models import Maintainer, Person
+from trustsite.worker import hand_over
+
+MINUTES = 15
+REPOSITORY = re.compile(r"did:\S+|at://[^/\s]+/[^/\s]+/[^/\s]+|[^/\s:]+/[^/\s]+")
+
+
+class Command(BaseCommand):
+    """Adds a maintainer, has the worker watch their repositories, and prints a sign-in link that works once."""
+
+    help = "Add a maintainer and the repositories they judge for; prints a one-time sign-in link (15 minutes)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """HANDLE_OR_DID and any number of --repo."""
+        parser.add_argument("who", metavar="HANDLE_OR_DID", help="for example ana.example.com or did:plc:…")
+        parser.add_argument(
+            "--repo",
+            metavar="REPO",
+            action="extend",
+            nargs="+",
+            default=[],
+            help="a repository to watch: its DID, the at-uri of its record, or OWNER/NAME; without one, the whole site",
+        )
+
+    def handle(self, *args: object, who: str, repo: list[str], **options: object) -> None:
+        """Do all of it, or CommandError in one sentence with no account made."""
+        call_command("migrate", verbosity=0, interactive=False)
+        wanted = [_repository(text) for text in dict.fromkeys(repo)]
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            did, handle = _who(who, snapshot)
+            watched = _watch(did, wanted)
+            with transaction.atomic():
+                person = person_for(did, snapshot, handle)
+                _maintain(person, watched if wanted else [""])
+        shown = f"{person} ({did})" if person.handle else did
+        self.stderr.write(f"{shown} maintains {', '.join(wanted) or 'the whole site'}.")
+        self.stderr.write(f"This link signs in once, within {MINUTES} minutes:")
+        self.stdout.write(_link(issue_link(person, MINUTES)))
+
+
+def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
+    """DID and, where one was given, handle of the person meant."""
+    if text.startswith("did:"):
+        try:
+            return parse_did(text), None
+        except MalformedDid as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+    handle = parse_handle(text)
+    if handle is None:
+        raise CommandError(f"{text!r} is neither a handle such as ana.example.com nor a DID.", returncode=2)
+    return _known_did(handle, snapshot) or _resolved_did(handle), handle
+
+
+def _known_did(handle: str, snapshot: Snapshot | None) -> str | None:
+    """The DID that verified this handle, if exactly one did: a handle may have moved since."""
+    if snapshot is None:
+        return None
+    found = snapshot.rows("select did from contributors where handle_verified and lower(handle) = ?", [handle])
+    return found[0]["did"] if len(found) == 1 else None
+
+
+def _resolved_did(handle: str) -> str:
+    fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+    try:
+        return resolve_handle(fetcher, handle)
+    except FetchProblem as problem:
+        raise CommandError(f"{handle} could not be resolved ({problem}): check it, or give the DID.") from problem
+
+
+def _repository(text: str) -> str:
+    if not REPOSITORY.fullmatch(text):
+        raise CommandError(f"{text!r} is no repository: give its DID, the at-uri of its record, or OWNER/NAME.")
+    return text
+
+
+def _watch(did: str, repositories: list[str]) -> list[str]:
+    """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
+    return list(hand_over("watch", did=did, repositories=repositories))
+
+
+def _maintain(person: Person, keys: list[str]) -> None:
+    for key in keys:
+        Maintainer.objects.get_or_create(person=person, repo_key=key)
+
+
+def _link(token: str) -> str:
+    """Where the link leads; a wildcard address means every address of this machine, of which loopback is one."""
+    host, _, port = settings.BIND.rpartition(":")
+    reachable = "127.0.0.1" if host in ("0.0.0.0", "[::]", "*", "") else host  # noqa: S104 - compared, not bound
+    return f"http://{reachable}:{port}{reverse('sign_in_link', args=[token])}"

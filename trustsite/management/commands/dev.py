@@ -1,0 +1,59 @@
+"""`manage.py dev`: worker and web together, one Ctrl-C for both."""
+
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+STOP_SECONDS = 12.0
+
+
+class Command(BaseCommand):
+    """Runs both processes as children and stops both when either ends or a signal comes."""
+
+    help = "Run worker and web together until Ctrl-C."
+
+    def handle(self, *args: object, **options: object) -> None:
+        """Start, watch, stop; CommandError with the child's name where one ends by itself."""
+        signal.signal(signal.SIGTERM, _interrupt)
+        manage = str(settings.BASE_DIR / "manage.py")
+        # A session of their own, so that Ctrl-C reaches this process alone and each child is stopped once.
+        children = {
+            name: subprocess.Popen([sys.executable, manage, name], start_new_session=True) for name in ("worker", "web")
+        }
+        try:
+            ended = _watch(children)
+        except KeyboardInterrupt:
+            ended = None
+        finally:
+            _stop(children)
+        if ended:
+            raise CommandError(f"The {ended} ended by itself, so both were stopped; its message stands above.")
+
+
+def _watch(children: dict[str, subprocess.Popen[bytes]]) -> str:
+    """The name of the child that ends first."""
+    while True:
+        for name, child in children.items():
+            if child.poll() is not None:
+                return name
+        time.sleep(0.2)
+
+
+def _stop(children: dict[str, subprocess.Popen[bytes]]) -> None:
+    for child in children.values():
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+    for child in children.values():
+        try:
+            child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

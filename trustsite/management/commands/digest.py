@@ -1,0 +1,27 @@
+"""`manage.py digest`: one hash a table, the same for equal content however it arrived."""
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.digest import digest
+from ingest.snapshot import SnapshotReader
+
+
+class Command(BaseCommand):
+    """Reads the newest snapshot of the drive's store, of the demo's or of a replay's."""
+
+    help = "Print one hash a table of the newest snapshot."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which store; the place itself was chosen from the same words by trustsite.drive."""
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--demo", action="store_true", help="the demo's store")
+        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+
+    def handle(self, *args: object, **options: object) -> None:
+        """Print the hashes; CommandError where nothing was published."""
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            if snapshot is None:
+                raise CommandError("Nothing was published there yet: run the worker, demo or replay first.", returncode=2)
+            for table, value in digest(snapshot).items():
+                self.stdout.write(f"{value}  {table}")

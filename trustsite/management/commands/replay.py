@@ -1,0 +1,69 @@
+"""`manage.py replay DIR`: a recorded stream through the real worker."""
+
+import json
+import time
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.store import Rows
+from trustsite.drive import replay_place
+from trustsite.recorded import open_worker, progress_bar, run_beside, serve_beside, wait_until_settled
+from trustsite.standins import StandIns
+from trustsite.standins.recording import Recording, RecordingProblem, open_recording
+from trustsite.worker import Worker
+
+COUNTS = {
+    "events": "events",
+    "pull_requests": "pull_requests",
+    "statuses": "statuses",
+    "vouches": "vouches where superseded_at is null and kind = 'vouch'",
+    "denounces": "vouches where superseded_at is null and kind = 'denounce'",
+    "repositories": "repositories where owner_id is not null",
+    "contributors": "contributors where first_seen_at is not null",
+    "scored": "current_scores where repository_id = 0",
+    "dead_letters": "dead_letters",
+}
+
+
+class Command(BaseCommand):
+    """Serves a recording on loopback and works it off; goes on where an earlier run was killed."""
+
+    help = "Replay a recorded stream through the real worker; prints one line of JSON."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DIR and --serve."""
+        parser.add_argument("folder", metavar="DIR", help="frames.ndjson.gz with its blobs, or bare .jsonl/.ndjson frames")
+        parser.add_argument("--serve", action="store_true", help="then serve the pages until Ctrl-C")
+
+    def handle(self, *args: object, folder: str, serve: bool, **options: object) -> None:
+        """Work the recording off and print the counts; CommandError in one sentence for anything wrong with it."""
+        if settings.PLACE.root != replay_place(settings.PLACE.data_root, folder).root:
+            raise CommandError("Name the recording first: manage.py replay DIR [--serve].", returncode=2)
+        try:
+            recording = open_recording(Path(folder))
+        except RecordingProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+        settings.WATCH_EVERYTHING = True
+        settings.WHOLE_STREAM = True
+        with StandIns(recording) as peers:
+            worker = open_worker(peers, recording, f"replay:{recording.fingerprint}", ())
+            if not run_beside(worker, lambda: self._follow(worker, recording, serve)):
+                raise CommandError("Stopped before it had caught up. Nothing is lost: the same command goes on from here.")
+
+    def _follow(self, worker: Worker, recording: Recording, serve: bool) -> None:
+        began = time.monotonic()
+        wait_until_settled(worker, progress_bar(worker, recording))
+        with worker.store.read() as rows:
+            counts = summary(rows)
+        self.stdout.write(json.dumps(counts | {"seconds": round(time.monotonic() - began, 1)}))
+        if serve:
+            worker.publisher.publish_now()
+            self.stderr.write(f"Serving on http://{settings.BIND}, until Ctrl-C.")
+            serve_beside(worker)
+
+
+def summary(rows: Rows) -> dict[str, int]:
+    """What the store holds; vouches and denounces that stand: not overwritten, not retracted, whatever their age."""
+    return {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}

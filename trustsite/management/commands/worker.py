@@ -1,0 +1,20 @@
+"""`manage.py worker`: the process that owns the store."""
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ingest.store import StoreProblem
+from trustsite.worker import Worker, stream_from_settings
+
+
+class Command(BaseCommand):
+    """Listens, derives, asks the network, scores and publishes until SIGTERM or Ctrl-C."""
+
+    help = "Run the worker: it owns the store, listens to the stream, scores and publishes."
+
+    def handle(self, *args: object, **options: object) -> None:
+        """Work until stopped; CommandError where the store cannot be owned."""
+        try:
+            worker = Worker(stream_from_settings())
+        except StoreProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+        worker.run()

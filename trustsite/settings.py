@@ -1,0 +1,170 @@
+"""Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from csp.constants import NONE, SELF
+from django.utils.functional import SimpleLazyObject
+from environs import Env
+from environs import validate as check
+
+from trustsite import drive
+
+env = Env()
+unit = check.Range(min=0, max=1)
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# --- The drive (DESIGN.md §2). Nothing that grows is written outside PLACE.root. -------------------------------------
+DATA_ROOT: Path | None = env.path("DATA_ROOT", None) if env.str("DATA_ROOT", "") else None  # empty is not "."
+PLACE = drive.choose_place(sys.argv, DATA_ROOT)
+ROOT = PLACE.root
+
+
+def _place(name: str, default: str) -> Path:
+    """The path of a setting: the operator's own only for the drive's store, never for a demo or a replay."""
+    return env.path(name, ROOT / default) if PLACE.mode == "drive" else ROOT / default
+
+
+DUCKDB_PATH = _place("DUCKDB_PATH", "duckdb/trust.duckdb")
+PYG_ROOT = _place("PYG_ROOT", "pyg")
+STAGING_DIR = _place("STAGING_DIR", "staging")
+DIFF_CORPUS_DIR = _place("DIFF_CORPUS_DIR", "diffs")
+MODEL_DIR = _place("MODEL_DIR", "models")
+LOG_DIR = _place("LOG_DIR", "logs")
+SNAPSHOT_DIR = ROOT / "snapshots"
+QUEUE_PATH = ROOT / "queue.sqlite3"
+SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
+
+# --- Where the stream comes from. ------------------------------------------------------------------------------------
+JETSTREAM_URLS: list[str] = env.list(
+    "JETSTREAM_URLS",
+    ["wss://jetstream1.us-west.bsky.network/subscribe", "wss://jetstream2.us-east.bsky.network/subscribe"],
+)
+PLC_URL: str = env.str("PLC_URL", "https://plc.directory")
+FETCH_TIMEOUT_SECONDS: float = env.float("FETCH_TIMEOUT_SECONDS", 15.0, validate=check.Range(min=0.1, max=300))
+PATCH_LIMIT_BYTES: int = env.int("PATCH_LIMIT_BYTES", 4_000_000, validate=check.Range(min=10_000))
+
+# Set by `demo`, `replay` and tests in their own process; no environment variable reaches these.
+STREAM_SOURCE = "jetstream"  # what ingest_state calls the stream; a store filled from one refuses another
+WHOLE_STREAM = False  # take every collection that the stream carries, for a recording that is selected already
+STREAM_CLOCK = False  # the present is the newest frame's time_us instead of the wall clock
+STAND_IN_ORIGIN: str | None = None  # http://127.0.0.1:port that answers for every host
+WATCH_EVERYTHING = False  # every repository in the input is watched
+DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
+
+# --- Judging (DESIGN.md §4). -----------------------------------------------------------------------------------------
+TRUST_TRANSFER: float = env.float("TRUST_TRANSFER", 0.10, validate=unit)
+TRUST_BUDGET: float = env.float("TRUST_BUDGET", 1.0, validate=check.Range(min=0, max=10))
+TRUST_HOPS: int = env.int("TRUST_HOPS", 4, validate=check.Range(min=1, max=4))
+TRUST_HALF_LIFE_DAYS: float = env.float("TRUST_HALF_LIFE_DAYS", 730.0, validate=check.Range(min=1))
+LABEL_WINDOW_DAYS: int = env.int("LABEL_WINDOW_DAYS", 14, validate=check.Range(min=0, max=365))
+# 4,540 people's first pull requests to 11 public projects: 53.4 % were merged.
+PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=unit)
+PRIOR_STRENGTH: float = env.float("PRIOR_STRENGTH", 5.0, validate=check.Range(min=0.1))
+T_LOW: float = env.float("T_LOW", 0.30, validate=unit)
+T_HIGH: float | None = env.float("T_HIGH", None, validate=unit)
+FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=unit)
+FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=unit)
+
+# --- The web process. ------------------------------------------------------------------------------------------------
+BIND: str = env.str("BIND", "127.0.0.1:8000")
+ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
+SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
+PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
+DEBUG = False
+ROOT_URLCONF = "trustsite.urls"
+WSGI_APPLICATION = "trustsite.wsgi.application"
+AUTH_USER_MODEL = "triage.Person"
+LOGIN_URL = "sign_in"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = ROOT / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "csp",
+    "trustsite",
+    "ingest",
+    "scoring",
+    "triage",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "triage.middleware.SnapshotMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": False,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "triage.context.frame",
+            ],
+            "builtins": ["triage.templatetags.ui"],
+        },
+    }
+]
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ROOT / "web.sqlite3",
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 10,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+}
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "object-src": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING")},
+}

@@ -1,0 +1,109 @@
+"""`python -m trustsite.setup {base,dev}`: the virtual environment and caches below DATA_ROOT, for the Makefile.
+
+Runs on the bare interpreter, so only the standard library is used. It speaks on stderr; stdout carries one line, the
+folder it used, whose `venv/bin/python` then runs everything else.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trustsite import drive
+
+CLONE = Path(__file__).resolve().parent.parent
+OWN = CLONE / ".sunstead"
+PINS = {kind: CLONE / "requirements" / f"{kind}.txt" for kind in ("base", "dev")}
+
+
+class SetupProblem(Exception):
+    """The virtual environment could not be made; the text is one sentence with what to do."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make what is missing and print the folder; 2 with one sentence on stderr where that cannot be done."""
+    parser = argparse.ArgumentParser(prog="python -m trustsite.setup")
+    parser.add_argument("kind", choices=PINS)
+    parser.add_argument("--own", action="store_true", help="use .sunstead/ in the clone where DATA_ROOT is not set")
+    options = parser.parse_args(arguments)
+    try:
+        root = choose_root(os.environ.get("DATA_ROOT", ""), options.own)
+        with (root / ".setup.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # `make demo` and `make test` may be started together
+            install(root, options.kind)
+    except (drive.DriveProblem, SetupProblem) as problem:
+        _say(str(problem))
+        return 2
+    if root == OWN:
+        _say(f"DATA_ROOT is not set: {root} is used and kept ({_size(root)}).")
+    sys.stdout.write(f"{root}\n")
+    return 0
+
+
+def choose_root(data_root: str, own: bool) -> Path:
+    """The folder of the virtual environment: DATA_ROOT, else `.sunstead/` in the clone if `own`; else DriveProblem."""
+    if data_root or not own:
+        root = Path(data_root).absolute() if data_root else drive.UNSET
+        drive.check_ground(root)
+        return root
+    if any(character.isspace() for character in str(OWN)):
+        raise drive.DriveProblem(f"{OWN} has a space in it: set DATA_ROOT to a folder without one.")
+    OWN.mkdir(mode=0o700, exist_ok=True)
+    drive.check_ground(OWN)
+    return OWN
+
+
+def install(root: Path, kind: str) -> None:
+    """Bring `root/venv` to the pins of `kind`; does nothing while they are those of the last time."""
+    venv = root / "venv"
+    wanted = {name: _digest(PINS[name]) for name in ("base", kind)}  # dev holds all that base does
+    stamp = venv / ".pins"
+    done = dict(line.split() for line in stamp.read_text().splitlines()) if stamp.exists() else {}
+    if wanted.items() <= done.items():
+        return
+    environment = {**os.environ, **drive.child_environment(root), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    uv = shutil.which("uv")
+    if not done:
+        _say(f"Set-up: {venv} is made with {'uv' if uv else 'venv and pip'}.")
+        clear = (
+            [uv, "venv", "--quiet", "--clear", "--python", sys.executable]
+            if uv
+            else [sys.executable, "-m", "venv", "--clear"]
+        )
+        _run([*clear, str(venv)], environment, "install the venv module of this Python (python3-venv) or uv")
+    _say(f"Set-up: {PINS[kind].relative_to(CLONE)} is installed (a minute or two, once).")
+    python = str(venv / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--no-input", "--quiet"]  # quiet twice: errors only
+    tool = [uv, "pip", "install", "--python", python] if uv else pip
+    _run([*tool, "--quiet", "-r", str(PINS[kind])], environment, "see the lines above, then run the same command again")
+    stamp.write_text("".join(f"{name} {value}\n" for name, value in wanted.items()))
+
+
+def _run(command: list[str], environment: dict[str, str], remedy: str) -> None:
+    """One child with its output on stderr: stdout belongs to what make runs next."""
+    if subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode:
+        raise SetupProblem(f"Set-up failed at `{' '.join(command)}`: {remedy}.")
+
+
+def _digest(pins: Path) -> str:
+    """Pins and interpreter together: another Python needs another environment."""
+    return hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()
+
+
+def _size(root: Path) -> str:
+    """What the folder takes on the disk; files that the cache and the environment share count once."""
+    blocks = {status.st_ino: status.st_blocks for status in (path.lstat() for path in root.rglob("*"))}
+    return f"{sum(blocks.values()) * 512 / 1_000_000:,.0f} MB"
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
