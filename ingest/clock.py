@@ -1,0 +1,37 @@
+"""What time it is: the wall clock live, the newest frame's time in demo and replay. Always naive UTC."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def wall_now() -> datetime:
+    """The wall clock, naive UTC."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def from_microseconds(time_us: int) -> datetime:
+    """Naive UTC datetime of unix microseconds; raises OverflowError outside the years 1 to 9999."""
+    return EPOCH + timedelta(microseconds=time_us)
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Unix microseconds of a naive UTC datetime."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+class Clock(Protocol):
+    """The present, as decisions see it."""
+
+    def now(self) -> datetime:
+        """Naive UTC."""
+        ...
+
+
+class WallClock:
+    """The present of a live installation."""
+
+    def now(self) -> datetime:
+        """The wall clock, naive UTC."""
+        return wall_now()

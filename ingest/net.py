@@ -1,0 +1,309 @@
+"""The one guarded fetcher. Hosts, paths and answers come from strangers; each is checked before it is used.
+
+A request goes to a public address that was checked and then pinned, over TLS that proves the name. It follows no
+redirect and ends after a stated time and number of bytes, however slowly or richly the peer answers.
+"""
+
+import logging
+import re
+import socket
+import ssl
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import msgspec
+import urllib3
+from urllib3.response import BaseHTTPResponse
+
+from ingest.wire import (
+    HEADER_LIMIT,
+    STEP_SECONDS,
+    Address,
+    FetchProblem,
+    Leash,
+    LeashedTLS,
+    PinnedPool,
+    StandInPool,
+    is_host,
+    is_public,
+    quoted,
+    running,
+)
+
+USER_AGENT = "Sunstead (pull request triage for Tangled)"
+DRAIN_LIMIT = 16 * 1024  # bytes of an error page read so that its connection can be used again
+CHUNK = 64 * 1024
+PIN_SECONDS = 300.0  # a checked address is used this long, then the name is looked up again
+QUIET_SECONDS = 60.0  # a host that ran out the clock is left alone this long
+LONGEST_AFTER = 6 * 3600.0  # a Retry-After beyond this is cut
+SITES = 64  # hosts whose connections are kept
+LOOKUPS = threading.BoundedSemaphore(32)  # a resolver thread cannot be stopped, so their number is bounded
+
+Resolver = Callable[[str], Sequence[str]]
+Route = Callable[[str, int], Address]
+T = TypeVar("T")
+
+# urllib3 warns with the peer's headers at full length; what is worth knowing stands in the FetchProblem.
+logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+)
+
+
+def resolve_name(host: str) -> list[str]:
+    """The addresses of a host, from the system's resolver. Raises OSError."""
+    found = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+@dataclass(frozen=True)
+class _Site:
+    """The connections to a host, and the moment from which its name is looked up again."""
+
+    pool: urllib3.HTTPConnectionPool
+    expires: float
+
+
+@dataclass(frozen=True)
+class _Target:
+    host: str
+    authority: str  # what the Host header says
+    path: str
+
+
+class Fetcher:
+    """Fetches from strangers' hosts over https. Safe to share between threads; close() ends what is under way.
+
+    `stand_in` is a loopback origin that answers for every host. `resolver` looks names up, `route` says where the
+    socket for a checked address and port goes, `context` holds the authorities that certificates are checked against.
+    """
+
+    def __init__(
+        self,
+        stand_in: str | None = None,
+        timeout: float = 15.0,
+        *,
+        resolver: Resolver = resolve_name,
+        route: Route | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.stand_in, self.timeout = stand_in, timeout
+        self._resolver, self._route = resolver, route or (lambda address, port: (address, port))
+        self._context = context or ssl.create_default_context()
+        self._context.sslsocket_class = LeashedTLS
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        self._sites: OrderedDict[str, _Site] = OrderedDict()
+        self._quiet: dict[str, float] = {}
+        self._stand_in_site = _Site(_stand_in_pool(stand_in), float("inf")) if stand_in else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called; every later request is refused."""
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """Refuse further requests, and end those under way within five seconds."""
+        self._closed.set()
+        with self._lock:
+            sites = [*self._sites.values(), *([self._stand_in_site] if self._stand_in_site else [])]
+            self._sites.clear()
+        for site in sites:
+            site.pool.close()
+
+    def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None) -> bytes:
+        """The body of a 200 answer, at most `limit` bytes after decompression. Raises FetchProblem.
+
+        `seconds` bounds the whole request from name look-up to the last byte; without it the fetcher's timeout does.
+        """
+        target = self._target(url)
+        self._refuse_while_quiet(target)
+        leash = Leash(min(seconds or self.timeout, self.timeout), self._closed)
+        token = running.set(leash)
+        try:
+            return self._fetch(self._site(target, leash), target, limit, leash)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise self._explained(error, target, leash, limit) from None
+        finally:
+            running.reset(token)
+
+    def get_json(self, url: str, shape: type[T], limit: int = 1_000_000, seconds: float | None = None) -> T:
+        """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
+        body = self.get(url, limit, seconds)
+        try:
+            return msgspec.json.decode(body, type=shape)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise FetchProblem(f"{self._target(url).host} sent unusable JSON: {quoted(str(error))}") from None
+
+    def _target(self, url: str) -> _Target:
+        """A URL in parts, refused unless it is plain https to a named host."""
+        parts = _URL.fullmatch(url) if len(url) <= 2_048 else None
+        if parts is None:
+            raise FetchProblem(f"not an address that may be fetched: {quoted(url)}")
+        host, port, path = parts["host"], parts["port"], parts["path"] or "/"
+        authority = host if port in (None, "443") else f"{host}:{port}"
+        if self.stand_in is not None and (parts["scheme"] == "https" or self.stand_in == f"http://{authority}"):
+            return _Target(host, authority, path)
+        if parts["scheme"] != "https" or authority != host or not is_host(host):
+            raise FetchProblem(f"only https to a named host at its usual port may be fetched: {quoted(url)}")
+        return _Target(host, authority, path)
+
+    def _site(self, target: _Target, leash: Leash) -> _Site:
+        """The pinned connections of a host; where none are, its name is looked up and every address checked."""
+        if self._stand_in_site is not None:
+            return self._stand_in_site
+        with self._lock:
+            site = self._sites.get(target.host)
+        if site is not None and site.expires > time.monotonic():
+            return site
+        made = self._open_site(target.host, leash)
+        with self._lock:
+            self._sites[target.host] = made
+            self._sites.move_to_end(target.host)
+            dropped = [self._sites.popitem(last=False)[1] for _ in range(len(self._sites) - SITES)]
+        for old in [*dropped, *([site] if site else [])]:
+            old.pool.close()
+        return made
+
+    def _open_site(self, host: str, leash: Leash) -> _Site:
+        addresses = self._look_up(host, min(leash.left(), STEP_SECONDS))
+        if not addresses:
+            raise FetchProblem(f"{host} has no address", retry=True)
+        refused = [address for address in addresses if not is_public(address)]
+        if refused:
+            raise FetchProblem(f"{host} points to {quoted(refused[0], 45)}, which is not a public address")
+        routes = [self._route(address, 443) for address in addresses[:4]]
+        pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
+        return _Site(pool, time.monotonic() + PIN_SECONDS)
+
+    def _look_up(self, host: str, seconds: float) -> Sequence[str]:
+        """Ask the resolver in a thread of its own, since its wait cannot be bounded from outside."""
+        if not LOOKUPS.acquire(blocking=False):
+            raise FetchProblem(f"too many name look-ups hang; {host} was not looked up", retry=True)
+        answers: list[Sequence[str] | Exception] = []
+        done = threading.Event()
+
+        def ask() -> None:
+            try:
+                answers.append(self._resolver(host))
+            except (OSError, ValueError) as error:
+                answers.append(error)
+            finally:
+                LOOKUPS.release()
+                done.set()
+
+        threading.Thread(target=ask, name="look-up", daemon=True).start()
+        if not done.wait(seconds) or not answers:
+            raise FetchProblem(f"looking up {host} took longer than {seconds:.0f} s", retry=True)
+        if isinstance(answers[0], Exception):
+            again = isinstance(answers[0], socket.gaierror) and answers[0].errno == socket.EAI_AGAIN
+            raise FetchProblem(f"{host} has no address that can be looked up", retry=again)
+        return answers[0]
+
+    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash) -> bytes:
+        answer = self._ask(site, target, leash)
+        try:
+            if answer.status == 200:
+                return _body(answer, limit, leash, target.host)
+            _drain(answer, leash, target.host)
+            raise self._refusal(answer, target)
+        finally:
+            if not answer.closed:
+                answer.close()
+            answer.release_conn()
+
+    def _ask(self, site: _Site, target: _Target, leash: Leash) -> BaseHTTPResponse:
+        """Send the request; once more where a kept connection turned out closed before it said a byte."""
+        headers = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
+        options: dict[str, Any] = {"headers": headers, "retries": False, "redirect": False, "preload_content": False}
+        try:
+            return site.pool.urlopen("GET", target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+        except urllib3.exceptions.ProtocolError:
+            if leash.received:
+                raise
+            return site.pool.urlopen("GET", target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+
+    def _refusal(self, answer: BaseHTTPResponse, target: _Target) -> FetchProblem:
+        """The problem that a status other than 200 stands for."""
+        status = answer.status
+        if 300 <= status < 400:
+            place = quoted(answer.headers.get("Location", "nowhere"))
+            return FetchProblem(f"{target.host} answered {status}, a redirect to {place}", status=status)
+        after = _after(answer.headers.get("Retry-After"))
+        if status in (429, 503):
+            self._hush(target, after if after is not None else 5.0)
+        retry = status in (408, 425, 429) or status >= 500
+        return FetchProblem(f"{target.host} answered {status}", status=status, retry=retry, after=after)
+
+    def _explained(self, error: Exception, target: _Target, leash: Leash, limit: int) -> FetchProblem:
+        """What went wrong below HTTP, as a sentence of our own."""
+        if self.closed:
+            return FetchProblem("the fetcher was closed", retry=True, closed=True)
+        if leash.received > leash.budget:
+            what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
+            return FetchProblem(f"{target.host} sent {what}", too_large=True)
+        if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
+            self._hush(target, QUIET_SECONDS)
+            return FetchProblem(f"{target.host} took too long to answer", retry=True)
+        if isinstance(error, urllib3.exceptions.SSLError):
+            return FetchProblem(f"{target.host} has no valid certificate for its name")
+        return FetchProblem(f"the connection to {target.host} broke ({type(error).__name__})", retry=True)
+
+    def _hush(self, target: _Target, seconds: float) -> None:
+        """Leave a host alone for a while, so that one slow peer cannot hold every thread in turn."""
+        now = time.monotonic()
+        with self._lock:
+            if len(self._quiet) > 10_000:
+                self._quiet = {name: until for name, until in self._quiet.items() if until > now}
+            self._quiet[target.authority] = now + seconds
+
+    def _refuse_while_quiet(self, target: _Target) -> None:
+        if self.closed:
+            raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+        rest = self._quiet.get(target.authority, 0.0) - time.monotonic()
+        if rest > 0:
+            raise FetchProblem(f"{target.host} is left alone for {rest:.0f} s more", retry=True, after=rest)
+
+
+def _stand_in_pool(origin: str) -> StandInPool:
+    parts = re.fullmatch(r"http://127\.0\.0\.1:([0-9]{1,5})", origin)
+    if parts is None:
+        raise ValueError(f"a stand-in is http://127.0.0.1:<port>, not {origin!r}")
+    return StandInPool("127.0.0.1", int(parts[1]), maxsize=32)
+
+
+def _body(answer: BaseHTTPResponse, limit: int, leash: Leash, host: str) -> bytes:
+    """The decoded body; stops at the first byte over the limit."""
+    leash.allow_body(limit)
+    pieces, size = [], 0
+    while piece := answer.read1(CHUNK, decode_content=True):
+        size += len(piece)
+        if size > limit:
+            raise FetchProblem(f"{host} sent more than {limit} bytes", too_large=True)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _drain(answer: BaseHTTPResponse, leash: Leash, host: str) -> None:
+    """Read a short error page away, so that the connection can be used again."""
+    try:
+        _body(answer, DRAIN_LIMIT, leash, host)
+    except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
+        answer.close()
+
+
+def _after(text: str | None) -> float | None:
+    """Seconds that a Retry-After header asks for, between 0 and 6 hours; None where it says nothing usable."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text) if text.strip().isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return min(max(seconds, 0.0), LONGEST_AFTER)

@@ -1,0 +1,54 @@
+"""What the worker's tasks work with: set once by the worker, found here by every package's tasks."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ingest.clock import Clock
+from ingest.net import Fetcher
+from ingest.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The worker's store, its way to the network and its clock.
+
+    `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
+    `changed` says that a hop has written something: the hops that read it are woken, the publisher too. One lock a hop keeps a hop from running beside itself.
+    """
+
+    store: Store
+    fetcher: Fetcher
+    clock: Clock
+    plc_url: str
+    diff_folder: Path
+    patch_limit: int
+    watch_everything: bool
+    behind: Callable[[], bool]
+    changed: Callable[[str], None]
+    locks: dict[str, threading.Lock] = field(default_factory=dict)
+
+    def lock(self, hop: str) -> threading.Lock:
+        """The lock of a hop."""
+        return self.locks.setdefault(hop, threading.Lock())
+
+
+_current: list[Runtime] = []
+
+
+def start(runtime: Runtime) -> None:
+    """Make this the runtime of the process."""
+    _current[:] = [runtime]
+
+
+def stop() -> None:
+    """No runtime any more."""
+    _current.clear()
+
+
+def current() -> Runtime:
+    """The runtime of this process; LookupError outside a worker."""
+    if not _current:
+        raise LookupError("this runs in the worker only")
+    return _current[0]

@@ -1,0 +1,207 @@
+"""Published copies of the store: the worker makes them, everybody else reads them (DESIGN.md §2).
+
+A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new number each time, since DuckDB caches open
+databases by path: reopening one name after a rename silently serves the old data.
+"""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from ingest.store import Rows, Store
+
+KEEP = 3
+EVERY_SECONDS = 2.0
+SHARE_OF_TIME = 0.2
+LOOK_SECONDS = 0.5
+SPARE_BYTES = 200_000_000
+
+
+class PublishProblem(Exception):
+    """No snapshot was made; the message says why and what to do. The one before it stays in service."""
+
+
+def publish(store: Store, folder: Path) -> int:
+    """Make the next snapshot and point CURRENT at it; returns its number.
+
+    The copy is made by a child: opening and closing the file inside this process would drop DuckDB's lock on it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    number = current_number(folder) + 1
+    size = store.path.stat().st_size
+    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
+        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
+    store.checkpoint()
+    target = folder / f"serve-{number}.duckdb"
+    partial = target.with_suffix(".partial")
+    copied = subprocess.run(
+        ["cp", "--reflink=auto", "--", str(store.path), str(partial)], capture_output=True, text=True, check=False
+    )
+    if copied.returncode != 0:
+        partial.unlink(missing_ok=True)
+        raise PublishProblem(f"the snapshot could not be copied: {copied.stderr.strip()[:300]}")
+    _sync(partial)
+    partial.rename(target)
+    _point(folder, number)
+    _drop_old(folder, number)
+    return number
+
+
+def current_number(folder: Path) -> int:
+    """Number of the newest snapshot; 0 where nothing was published."""
+    try:
+        return int((folder / "CURRENT").read_text())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _point(folder: Path, number: int) -> None:
+    partial = folder / "CURRENT.partial"
+    partial.write_text(str(number))
+    _sync(partial)
+    partial.rename(folder / "CURRENT")
+    _sync(folder)
+
+
+def _drop_old(folder: Path, newest: int) -> None:
+    """Remove all but the last three; a reader that holds an older one keeps its open file."""
+    for path in folder.glob("serve-*"):
+        number = path.name.split("-")[1].split(".")[0]
+        if number.isdigit() and (int(number) <= newest - KEEP or path.suffix == ".partial"):
+            path.unlink(missing_ok=True)
+
+
+class Publisher(threading.Thread):
+    """Publishes when something changed: at most every 2 s and for at most a fifth of the time."""
+
+    def __init__(self, store: Store, folder: Path, on_problem: Callable[[str], None]) -> None:
+        super().__init__(name="publisher", daemon=True)
+        self._store = store
+        self._folder = folder
+        self._on_problem = on_problem
+        self._dirty = threading.Event()
+        self._stopping = threading.Event()
+        self._one = threading.Lock()
+
+    def mark(self) -> None:
+        """Say that there is something to publish."""
+        self._dirty.set()
+
+    def run(self) -> None:
+        """Wait for a change, publish, rest."""
+        while not self._stopping.is_set():
+            if self._dirty.wait(0.2):
+                took = self.publish_now()
+                self._stopping.wait(max(EVERY_SECONDS, took * (1 / SHARE_OF_TIME - 1)))
+
+    def publish_now(self) -> float:
+        """Publish at once and return the seconds it took; a problem is reported and leaves the change marked."""
+        began = time.monotonic()
+        with self._one:
+            self._dirty.clear()
+            try:
+                publish(self._store, self._folder)
+            except (PublishProblem, duckdb.Error, OSError) as problem:
+                self._dirty.set()
+                self._on_problem(str(problem))
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        """Publish what is left and end."""
+        self._stopping.set()
+        self.join()
+        if self._dirty.is_set():
+            self.publish_now()
+
+
+class Snapshot(Rows):
+    """One published state, the same for as long as it is pinned."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, number: int, published_at: datetime) -> None:
+        super().__init__(cursor)
+        self.number = number
+        self.published_at = published_at
+
+
+class SnapshotReader:
+    """Serves the newest snapshot to many threads; an old one is let go when no request holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._database = duckdb.connect(
+            ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False, "threads": 1}
+        )
+        self._lock = threading.Lock()
+        self._pins: dict[int, int] = {}
+        self._published: dict[int, datetime] = {}
+        self._newest = 0
+        self._looked = float("-inf")
+
+    @contextmanager
+    def pin(self) -> Iterator[Snapshot | None]:
+        """The newest snapshot, held until the block ends; None where nothing was published yet."""
+        with self._lock:
+            self._look()
+            number = self._newest
+            if number:
+                self._pins[number] += 1
+        if not number:
+            yield None
+            return
+        cursor = self._database.cursor()
+        try:
+            cursor.execute(f"use s{number}")
+            yield Snapshot(cursor, number, self._published[number])
+        finally:
+            cursor.close()
+            self._release(number)
+
+    def _look(self) -> None:
+        """Attach a newer snapshot if there is one; asked at most twice a second."""
+        if time.monotonic() - self._looked < LOOK_SECONDS and self._newest:
+            return
+        self._looked = time.monotonic()
+        number = current_number(self._folder)
+        if number in (0, self._newest):
+            return
+        path = self._folder / f"serve-{number}.duckdb"
+        quoted = str(path).replace("'", "''")
+        try:
+            self._database.execute(f"attach '{quoted}' as s{number} (read_only)")
+        except duckdb.IOException:  # three publishes went by since CURRENT was read: the next look finds the newest
+            self._looked = float("-inf")
+            return
+        self._published[number] = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
+        before, self._newest = self._newest, number
+        self._pins[number] = 0
+        self._detach_if_free(before)
+
+    def _release(self, number: int) -> None:
+        with self._lock:
+            self._pins[number] -= 1
+            self._detach_if_free(number)
+
+    def _detach_if_free(self, number: int) -> None:
+        if number and number != self._newest and self._pins.get(number) == 0:
+            self._database.execute(f"detach s{number}")
+            del self._pins[number], self._published[number]
+
+    def close(self) -> None:
+        """Let go of every snapshot."""
+        self._database.close()

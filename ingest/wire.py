@@ -1,0 +1,193 @@
+"""What lies below the fetcher: which names and addresses are public, and sockets on a leash of time and bytes."""
+
+import ipaddress
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, cast
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+HEADER_LIMIT = 64 * 1024  # bytes of status line and headers; real peers send under 4 kB
+STEP_SECONDS = 5.0  # longest wait in a single call that nothing can wake: name look-up, connect, handshake
+SLICE_SECONDS = 0.5  # longest wait for bytes before looking whether the fetcher was closed
+
+Address = tuple[str, int]
+
+_HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+# Python 3.11.7's is_global calls these global: the protocol assignments and the dead 6to4 relays.
+_REFUSED_4 = [ipaddress.IPv4Network(name) for name in ("192.0.0.0/24", "192.88.99.0/24")]
+_GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
+_REFUSED_6 = [ipaddress.IPv6Network(name) for name in ("2001::/23", "2001:db8::/32", "3fff::/20")]
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def is_host(name: str) -> bool:
+    """Whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
+    return _HOST.fullmatch(name) is not None
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public internet, also through the tunnels that carry IPv4 in IPv6."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv4Address):
+        refused = parsed.is_multicast or parsed.is_reserved or any(parsed in network for network in _REFUSED_4)
+        return parsed.is_global and not refused
+    if parsed.scope_id is not None:
+        return False
+    inner = parsed.ipv4_mapped or parsed.sixtofour
+    if inner is None and parsed in _NAT64:
+        inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+    if inner is not None:
+        return is_public(str(inner))
+    return parsed in _GLOBAL_6 and parsed.is_global and not any(parsed in network for network in _REFUSED_6)
+
+
+class FetchProblem(Exception):
+    """Why nothing was fetched, in one bounded sentence; `retry` says whether asking again may help.
+
+    `status` is the HTTP status where there was one, `after` the seconds to wait (at most 6 hours) where the peer said
+    so, `too_large` whether the answer went over the limit, `closed` whether this side stopped the request.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        status: int | None = None,
+        retry: bool = False,
+        after: float | None = None,
+        too_large: bool = False,
+        closed: bool = False,
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.retry, self.after = status, retry, after
+        self.too_large, self.closed = too_large, closed
+
+    @property
+    def absent(self) -> bool:
+        """Whether the peer said that there is no such thing."""
+        return self.status in (404, 410)
+
+
+def quoted(text: str, longest: int = 100) -> str:
+    """A stranger's text for a sentence: printable ASCII, at most `longest` characters."""
+    shown = text[: longest + 1].encode("ascii", "backslashreplace").decode()
+    return "".join(letter if letter.isprintable() else "?" for letter in shown)[:longest]
+
+
+class LeashEnd(OSError):
+    """Raised inside a read to end a request whose time or bytes are used up."""
+
+
+class Leash:
+    """What one request may still take: time until a moment, bytes on the wire, and the fetcher being open."""
+
+    def __init__(self, seconds: float, closed: threading.Event) -> None:
+        self.ends, self.budget, self.received, self.closed = time.monotonic() + seconds, HEADER_LIMIT, 0, closed
+
+    def left(self) -> float:
+        """Seconds that remain; raises LeashEnd when none do."""
+        rest = self.ends - time.monotonic()
+        if rest <= 0 or self.closed.is_set():
+            raise LeashEnd
+        return rest
+
+    def spend(self, count: int) -> None:
+        """Count bytes read; raises LeashEnd beyond the budget."""
+        self.received += count
+        if self.received > self.budget:
+            raise LeashEnd
+
+    def allow_body(self, limit: int) -> None:
+        """Room for a body of `limit` bytes. Twice as much, since chunk marks and bad compression add to it."""
+        self.budget = self.received + 2 * limit + HEADER_LIMIT
+
+
+running: ContextVar[Leash] = ContextVar("running")
+
+
+class LeashedSocket(socket.socket):
+    """A socket whose every read is under the leash of the running request, so that dripping bytes gain no time."""
+
+    def recv_into(self, buffer: "WriteableBuffer", nbytes: int | None = None, flags: int = 0) -> int:
+        leash = running.get()
+        while True:
+            self.settimeout(min(leash.left(), SLICE_SECONDS))
+            try:
+                count = super().recv_into(buffer, nbytes or 0, flags)
+            except TimeoutError:
+                continue
+            leash.spend(count)
+            return count
+
+
+class LeashedTLS(LeashedSocket, ssl.SSLSocket):
+    """The same over TLS; the order of the bases puts the leash before SSLSocket's own read."""
+
+
+def _dial(addresses: Sequence[Address]) -> socket.socket:
+    """A connection to the first of the addresses that answers. Raises OSError."""
+    problem: OSError = OSError("no address")
+    for address in addresses:
+        opened = LeashedSocket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            opened.settimeout(min(running.get().left(), STEP_SECONDS))
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.connect(address)
+            return opened
+        except OSError as error:
+            opened.close()
+            problem = error
+    raise problem
+
+
+def _connect(connection: HTTPConnection, addresses: Sequence[Address]) -> socket.socket:
+    try:
+        return _dial(addresses)
+    except TimeoutError as error:
+        raise ConnectTimeoutError(connection, "no answer") from error
+    except OSError as error:
+        raise NewConnectionError(connection, "refused") from error
+
+
+class _StandInConnection(HTTPConnection):
+    """A plain connection to the stand-in, under the leash."""
+
+    def _new_conn(self) -> socket.socket:
+        return _connect(self, [(self.host, int(self.port))])
+
+
+class _PinnedConnection(HTTPSConnection):
+    """A TLS connection that goes to checked addresses only and asks the certificate for the host's name."""
+
+    def __init__(self, *args: Any, addresses: Sequence[Address] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.addresses = addresses
+
+    def _new_conn(self) -> socket.socket:
+        return _connect(self, self.addresses)
+
+
+class StandInPool(urllib3.HTTPConnectionPool):
+    """Kept connections to the loopback stand-in."""
+
+    ConnectionCls = cast(Any, _StandInConnection)
+
+
+class PinnedPool(urllib3.HTTPSConnectionPool):
+    """Kept connections to one host at the `addresses` that were checked for it."""
+
+    ConnectionCls = cast(Any, _PinnedConnection)

@@ -1,0 +1,186 @@
+"""Who a DID is, asked of a directory and of hosts that strangers own."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from ingest.identity import handle_is_verified, is_did, is_handle, origin, resolve, resolve_handle
+from ingest.net import Fetcher, FetchProblem
+from tests.ingest.peer import Peer, Request, response
+
+PLC = "https://plc.directory"
+ANA = "did:plc:" + "a" * 24
+ANSWERS = dict[str, Any]
+
+
+def entry(created: str = "2023-05-01T10:00:00.123Z", nullified: bool = False, **operation: Any) -> dict[str, Any]:
+    shown = {"type": "plc_operation", "alsoKnownAs": ["at://Ana.example.test"], "services": service("pds.example.test")}
+    return {"did": ANA, "cid": "b", "createdAt": created, "nullified": nullified, "operation": shown | operation}
+
+
+def service(host: str) -> dict[str, Any]:
+    return {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": f"https://{host}"}}
+
+
+def test_the_newest_operation_names_and_the_first_valid_one_dates(network: Callable[[ANSWERS], Fetcher]) -> None:
+    log = [
+        entry("2020-01-01T00:00:00Z", nullified=True),
+        entry("2023-05-01T12:00:00.5+02:00", alsoKnownAs=["at://old.example.test"]),
+        entry("2024-01-01T00:00:00Z", alsoKnownAs=["https://x.test", "at://Ana.example.test", "at://b.example.test"]),
+        entry("2025-01-01T00:00:00Z", nullified=True, alsoKnownAs=["at://thief.example.test"]),
+    ]
+    found = resolve(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+    assert found.handle == "ana.example.test"
+    assert found.pds == "https://pds.example.test"
+    assert found.created_at == datetime(2023, 5, 1, 10, 0, 0, 500_000)
+
+
+def test_the_oldest_form_of_an_operation_is_read(network: Callable[[ANSWERS], Fetcher]) -> None:
+    oldest = {"type": "create", "handle": "ana.example.test", "service": "https://pds.example.test", "prev": None}
+    log = [{"did": ANA, "cid": "b", "createdAt": "2022-11-17T00:00:00Z", "nullified": False, "operation": oldest}]
+    found = resolve(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+    assert (found.handle, found.pds) == ("ana.example.test", "https://pds.example.test")
+
+
+def test_a_tombstoned_or_unknown_did_is_absent(network: Callable[[ANSWERS], Fetcher]) -> None:
+    ended = [entry(), {**entry(), "operation": {"type": "plc_tombstone", "prev": "b", "sig": "s"}}]
+    for log in (ended, [], [entry(nullified=True)]):
+        with pytest.raises(FetchProblem) as caught:
+            resolve(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+        assert caught.value.absent
+    with pytest.raises(FetchProblem) as caught:
+        resolve(network({}), PLC, ANA)
+    assert caught.value.absent
+
+
+@pytest.mark.parametrize(
+    "handle", ["localhost", "a b.test", "169.254.169.254", "evil.local", "x/../y.test", "a@b.test"]
+)
+@pytest.mark.parametrize(
+    "place", ["http://pds.example.test", "https://127.0.0.1", "https://pds.test/path", "file:///x"]
+)
+def test_claims_that_could_lead_elsewhere_are_dropped(
+    network: Callable[[ANSWERS], Fetcher], handle: str, place: str
+) -> None:
+    log = [entry(alsoKnownAs=[f"at://{handle}"], services={"atproto_pds": {"endpoint": place}})]
+    found = resolve(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+    assert (found.handle, found.pds) == (None, None)
+
+
+@pytest.mark.parametrize("log", [{}, None, [1], [{"operation": {}}], [entry() | {"createdAt": 5}], "x"])
+def test_a_log_of_another_shape_is_a_problem(network: Callable[[ANSWERS], Fetcher], log: object) -> None:
+    with pytest.raises(FetchProblem, match="unusable JSON"):
+        resolve(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+
+
+def test_a_time_that_is_none_leaves_the_age_unknown(network: Callable[[ANSWERS], Fetcher]) -> None:
+    for created in ("yesterday", "", "0001-01-01T00:00:00+23:00"):
+        assert resolve(network({f"plc.directory/{ANA}/log/audit": [entry(created)]}), PLC, ANA).created_at is None
+
+
+def test_a_did_web_is_asked_of_its_own_host_and_has_no_age(network: Callable[[ANSWERS], Fetcher]) -> None:
+    did = "did:web:ana.example.test"
+    place = {"id": "#atproto_pds", "type": "AtprotoPersonalDataServer", "serviceEndpoint": "https://pds.example.test"}
+    odd = {"id": "#other", "serviceEndpoint": {"a": [1]}}
+    document = {"id": did, "alsoKnownAs": ["at://ana.example.test"], "service": [odd, place]}
+    found = resolve(network({"ana.example.test/.well-known/did.json": document}), PLC, did)
+    assert (found.handle, found.pds, found.created_at) == ("ana.example.test", "https://pds.example.test", None)
+    with pytest.raises(FetchProblem, match="another DID"):
+        resolve(network({"ana.example.test/.well-known/did.json": document | {"id": ANA}}), PLC, did)
+
+
+def test_the_port_of_a_did_web_is_for_stand_ins_only(network: Callable[[ANSWERS], Fetcher]) -> None:
+    did = "did:web:localhost%3A8765"
+    found = resolve(network({"localhost:8765/.well-known/did.json": {"id": did}}), PLC, did)
+    assert (found.handle, found.pds) == (None, None)
+    with pytest.raises(FetchProblem, match="port"):
+        resolve(Fetcher(resolver=lambda _: ["127.0.0.1"]), PLC, did)
+
+
+def test_a_handle_counts_only_when_its_domain_names_the_did(network: Callable[[ANSWERS], Fetcher]) -> None:
+    fetcher = network(
+        {"ana.example.test/.well-known/atproto-did": f" {ANA}\n", "b.example.test/.well-known/atproto-did": "x"}
+    )
+    assert resolve_handle(fetcher, "ana.example.test") == ANA
+    assert handle_is_verified(fetcher, "ana.example.test", ANA)
+    assert not handle_is_verified(fetcher, "ana.example.test", "did:plc:" + "b" * 24)
+    assert not handle_is_verified(fetcher, "b.example.test", ANA)
+    assert not handle_is_verified(fetcher, "nobody.example.test", ANA)
+    assert not handle_is_verified(fetcher, "no handle", ANA)
+
+
+def test_a_host_in_trouble_is_no_proof_against_a_handle(network: Callable[[ANSWERS], Fetcher]) -> None:
+    with pytest.raises(FetchProblem) as caught:
+        handle_is_verified(network({"ana.example.test/.well-known/atproto-did": 503}), "ana.example.test", ANA)
+    assert caught.value.retry
+
+
+@pytest.mark.parametrize("did", [ANA, "did:web:example.test", "did:web:a.example.test%3A8443", "did:web:localhost%3A1"])
+def test_dids_of_both_methods_are_known(did: str) -> None:
+    assert is_did(did)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "did:plc:", ANA + "a", ANA[:-1], ANA.upper(), ANA.replace("aa", "a1", 1), "did:key:z6Mk",
+        "did:web:localhost",
+        "did:web:a.test:path", "did:web:a.test%3A99999", "did:web:a.test%3A0", "did:web:a.test/x", "did:web:127.0.0.1",
+        "did:web:A.test", ANA + "\n", "did:web:a.test%2Fx", f"at://{ANA}",
+    ],
+)  # fmt: skip
+def test_anything_else_is_no_did(text: str) -> None:
+    assert not is_did(text)
+    with pytest.raises(FetchProblem):
+        resolve(Fetcher(resolver=lambda _: ["127.0.0.1"]), PLC, text)
+
+
+def test_handles_are_host_names_that_may_carry_one() -> None:
+    for handle in ("ana.example.test", "a.co", "xn--bcher-kva.tld", "8.cn", "c-77eb43c6.example.test"):
+        assert is_handle(handle), handle
+    for text in (
+        "ana",
+        "Ana.test",
+        "a.local",
+        "a.onion",
+        "a.example",
+        "1.2.3.4",
+        "a..b",
+        "@a.test",
+        "a.test\n",
+        "-a.test",
+    ):
+        assert not is_handle(text), text
+
+
+@given(some.text(max_size=60))
+def test_no_text_that_passes_as_a_name_can_leave_a_url(text: str) -> None:
+    for passes in (is_did(text), is_handle(text), origin(f"https://{text}") is not None and origin("https://" + text)):
+        if passes:
+            assert not set(text.removesuffix("/")) & set("/?#@\\ \r\n\t")
+
+
+@pytest.fixture(name="network")
+def network_fixture() -> Iterator[Callable[[ANSWERS], Fetcher]]:
+    """Makes a fetcher whose network answers `host/path` with JSON, a text, or a status; 404 for everything else."""
+    started: list[Peer] = []
+
+    def make(answers: ANSWERS) -> Fetcher:
+        def answer(request: Request) -> bytes:
+            said = answers.get(request.headers["host"] + request.path, 404)
+            if isinstance(said, int):
+                return response(b"", said)
+            plain = isinstance(said, str) and "well-known" in request.path
+            return response(said.encode() if plain else json.dumps(said).encode())
+
+        started.append(Peer(answer).__enter__())
+        return Fetcher(started[-1].origin)
+
+    yield make
+    for server in started:
+        server.__exit__()
