@@ -1,0 +1,204 @@
+"""What pages and JSON are told: plain values, shaped once and shown by both alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from scoring.verdict import Lane, Verdict
+
+QueueSort = Literal["lowest", "oldest", "newest"]
+GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
+LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Someone as shown: `name` is the verified handle, else the shortened DID."""
+
+    did: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContributorScore:
+    """One contributor as judged from one seed set (`repository` None: the site's seeds)."""
+
+    person: Person
+    repository: str | None
+    decision: Lane  # lane of the newest open pull request there, else of the structural signals alone
+    verdict: Verdict
+    structural_trust: float
+    eigentrust: float
+    content_risk: float | None
+    distance: int | None
+    path: tuple[Person, ...]
+    seeds: tuple[Person, ...]
+    explanation: str
+    as_of: datetime
+    model_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQuery:
+    """Which rows of the queue, in which order; every field comes from the URL."""
+
+    bucket: Lane | None = None
+    text: str = ""
+    repository: str = ""  # repo_key
+    sort: QueueSort = "lowest"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One open pull request with its decision."""
+
+    uri: str
+    title: str
+    label: str  # "datasette · 7c222": repository name and the last five of the record key
+    repository_key: str
+    repository_name: str
+    author: Person
+    own: bool  # the author may push here
+    first_timer: bool  # no settled contribution here yet
+    opened_at: datetime
+    round: int
+    record_cid: str | None
+    patch_id: str | None
+    files: int | None  # None: the patch was not read
+    added: int | None
+    removed: int | None
+    verdict: Verdict
+    structural_trust: float
+    eigentrust: float
+    content_risk: float | None
+    path: tuple[Person, ...]
+    distance: int | None
+    sentence: str  # the one-line reason
+    would_change: str  # what would change the lane
+    as_of: datetime
+    model_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGroup:
+    """Rows under one header: a lane, or "own" for push-holders' own pull requests."""
+
+    key: GroupKey
+    rows: tuple[QueueRow, ...]
+    oldest: datetime | None
+    oldest_first_timer: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The queue for one query; counts are over all open pull requests, own ones apart."""
+
+    counts: Mapping[Lane, int]
+    own_count: int
+    groups: tuple[QueueGroup, ...]
+    repositories: tuple[tuple[str, str], ...]  # (repo_key, name) of watched repositories
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardRow:
+    """One contributor in rank order; `provisional` under five settled contributions."""
+
+    rank: int
+    person: Person
+    verdict: Verdict
+    merged: int
+    reverts: int
+    distance: int | None
+    provisional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """One page of the leaderboard, relative to the seeds named."""
+
+    rows: tuple[LeaderboardRow, ...]
+    total: int
+    page: int
+    pages: int
+    seeds: tuple[Person, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """One bar of the score histogram: contributors with low <= P < high (the last one includes 1)."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """Aggregates for the dashboard and /metrics."""
+
+    lanes: Mapping[Lane, int]  # open pull requests, own ones apart
+    own: int
+    histogram: tuple[Bin, ...]  # ten bins of P(clean) at the site
+    scored: int
+    not_enough_evidence: int
+    contributors: int
+    vouches: int
+    denounces: int
+    seeds: int
+    events: int
+    pull_requests: int
+    repositories: int
+    watched: int
+    dead_letters: int
+    dropped_strangers: int
+    newest_event_at: datetime | None
+    t_low: float
+    t_high: float | None
+    lane_notice: str  # why the fast lane is shut, or that its threshold is not certified
+
+
+@dataclass(frozen=True, slots=True)
+class VouchLine:
+    """A standing vouch or denounce as shown on a contributor's page."""
+
+    person: Person  # the voucher
+    kind: Literal["vouch", "denounce"]
+    reason: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PullLine:
+    """One pull request in a contributor's timeline."""
+
+    uri: str
+    title: str
+    repository_name: str
+    opened_at: datetime
+    state: Literal["open", "merged", "closed", "abandoned"]
+    outcome: str  # "clean merge", "merged, waiting 9 more days", "closed unmerged", "marked merged by its author, not verified", "open"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One recorded score of a contributor."""
+
+    as_of: datetime
+    probability: float | None
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True)
+class ContributorPage:
+    """Everything shown about one DID."""
+
+    score: ContributorScore
+    per_repository: tuple[ContributorScore, ...]
+    vouches: tuple[VouchLine, ...]  # inbound; denounces only by seeds and people whom they reach
+    pulls: tuple[PullLine, ...]  # newest first, at most 100
+    history: tuple[HistoryPoint, ...]
+    did_created_at: datetime | None
+    first_seen_at: datetime
+    account_status: str
+    stored: tuple[tuple[str, int], ...]  # (what, rows) held about this DID

@@ -1,0 +1,54 @@
+"""P(clean) from settled contributions: a clean rate shrunk towards the prior, and what it rests on. Pure."""
+
+from functools import lru_cache
+
+from scipy.special import betaincinv
+
+from scoring.verdict import Estimate, Evidence, Factor
+
+
+@lru_cache(maxsize=65_536)  # the same few counts occur for thousands of people
+def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Estimate:
+    """Mean and central 95 % interval of Beta(prior * strength + clean, (1 - prior) * strength + not_clean).
+
+    Without a settled contribution the probability is None ("not enough evidence"); the interval then describes the
+    prior. Raises ValueError for a negative count, a prior outside (0, 1) or a strength that is not above 0.
+    """
+    mean = _mean(clean, not_clean, prior, strength)
+    a, b = prior * strength + clean, (1 - prior) * strength + not_clean
+    low, high = float(betaincinv(a, b, 0.025)), float(betaincinv(a, b, 0.975))
+    cases = clean + not_clean
+    return Estimate(mean if cases else None, low, high, cases)
+
+
+def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, ...]:
+    """What P(clean) rests on: first the two counts with their signed effects, then what is shown and does not move it.
+
+    The effects sum to P - prior; they are the Shapley values of the clean and the not clean count, so neither depends
+    on which is looked at first. The larger effect comes first.
+    """
+    clean, not_clean = evidence.clean, evidence.not_clean
+    total = _mean(clean, not_clean, prior, strength) - prior
+    clean_alone = _mean(clean, 0, prior, strength) - prior
+    not_clean_alone = _mean(0, not_clean, prior, strength) - prior
+    raised = (clean_alone + total - not_clean_alone) / 2
+    moving = [Factor("clean", clean, raised), Factor("not_clean", not_clean, total - raised)]
+    return (
+        *sorted(moving, key=lambda factor: -abs(factor.effect or 0.0)),
+        Factor("structural_trust", evidence.structural_trust, None),
+        Factor("eigentrust", evidence.eigentrust, None),
+        Factor("distance", evidence.distance, None),
+        Factor("waiting", evidence.waiting, None),
+    )
+
+
+def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
+    """The shrunk clean rate; ValueError for numbers that make no Beta distribution."""
+    if clean < 0 or not_clean < 0:
+        raise ValueError(f"counts must be 0 or more, not {clean} and {not_clean}")
+    if not 0 < prior < 1:
+        raise ValueError(f"the prior clean rate must lie between 0 and 1, not {prior}")
+    if not 0 < strength < float("inf"):
+        raise ValueError(f"the strength of the prior must be above 0, not {strength}")
+    cases = clean + not_clean
+    return prior + (clean - prior * cases) / (strength + cases)  # exactly the prior where there are no cases

@@ -1,0 +1,235 @@
+"""One contributor, and all of them in order, read from a snapshot."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ingest.store import Rows
+from ingest.watch import find_repository
+from scoring.answers import (
+    ContributorPage,
+    ContributorScore,
+    HistoryPoint,
+    Leaderboard,
+    LeaderboardRow,
+    LeaderboardSort,
+    Person,
+    PullLine,
+    VouchLine,
+)
+from scoring.explain import explain
+from scoring.features import display_name, evidence
+from scoring.gate import decide
+from scoring.score import reasons_json
+from scoring.shaping import EVIDENCE_COLUMNS, EVIDENCE_JOINS, People, read_estimate, read_thresholds, read_verdict
+from scoring.verdict import Lane
+
+PAGE = 50
+PULLS_SHOWN = 100
+HISTORY_SHOWN = 200
+PROVISIONAL_BELOW = 5
+SCORES = f"select c.*, {EVIDENCE_COLUMNS} from current_scores c {EVIDENCE_JOINS}"
+LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
+    "score": "probability {} nulls last, merged desc, did",
+    "merged": "merged {}, probability desc nulls last, did",
+    "reverts": "reverts {}, probability desc nulls last, did",
+    "hops": "distance {} nulls last, probability desc nulls last, did",
+}
+
+
+def score(rows: Rows, did: str, repository: str | None = None) -> ContributorScore | None:
+    """How a contributor is judged from a repository's seeds, or from the site's; None where one of the two is unknown.
+
+    `repository`: its DID, the at-uri of its record, or OWNER/NAME.
+    """
+    number = 0 if repository is None else find_repository(rows, repository)
+    person = rows.value("select contributor_id from contributors where did = ?", [did])
+    if number is None or person is None:
+        return None
+    found = _scores(rows, f"{SCORES} where c.contributor_id = ? and c.repository_id = ?", [person, number])
+    if found:
+        return found[0]
+    watched = rows.value("select count(*) from watched_repositories where repository_id = ?", [number])
+    return _unknown_here(rows, person, number) if watched else None
+
+
+def _scores(rows: Rows, sql: str, params: Sequence[object]) -> list[ContributorScore]:
+    return [_contributor_score(rows, row) for row in rows.rows(sql, params)]
+
+
+def _contributor_score(rows: Rows, row: Mapping[str, Any]) -> ContributorScore:
+    """One row of SCORES as shown."""
+    sql = (
+        "select contributor_id from seeds join contributors using (contributor_id) where repository_id = ? order by did"
+    )
+    seed_numbers = [seed["contributor_id"] for seed in rows.rows(sql, [row["repository_id"]])]
+    people = People(rows, [row["contributor_id"], *row["path"], *seed_numbers])
+    known = evidence(row, people.names)
+    verdict = read_verdict(row)
+    sql = "select coalesce(name, repo_key) from repositories where repository_id = ?"
+    return ContributorScore(
+        person=people.persons[row["contributor_id"]],
+        repository=rows.value(sql, [row["repository_id"]]),
+        decision=_newest_lane(rows, row) or verdict.lane,
+        verdict=verdict,
+        structural_trust=row["structural_trust"],
+        eigentrust=row["eigentrust"],
+        content_risk=row["content_risk"],
+        distance=row["distance"],
+        path=people.path(row["path"]),
+        seeds=tuple(people.persons[number] for number in seed_numbers),
+        explanation=explain(verdict, known),
+        as_of=row["as_of"],
+        model_version=row["model_version"],
+    )
+
+
+def _unknown_here(rows: Rows, person: int, number: int) -> ContributorScore | None:
+    """Somebody whom nothing ties to this watched repository: their record elsewhere, and no trust path here."""
+    row = rows.row(f"{SCORES} where c.contributor_id = ? and c.repository_id = 0", [person])
+    if row is None:
+        return None
+    nothing = dict.fromkeys(("structural_trust", "eigentrust", "merged_here", "settled_here", "waiting"), 0)
+    nothing |= {"distance": None, "path": [], "is_seed": False, "denounced_by_seed": False, "repository_id": number}
+    known = evidence(row | nothing, {})
+    lane, reasons = decide(known, read_estimate(row), read_thresholds(row))
+    stored = {"lane": str(lane), "reasons": reasons_json(reasons)}
+    return _contributor_score(rows, row | nothing | stored)
+
+
+def _newest_lane(rows: Rows, row: Mapping[str, Any]) -> Lane | None:
+    """Lane of the contributor's newest open pull request there (for the site: anywhere)."""
+    lane = rows.value(
+        "select lane from current_decisions d join pull_requests p using (pull_uri) "
+        "where d.contributor_id = ? and (d.repository_id = ? or ? = 0) order by p.opened_at desc, pull_uri limit 1",
+        [row["contributor_id"], row["repository_id"], row["repository_id"]],
+    )
+    return Lane(lane) if lane else None
+
+
+def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) -> Leaderboard:
+    """One page of everyone scored at the site, in the order asked for; pages count from 1."""
+    total = rows.value("select count(*) from current_scores where repository_id = 0")
+    pages = max(1, -(-total // PAGE))
+    page = min(max(page, 1), pages)
+    order = LEADERBOARD_ORDER[sort].format("desc" if descending else "asc")
+    found = rows.rows(
+        "select c.*, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance, "
+        "(select count(*) from pull_followups u join pull_requests q using (pull_uri) "
+        " where q.author_id = c.contributor_id and u.kind = 'reverted') as reverts "
+        "from current_scores c join contributors p using (contributor_id) "
+        "left join features f using (contributor_id, repository_id) "
+        "left join trust t using (contributor_id, repository_id) "
+        f"where c.repository_id = 0 order by {order} limit ? offset ?",
+        [PAGE, (page - 1) * PAGE],
+    )
+    first = (page - 1) * PAGE + 1
+    shown = tuple(_leaderboard_row(first + place, row) for place, row in enumerate(found))
+    return Leaderboard(shown, total, page, pages, _site_seeds(rows))
+
+
+def _leaderboard_row(rank: int, row: Mapping[str, Any]) -> LeaderboardRow:
+    return LeaderboardRow(
+        rank=rank,
+        person=Person(row["did"], display_name(row)),
+        verdict=read_verdict(row),
+        merged=row["merged"] or 0,
+        reverts=row["reverts"],
+        distance=row["distance"],
+        provisional=row["cases"] < PROVISIONAL_BELOW,
+    )
+
+
+def _site_seeds(rows: Rows) -> tuple[Person, ...]:
+    found = rows.rows(
+        "select did, handle, handle_verified from contributors "
+        "semi join (from seeds where repository_id = 0) using (contributor_id) order by did"
+    )
+    return tuple(Person(row["did"], display_name(row)) for row in found)
+
+
+def contributor(rows: Rows, did: str) -> ContributorPage | None:
+    """Everything that is shown about one DID; None where nobody has been seen under it."""
+    person = rows.row("select * from contributors where did = ?", [did])
+    overall = score(rows, did)
+    if person is None or overall is None:
+        return None
+    number = person["contributor_id"]
+    each = rows.rows(f"{SCORES} where c.contributor_id = ? and c.repository_id > 0 order by c.repository_id", [number])
+    return ContributorPage(
+        score=overall,
+        per_repository=tuple(_contributor_score(rows, row) for row in each),
+        vouches=_vouches(rows, number),
+        pulls=_pulls(rows, number),
+        history=_history(rows, number),
+        did_created_at=person["did_created_at"],
+        first_seen_at=person["first_seen_at"] or overall.as_of,
+        account_status=person["account_status"],
+        stored=_stored(rows, number, did),
+    )
+
+
+def _vouches(rows: Rows, number: int) -> tuple[VouchLine, ...]:
+    """Who stands for this person; a denounce is shown only where its author is a seed or reached from the seeds."""
+    found = rows.rows(
+        "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
+        "from vouches v join contributors c on c.contributor_id = v.voucher_id "
+        "where v.subject_id = ? and v.voucher_id <> v.subject_id and v.superseded_at is null and (v.kind = 'vouch' or "
+        " v.voucher_id in (select contributor_id from trust where repository_id = 0 and structural_trust > 0)) "
+        "order by v.seen_at desc, c.did limit 100",
+        [number],
+    )
+    return tuple(
+        VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found
+    )
+
+
+def _pulls(rows: Rows, number: int) -> tuple[PullLine, ...]:
+    found = rows.rows(
+        "select p.*, coalesce(r.name, r.repo_key) as name, l.clean, "
+        "exists (from statuses s where s.pull_uri = p.pull_uri and s.status = 'merged' and s.deleted_at is null) as told "
+        "from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri) "
+        "where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?",
+        [number, PULLS_SHOWN],
+    )
+    return tuple(
+        PullLine(row["pull_uri"], row["title"], row["name"], row["opened_at"], row["state"], _outcome(row))
+        for row in found
+    )
+
+
+def _outcome(row: Mapping[str, Any]) -> str:
+    """What became of a pull request, in words."""
+    if row["state"] == "merged" and not row["merge_verified"]:
+        return "merged by its author, counts for nobody's record"
+    if row["state"] == "merged" and row["clean"] is None:
+        return "merged, still being watched or in a repository that does not count"
+    if row["state"] == "merged":
+        return "clean merge" if row["clean"] else "merged, then fixed or reverted"
+    if row["state"] == "closed":
+        return "closed unmerged"
+    if row["state"] == "abandoned":
+        return "record deleted"
+    return "marked merged by somebody who may not push, not verified" if row["told"] else "open"
+
+
+def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
+    """Recorded scores at the site, oldest first."""
+    found = rows.rows(
+        "select as_of, probability, lane from scores where contributor_id = ? and repository_id = 0 and pull_uri is null "
+        "order by as_of desc, score_id limit ?",
+        [number, HISTORY_SHOWN],
+    )
+    return tuple(HistoryPoint(row["as_of"], row["probability"], Lane(row["lane"])) for row in reversed(found))
+
+
+def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
+    """How much is held about a DID, by what it is."""
+    asked = (
+        ("events in the log", "events where did = ?", did),
+        ("pull requests", "pull_requests where author_id = ?", number),
+        ("statuses written", "statuses where actor_id = ?", number),
+        ("vouches given, every version", "vouches where voucher_id = ?", number),
+        ("vouches received, every version", "vouches where subject_id = ?", number),
+        ("scores and decisions", "scores where contributor_id = ?", number),
+    )
+    return tuple((what, rows.value(f"select count(*) from {where}", [key])) for what, where, key in asked)

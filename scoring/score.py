@@ -1,0 +1,197 @@
+"""The scoring hop: from everything that is known now to a current score of everyone and a decision on every open pull request.
+
+Reads first, judges outside any lock, writes in one transaction. Its position is the number of the inputs that it read,
+so whatever changed meanwhile leaves work for the next pass. `scores` gets a row where a judgement changed in substance
+(lane, reasons, what was judged, or P by half a point); `current_*` always hold the newest pass.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ingest.clock import Clock
+from ingest.settle import settle
+from ingest.store import Rows, Store, Transaction
+from scoring.explain import basis_points
+from scoring.features import names, read_evidence, rebuild
+from scoring.gate import Thresholds, judge
+from scoring.policy import Policy
+from scoring.structure import Graph, read_graph, trust_rows
+from scoring.verdict import Evidence, Reason
+
+MODEL_VERSION = "shrunk-rate-1"
+NOTABLE = 0.005  # a smaller change of P alone, as vouches age, is no event worth a row
+
+OPEN_PULLS = """
+select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
+  exists (from seeds s where s.repository_id = p.repository_id and s.contributor_id = p.author_id
+          and s.role <> 'maintainer') as own
+from pull_requests p semi join watched_repositories using (repository_id)
+left join patches t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
+where p.state = 'open'
+"""
+INPUTS = "select position_seq from hops where name = 'inputs'"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run of the hop: the number of the inputs it read, its moment and its rules."""
+
+    position: int
+    now: datetime
+    wall: datetime
+    policy: Policy
+    thresholds: Thresholds
+
+
+def has_work(rows: Rows) -> bool:
+    """Whether something changed since the last pass."""
+    return bool(rows.value(f"select ({INPUTS}) > (select position_seq from hops where name = 'score')"))
+
+
+def score(store: Store, clock: Clock, policy: Policy) -> int:
+    """Judge everyone anew if anything changed; returns how many people were scored (0: nothing to do)."""
+    with store.read() as rows:
+        if not has_work(rows):
+            return 0
+        position = rows.value(INPUTS)
+    settle(store)
+    now = clock.now()
+    _rebuild_structure(store, now, policy)
+    with store.read() as rows:
+        one = Pass(position, now, store.wall(), policy, _counted(rows, policy.thresholds))
+        evidence = read_evidence(rows, names(rows))
+        people = [_score_row(one, pair, found) for pair, found in evidence.items()]
+        pulls = [_decision_row(one, row, evidence) for row in rows.rows(OPEN_PULLS)]
+    with store.write() as txn:
+        _keep_history(txn, one, people, pulls)
+        _replace(txn, "current_scores", people)
+        _replace(txn, "current_decisions", pulls)
+        txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
+    return len({row["contributor_id"] for row in people})
+
+
+def _rebuild_structure(store: Store, now: datetime, policy: Policy) -> None:
+    """Seeds, trust, labels and features, each from the ones before."""
+    with store.write() as txn:
+        rebuild(txn, "seeds", now, policy.window_days)
+    with store.read() as rows:
+        graph = read_graph(rows, now, policy.half_life_days)
+        trust = list(_trust_of_all(rows, graph, policy))
+    with store.write() as txn:
+        _replace(txn, "trust", trust)
+        rebuild(txn, "labels", now, policy.window_days)
+        rebuild(txn, "features", now, policy.window_days)
+
+
+def _trust_of_all(rows: Rows, graph: Graph, policy: Policy) -> Iterable[dict[str, object]]:
+    sets: dict[int, list[int]] = {}
+    for row in rows.rows("select repository_id, contributor_id from seeds"):
+        sets.setdefault(row["repository_id"], []).append(row["contributor_id"])
+    for repository_id, seeds in sorted(sets.items()):
+        yield from trust_rows(graph, repository_id, seeds, policy)
+
+
+def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
+    """The thresholds with the number of settled pull requests that could count towards a certificate.
+
+    Those of push-holders never do: theirs are a group of their own.
+    """
+    settled = rows.value(
+        "select count(*) from labels l anti join seeds s on s.repository_id = l.repository_id "
+        "and s.contributor_id = l.author_id and s.role <> 'maintainer'"
+    )
+    return Thresholds(**asdict(thresholds) | {"settled": settled})
+
+
+def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
+    """The columns that every judgement has."""
+    verdict = judge(evidence, one.thresholds, one.policy.prior, one.policy.strength)
+    probability = verdict.estimate.probability
+    return {
+        "as_of": one.now,
+        "probability": probability,
+        "probability_bp": None if probability is None else basis_points(probability),
+        "low": verdict.estimate.low,
+        "high": verdict.estimate.high,
+        "cases": verdict.estimate.cases,
+        "structural_trust": evidence.structural_trust,
+        "eigentrust": evidence.eigentrust,
+        "content_risk": None,
+        "lane": str(verdict.lane),
+        "reasons": reasons_json(verdict.reasons),
+        "factors": _json([asdict(factor) for factor in verdict.factors]),
+        "model_version": MODEL_VERSION,
+        "thresholds": _json(asdict(one.thresholds)),
+    }
+
+
+def _score_row(one: Pass, pair: tuple[int, int], evidence: Evidence) -> dict[str, Any]:
+    return {"contributor_id": pair[0], "repository_id": pair[1]} | _judged(one, evidence)
+
+
+def _decision_row(one: Pass, pull: Mapping[str, Any], evidence: Mapping[tuple[int, int], Evidence]) -> dict[str, Any]:
+    judged = _judged(one, evidence[pull["author_id"], pull["repository_id"]])
+    named = {name: pull[name] for name in ("pull_uri", "repository_id", "record_cid", "round", "patch_id", "own")}
+    return named | {"contributor_id": pull["author_id"]} | judged
+
+
+def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
+    txn.execute(f"delete from {table}")
+    txn.append(table, rows)
+
+
+def _keep_history(txn: Transaction, one: Pass, people: list[dict[str, Any]], pulls: list[dict[str, Any]]) -> None:
+    """Append to `scores` what differs in substance from the current rows, before those are replaced."""
+    before = {
+        _subject(row): row for table in ("current_scores", "current_decisions") for row in txn.rows(f"from {table}")
+    }
+    changed = [row for row in (*people, *pulls) if _differs(before.get(_subject(row)), row)]
+    txn.append("scores", [_history_row(row, one.position, one.wall) for row in changed])
+
+
+def _subject(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return row.get("pull_uri"), row["contributor_id"], row["repository_id"]
+
+
+def _differs(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool:
+    if before is None:
+        return True
+    same = ("lane", "record_cid", "round", "patch_id", "model_version", "cases")
+    if any(before.get(name) != after.get(name) for name in same):
+        return True
+    if reason_codes(before["reasons"]) != reason_codes(after["reasons"]):
+        return True
+    return abs((before["probability"] or 0.0) - (after["probability"] or 0.0)) >= NOTABLE
+
+
+def _history_row(row: Mapping[str, Any], position: int, wall: datetime) -> dict[str, Any]:
+    """A row of `scores`. Its id names subject, moment, inputs and outcome, so a pass repeated after a kill has the same."""
+    named = {name: row.get(name) for name in ("pull_uri", "record_cid", "round", "patch_id")}
+    kept = {name: value for name, value in row.items() if name != "own"} | named
+    written = _json([position, [str(value) for value in kept.values()]])
+    score_id = hashlib.blake2b(written.encode(), digest_size=16).hexdigest()
+    return kept | {"score_id": score_id, "decided_clock": wall}
+
+
+def reasons_json(reasons: Iterable[Reason]) -> str:
+    """The reasons as stored: a JSON list of {code, params}."""
+    return _json([{"code": reason.code, "params": dict(reason.params)} for reason in reasons])
+
+
+def read_reasons(stored: str) -> tuple[Reason, ...]:
+    """The reasons of a stored row."""
+    return tuple(Reason(item["code"], item["params"]) for item in msgspec.json.decode(stored))
+
+
+def reason_codes(stored: str) -> tuple[str, ...]:
+    """Only their codes."""
+    return tuple(reason.code for reason in read_reasons(stored))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

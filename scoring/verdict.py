@@ -1,0 +1,80 @@
+"""The words of a judgement: lanes, reasons, factors, estimates, verdicts. Pure data; every part of the system speaks it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+Param = str | int | float | None
+
+
+class Lane(StrEnum):
+    """Where a pull request goes. The order is the order of the queue."""
+
+    NEEDS_HUMAN = "needs_human"
+    NORMAL_QUEUE = "normal_queue"
+    FAST_LANE = "fast_lane"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a lane was chosen or withheld: a code with parameters; `explain.sentence` words it."""
+
+    code: str
+    params: Mapping[str, Param]
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One thing a score rests on.
+
+    `effect` is its signed share of P(clean), in probability units; None for what is shown but does not move P.
+    """
+
+    name: str
+    value: Param
+    effect: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """P(clean) with its 95 % interval, all in [0, 1]; `probability` is None for "not enough evidence".
+
+    `cases` is the number of settled contributions behind it.
+    """
+
+    probability: float | None
+    low: float
+    high: float
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one contributor in one repository at one moment.
+
+    `clean` and `not_clean` count settled contributions in every repository that counts; `merged_here`,
+    `settled_here` only those in this one; `waiting` is merged with its window still open.
+    `path` is the strongest trust path as handles or DIDs, seed first, the contributor last; empty if there is none.
+    """
+
+    clean: int = 0
+    not_clean: int = 0
+    merged_here: int = 0
+    settled_here: int = 0
+    waiting: int = 0
+    structural_trust: float = 0.0
+    eigentrust: float = 0.0
+    distance: int | None = None
+    path: tuple[str, ...] = ()
+    is_seed: bool = False
+    denounced_by_seed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A lane with everything that led to it; `reasons` strongest first, never empty."""
+
+    lane: Lane
+    estimate: Estimate
+    reasons: tuple[Reason, ...]
+    factors: tuple[Factor, ...]

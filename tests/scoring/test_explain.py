@@ -1,0 +1,191 @@
+"""The words: every code has a sentence, names stay names, numbers never contradict the lane, unknown is not bad."""
+
+import ast
+import inspect
+from math import nextafter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring import gate
+from scoring.estimators import factors
+from scoring.explain import (
+    FACTOR_LABELS,
+    SENTENCES,
+    basis_points,
+    explain,
+    factor_label,
+    sentence,
+    shown,
+    shown_against,
+    shown_threshold,
+    would_change,
+)
+from scoring.gate import Thresholds, judge
+from scoring.verdict import Evidence, Lane, Reason
+
+SHUT = Thresholds()
+OPEN = Thresholds(t_high=0.90, certified=True)
+VOUCHED = Evidence(
+    clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.9, path=("ana.example.test", "mara.test")
+)
+TWO_HOPS = Evidence(
+    structural_trust=0.5, path=("seed.test", "ana.test", "mara.test"), clean=4, merged_here=4, settled_here=4
+)
+STRANGERS = [Evidence(), Evidence(waiting=2), Evidence(clean=3, not_clean=1), Evidence(clean=50)]
+DISTRUST = ("distrust", "untrust", "suspicious", "suspect", "bad", "risk", "danger", "malicious", "fake", "unknown")
+
+
+def line(evidence: Evidence, thresholds: Thresholds = SHUT, reviewed: bool = True) -> str:
+    return explain(judge(evidence, thresholds, 0.55, 5.0, reviewed), evidence)
+
+
+def codes_in_the_gate() -> set[str]:
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(gate))) if isinstance(node, ast.Call)]
+    made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Reason"]
+    return {ast.literal_eval(call.args[0]) for call in made}
+
+
+def test_every_code_of_the_gate_has_a_sentence_and_no_sentence_is_without_a_code() -> None:
+    assert codes_in_the_gate() == set(SENTENCES)
+
+
+@pytest.mark.parametrize("thresholds", [SHUT, OPEN, Thresholds(t_high=0.5), Thresholds(settled=1)])
+@pytest.mark.parametrize(
+    "evidence",
+    [VOUCHED, TWO_HOPS, *STRANGERS, Evidence(denounced_by_seed=True), Evidence(not_clean=9), Evidence(is_seed=True)],
+)
+def test_every_sentence_is_whole_and_leaves_no_gap(evidence: Evidence, thresholds: Thresholds) -> None:
+    verdict = judge(evidence, thresholds, 0.55, 5.0)
+    sentences = [sentence(reason) for reason in verdict.reasons]
+    for written in [*sentences, would_change(verdict, evidence, thresholds)]:
+        assert written[0].isupper() or written[0].isdigit()
+        assert written.endswith(".")
+        assert not [gap for gap in ("{", "}", "None", "  ", "nan") if gap in written]
+    row = explain(verdict, evidence)
+    assert row[0].isupper() or row[0].isdigit()
+    assert not row.endswith(".")
+
+
+def test_a_code_of_another_version_is_named_instead_of_breaking_the_page() -> None:
+    assert "never_heard_of" in sentence(Reason("never_heard_of", {"x": 1}))
+
+
+def test_a_row_names_the_trust_path_first_and_then_the_record() -> None:
+    assert line(VOUCHED) == "Vouched for by the maintainer ana.example.test; 14 of 15 merged here"
+    assert line(TWO_HOPS).startswith("Vouched for by ana.test, whom the seed seed.test vouches for; ")
+    far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
+    assert line(far).startswith("3 hops from the seed seed.test via b.test; ")
+    assert line(Evidence()) == (
+        "No trust path from the seeds here yet; no settled contribution here yet; not enough evidence yet"
+    )
+
+
+def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
+    assert "no settled contribution here yet, 3 of 4 clean elsewhere" in line(Evidence(clean=3, not_clean=1))
+    both = Evidence(clean=20, not_clean=2, merged_here=5, settled_here=6)
+    assert "5 of 6 merged here, 20 of 22 clean over all" in line(both)
+    fixed = Evidence(clean=12, not_clean=3, merged_here=14, settled_here=15)
+    assert "14 of 15 merged here, 12 of 15 clean" in line(fixed)
+    assert "2 merged and still being watched" in line(Evidence(waiting=2))
+
+
+def test_a_row_says_what_decided_and_what_is_missing() -> None:
+    assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Denounced by a seed here; ")
+    assert "P(clean) is 0.22, below 0.30" in line(Evidence(not_clean=7))
+    assert line(VOUCHED, reviewed=False).endswith("; content not reviewed yet")
+    assert line(VOUCHED, Thresholds(t_high=0.5)).endswith("; threshold not certified")
+
+
+def test_a_shut_lane_says_what_would_open_it() -> None:
+    verdict = judge(VOUCHED, SHUT, 0.55, 5.0)
+    assert would_change(verdict, VOUCHED, SHUT) == (
+        "59 settled pull requests, all of them clean, are needed before a fast lane can open."
+    )
+    shut = next(reason for reason in judge(VOUCHED, Thresholds(settled=31), 0.55, 5.0).reasons)
+    assert sentence(shut).endswith("are needed to set its threshold; so far there are 31.")
+
+
+def test_what_would_change_the_lane_is_true_when_it_is_tried() -> None:
+    no_path = Evidence(clean=80)
+    verdict = judge(no_path, OPEN, 0.55, 5.0)
+    assert would_change(verdict, no_path, OPEN) == "A vouch by a seed would put this in the fast lane."
+    vouched = Evidence(clean=80, structural_trust=0.909, path=("seed.test", "mara.test"))
+    assert judge(vouched, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
+    young = Evidence(clean=1)
+    assert "together with a vouch by a seed" in would_change(judge(young, OPEN, 0.55, 5.0), young, OPEN)
+    denounced = Evidence(denounced_by_seed=True)
+    assert "taking the denounce back" in would_change(judge(denounced, OPEN, 0.55, 5.0), denounced, OPEN)
+    assert "end the fast lane" in would_change(judge(vouched, OPEN, 0.55, 5.0), vouched, OPEN)
+
+
+@pytest.mark.parametrize("evidence", STRANGERS)
+@pytest.mark.parametrize("thresholds", [SHUT, OPEN, Thresholds(t_high=0.9), Thresholds(settled=3)])
+def test_no_word_of_distrust_is_said_of_people_without_a_path_or_history(
+    evidence: Evidence, thresholds: Thresholds
+) -> None:
+    verdict = judge(evidence, thresholds, 0.55, 5.0)
+    assert verdict.lane is not Lane.NEEDS_HUMAN
+    said = [explain(verdict, evidence), would_change(verdict, evidence, thresholds)]
+    words = " ".join([*said, *(sentence(reason) for reason in verdict.reasons)]).lower()
+    assert not [word for word in DISTRUST if word in words]
+
+
+@pytest.mark.parametrize("name", ["{seed.__class__}", "{0}", "{", "%s%(x)d", "<script>", "{voucher!r:>999999}"])
+def test_a_name_from_the_network_is_only_ever_a_name(name: str) -> None:
+    evidence = Evidence(structural_trust=0.5, path=(name, name, "mara.test"))
+    assert line(evidence).startswith(f"Vouched for by {name}, whom the seed {name} vouches for; ")
+
+
+def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away() -> None:
+    evidence = Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * 500, "mara.test"))
+    row = line(evidence)
+    assert row.startswith("Vouched for by the maintainer ana.xxx")
+    assert row.isprintable()
+    assert len(row) < 200
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_probability_beside_a_threshold_stands_on_its_true_side(probability: float, threshold: float) -> None:
+    assert (float(shown_against(probability, threshold)) >= float(shown_threshold(threshold))) == (
+        probability >= threshold
+    )
+
+
+@given(st.floats(0, 1), st.integers(0, 100))
+def test_two_decimals_never_contradict_a_threshold_of_two_decimals(probability: float, hundredths: int) -> None:
+    threshold = hundredths / 100
+    assert (float(shown(probability)) >= threshold) == (probability >= threshold)
+
+
+@pytest.mark.parametrize(
+    ("probability", "written"),
+    [
+        (0.899, "0.89"),
+        (0.29, "0.29"),
+        (0.3, "0.30"),
+        (nextafter(0.9, 0), "0.89"),
+        (0.0, "0.00"),
+        (1.0, "1.00"),
+        (5e-324, "0.00"),
+    ],
+)
+def test_a_probability_is_rounded_down(probability: float, written: str) -> None:
+    assert shown(probability) == written
+
+
+def test_a_finer_threshold_gets_as_many_decimals_as_it_needs() -> None:
+    assert shown_against(0.907, 0.905) == "0.907"
+    assert shown_against(0.95, 0.905) == "0.95"
+    assert (shown_threshold(0.9), shown_threshold(0.905), shown_threshold(1e-05)) == ("0.90", "0.905", "0.00001")
+
+
+def test_basis_points_are_rounded_down_like_the_rest() -> None:
+    assert [basis_points(p) for p in (0.0, 0.29, 0.89999, 1.0)] == [0, 2900, 8999, 10000]
+
+
+def test_every_factor_has_a_plain_name() -> None:
+    assert {factor.name for factor in factors(VOUCHED, 0.55, 5.0)} == set(FACTOR_LABELS)
+    assert factor_label("structural_trust") == "Trust from the seeds"
+    assert factor_label("ci_passed") == "Ci passed"

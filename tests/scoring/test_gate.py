@@ -1,0 +1,155 @@
+"""The gate, branch by branch and at its boundaries."""
+
+from math import nan, nextafter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.gate import Thresholds, decide, judge
+from scoring.verdict import Estimate, Evidence, Lane
+
+OPEN = Thresholds(t_high=0.90, certified=True)
+KNOWN = Evidence(clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.5, path=("seed", "ana"))
+STRANGER = Evidence()
+
+
+def estimate(probability: float | None) -> Estimate:
+    return Estimate(probability, 0.1, 0.99, 0 if probability is None else 15)
+
+
+def codes(evidence: Evidence, probability: float | None, thresholds: Thresholds, reviewed: bool = True) -> list[str]:
+    return [reason.code for reason in decide(evidence, estimate(probability), thresholds, reviewed)[1]]
+
+
+@pytest.mark.parametrize(
+    ("probability", "lane"),
+    [
+        (0.0, Lane.NEEDS_HUMAN),
+        (nextafter(0.30, 0), Lane.NEEDS_HUMAN),
+        (0.30, Lane.NORMAL_QUEUE),
+        (nextafter(0.30, 1), Lane.NORMAL_QUEUE),
+        (nextafter(0.90, 0), Lane.NORMAL_QUEUE),
+        (0.90, Lane.FAST_LANE),
+        (nextafter(0.90, 1), Lane.FAST_LANE),
+        (1.0, Lane.FAST_LANE),
+        (None, Lane.NORMAL_QUEUE),
+    ],
+)
+def test_each_side_of_each_threshold_has_its_lane(probability: float | None, lane: Lane) -> None:
+    assert decide(KNOWN, estimate(probability), OPEN)[0] is lane
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.5, 1.0, None])
+def test_a_denounce_by_a_seed_always_asks_for_a_human_and_comes_first(probability: float | None) -> None:
+    denounced = Evidence(structural_trust=1.0, path=("seed", "mallory"), denounced_by_seed=True)
+    lane, reasons = decide(denounced, estimate(probability), OPEN)
+    assert lane is Lane.NEEDS_HUMAN
+    assert reasons[0].code == "denounced_by_seed"
+    assert "trust_path" not in [reason.code for reason in reasons]
+
+
+def test_a_perfect_record_without_a_trust_path_is_not_fast_laned() -> None:
+    lane, reasons = decide(STRANGER, estimate(1.0), OPEN)
+    assert (lane, reasons[0].code) == (Lane.NORMAL_QUEUE, "no_trust_path")
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.001, 1.0])
+@pytest.mark.parametrize("probability", [0.30, 0.9, 1.0, None])
+def test_without_a_threshold_there_is_no_fast_lane(trust: float, probability: float | None) -> None:
+    assert decide(Evidence(structural_trust=trust), estimate(probability), Thresholds())[0] is Lane.NORMAL_QUEUE
+
+
+def test_a_shut_fast_lane_says_how_many_cases_it_needs_and_has() -> None:
+    _, reasons = decide(KNOWN, estimate(0.95), Thresholds(settled=31))
+    assert (reasons[0].code, reasons[0].params) == ("fast_lane_shut", {"needed": 59, "have": 31})
+
+
+def test_a_stranger_has_not_enough_evidence_and_is_no_case_for_a_human() -> None:
+    verdict = judge(STRANGER, OPEN, prior=0.55, strength=5.0)
+    assert verdict.lane is Lane.NORMAL_QUEUE
+    assert [reason.code for reason in verdict.reasons][:2] == ["not_enough_evidence", "no_trust_path"]
+    assert verdict.estimate.probability is None
+
+
+def test_a_prior_below_t_low_does_not_send_strangers_to_a_human() -> None:
+    assert judge(STRANGER, OPEN, prior=0.05, strength=5.0).lane is Lane.NORMAL_QUEUE
+
+
+def test_the_reasons_come_strongest_first() -> None:
+    assert codes(KNOWN, 0.95, OPEN) == ["trust_path", "track_record"]
+    assert codes(KNOWN, 0.7, OPEN, reviewed=False) == [
+        "below_fast_lane",
+        "trust_path",
+        "track_record",
+        "content_not_reviewed",
+    ]
+    assert codes(STRANGER, 0.1, OPEN) == ["low_probability", "track_record"]
+    assert codes(STRANGER, 0.5, OPEN) == ["below_fast_lane", "no_trust_path", "track_record"]
+    assert codes(Evidence(is_seed=True, structural_trust=1.0), 0.95, OPEN) == ["is_seed", "track_record"]
+    assert codes(Evidence(structural_trust=0.2), 0.95, OPEN) == ["trust_reaches", "track_record"]
+
+
+def test_an_operators_own_threshold_opens_the_lane_and_says_that_it_is_not_certified() -> None:
+    own = Thresholds(t_high=0.90)
+    lane, reasons = decide(KNOWN, estimate(0.95), own, content_reviewed=True)
+    assert lane is Lane.FAST_LANE
+    assert (reasons[-1].code, reasons[-1].params) == ("threshold_not_certified", {"t_high": 0.90})
+    assert "threshold_not_certified" not in codes(KNOWN, 0.95, OPEN)
+
+
+def test_the_trust_path_names_the_seed_and_the_last_voucher() -> None:
+    far = Evidence(structural_trust=0.1, path=("seed", "ana", "mara", "noor"))
+    reasons = {reason.code: reason.params for reason in decide(far, estimate(0.95), OPEN)[1]}
+    assert reasons["trust_path"] == {"seed": "seed", "voucher": "mara", "hops": 3}
+
+
+@pytest.mark.parametrize("wrong", [nan, -0.1, 1.1])
+def test_a_probability_or_trust_that_is_no_number_in_0_to_1_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match=r"P\(clean\) must be"):
+        decide(KNOWN, estimate(wrong), OPEN)
+    with pytest.raises(ValueError, match="structural trust must be"):
+        decide(Evidence(structural_trust=wrong), estimate(0.95), OPEN)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"t_low": nan}, {"t_high": nan}, {"t_high": 1.5}, {"t_low": 0.5, "t_high": 0.4}, {"budget": 0.0}]
+)
+def test_thresholds_that_contradict_themselves_are_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match="must"):
+        Thresholds(**wrong)
+
+
+evidences = st.builds(
+    Evidence,
+    clean=st.integers(0, 200),
+    not_clean=st.integers(0, 200),
+    waiting=st.integers(0, 5),
+    structural_trust=st.floats(0, 1),
+    denounced_by_seed=st.booleans(),
+    path=st.sampled_from([(), ("seed", "ana"), ("seed", "ana", "mara")]),
+)
+BETTER = (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE)
+
+
+@given(evidences, st.floats(0, 1), st.floats(0, 1))
+def test_less_trust_or_less_probability_never_improves_a_lane(evidence: Evidence, less: float, lower: float) -> None:
+    verdict = judge(evidence, OPEN, prior=0.55, strength=5.0)
+    assert verdict.reasons
+    faded = Evidence(
+        clean=evidence.clean,
+        not_clean=evidence.not_clean,
+        structural_trust=evidence.structural_trust * less,
+        denounced_by_seed=evidence.denounced_by_seed,
+    )
+    assert BETTER.index(judge(faded, OPEN, prior=0.55, strength=5.0).lane) <= BETTER.index(verdict.lane)
+    if verdict.estimate.probability is not None:
+        dimmed = estimate(verdict.estimate.probability * lower)
+        assert BETTER.index(decide(evidence, dimmed, OPEN)[0]) <= BETTER.index(verdict.lane)
+
+
+@given(evidences)
+def test_nobody_without_history_or_trust_is_ever_fast_laned(evidence: Evidence) -> None:
+    lane = judge(evidence, OPEN, prior=0.95, strength=5.0).lane
+    if not evidence.clean + evidence.not_clean or not evidence.structural_trust:
+        assert lane is not Lane.FAST_LANE
