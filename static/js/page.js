@@ -1,0 +1,60 @@
+// Comforts on top of pages that work without any script.
+"use strict";
+
+// The theme button goes round: system, light, dark.
+{
+  const root = document.documentElement;
+  const themes = ["system", "light", "dark"];
+  const label = () => {
+    const button = document.getElementById("theme");
+    if (!button) return;
+    button.hidden = false;
+    button.querySelector("span").textContent = root.dataset.theme ?? "system";
+  };
+  const choose = (theme) => {
+    if (theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    try {
+      if (theme === "system") localStorage.removeItem("theme");
+      else localStorage.setItem("theme", theme);
+    } catch {
+      // The choice then holds for this page only.
+    }
+    label();
+  };
+  document.addEventListener("click", (event) => {
+    if (event.target instanceof Element && event.target.closest("#theme"))
+      choose(themes[(themes.indexOf(root.dataset.theme ?? "system") + 1) % themes.length]);
+  });
+  document.addEventListener("htmx:historyRestore", label);
+  label();
+}
+
+// A row that is opened or closed stays where it is under the pointer, also when another row above it closes.
+{
+  let held = null;
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const row = event.detail.requestConfig?.elt?.closest?.(".row");
+    held = row ? { id: row.id, top: row.getBoundingClientRect().top } : null;
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    const row = held && document.getElementById(held.id);
+    if (row) window.scrollBy({ top: row.getBoundingClientRect().top - held.top, behavior: "instant" });
+    held = null;
+  });
+}
+
+// A failed update says what happened to what is on the screen.
+{
+  const say = (words) => {
+    const place = document.getElementById("problem");
+    if (!place) return;
+    place.textContent = words;
+    place.hidden = !words;
+  };
+  document.addEventListener("htmx:sendError", () => say("The server cannot be reached. What you see is unchanged. Try again."));
+  document.addEventListener("htmx:responseError", () => say("The server could not answer. What you see is unchanged. Try again."));
+  document.addEventListener("htmx:afterOnLoad", (event) => {
+    if (event.detail.successful) say("");
+  });
+}

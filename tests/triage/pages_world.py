@@ -1,0 +1,218 @@
+"""A small world drawn by hand behind `scoring.read`, for tests of what pages do with any text and any figure.
+
+Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile titles.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from scoring import explain, gate, read
+from scoring.read import Person, QueueQuery, QueueRow
+from scoring.verdict import Evidence, Lane, Verdict
+from triage import context, middleware
+
+NOW = datetime(2026, 3, 12, 14, 2, 11)
+THRESHOLDS = gate.Thresholds(t_low=0.30, t_high=0.90)
+SEED = Person("did:plc:seedseedseedseedseedseed", "seed.example")
+ANA = Person("did:plc:anaanaanaanaanaanaanaana", "ana.example")
+MARA = Person("did:plc:maramaramaramaramaramara", "mara.example")
+MALLORY = Person("did:plc:mallorymallorymallorymal", "<b>mallory</b>\u202eelpmaxe")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "</title></svg><svg onload=alert(3)>",
+    "{{ settings.SECRET_KEY }}{% now 'Y' %}",
+    "gpj.\u202eexe.example",
+    "zero\u200bwidth",
+    "W" * 300,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSnapshot:
+    """Stands where the pinned snapshot does; nothing is read from it."""
+
+    number: int = 1
+    published_at: datetime = NOW
+
+
+def judged(clean: int, not_clean: int, path: tuple[Person, ...], denounced: bool = False) -> tuple[Verdict, Evidence]:
+    """The real judgement of a drawn track record."""
+    names = tuple(person.name for person in path)
+    evidence = Evidence(
+        clean=clean,
+        not_clean=not_clean,
+        merged_here=clean,
+        settled_here=clean + not_clean,
+        structural_trust=0.4 if path else 0.0,
+        eigentrust=0.01 if path else 0.0,
+        distance=len(path) - 1 if path else None,
+        path=names,
+        denounced_by_seed=denounced,
+    )
+    return gate.judge(evidence, THRESHOLDS, 0.55, 5.0), evidence
+
+
+def pull_request(number: int, author: Person, title: str, clean: int, not_clean: int, own: bool = False) -> QueueRow:
+    """An open pull request with the verdict that its author's record earns."""
+    paths = {ANA.did: (SEED, ANA), MARA.did: (SEED, ANA, MARA), SEED.did: (SEED,)}
+    path = paths.get(author.did, ())
+    verdict, evidence = judged(clean, not_clean, path)
+    key = f"3k{number:011d}"
+    return QueueRow(
+        uri=f"at://{author.did}/" + "sh." + f"tangled.repo.pull/{key}",
+        title=title,
+        label=f"core · {key[-5:]}",
+        repository_key="did:plc:corecorecorecorecorecore",
+        repository_name="core",
+        author=author,
+        own=own,
+        first_timer=clean + not_clean == 0,
+        opened_at=NOW - timedelta(hours=5 * number + 1),
+        round=0,
+        record_cid="bafyreib2rxk3rh6kzwq",
+        patch_id="9f3c" * 10,
+        files=2,
+        added=40,
+        removed=7,
+        verdict=verdict,
+        structural_trust=evidence.structural_trust,
+        eigentrust=evidence.eigentrust,
+        distance=evidence.distance,
+        content_risk=None,
+        path=path,
+        sentence=explain.explain(verdict, evidence),
+        would_change=explain.would_change(verdict, evidence, THRESHOLDS),
+        as_of=NOW,
+        model_version="beta-1",
+    )
+
+
+def drawn_rows() -> tuple[QueueRow, ...]:
+    """A row in each group, and one for each hostile title."""
+    plain = (
+        pull_request(1, ANA, "Fix flaky knot test", 120, 0),
+        pull_request(2, MARA, "Cache repository listing", 3, 1),
+        pull_request(3, MALLORY, "Rework token refresh", 0, 12),
+        pull_request(4, Person("did:web:localhost%3A8765", "liv.example"), "Add Norwegian strings", 0, 0),
+        pull_request(5, SEED, "Release 0.9", 9, 0, own=True),
+    )
+    return plain + tuple(pull_request(10 + index, MALLORY, title, 2, 1) for index, title in enumerate(HOSTILE))
+
+
+@dataclass(slots=True)
+class DrawnWorld:
+    """Answers what `scoring.read` answers, from a list of rows."""
+
+    rows: tuple[QueueRow, ...] = field(default_factory=drawn_rows)
+    t_high: float | None = 0.90
+    newest: datetime | None = NOW
+    notice: str = "The fast lane's threshold 0.90 is not certified."
+
+    def queue(self, snapshot: object, query: QueueQuery) -> read.Queue:
+        """The rows that match, in groups."""
+        found = [row for row in self.rows if self._matches(row, query)]
+        found.sort(key=lambda row: row.opened_at, reverse=query.sort == "newest")
+        groups = tuple(
+            read.QueueGroup(
+                key,
+                rows := tuple(row for row in found if ("own" if row.own else row.verdict.lane.value) == key),
+                min((row.opened_at for row in rows), default=None),
+                min((row.opened_at for row in rows if row.first_timer), default=None),
+            )
+            for key in ("needs_human", "normal_queue", "fast_lane", "own")
+        )
+        return read.Queue(self._counts(), 1, groups, (("did:plc:corecorecorecorecorecore", "core"),))
+
+    @staticmethod
+    def _matches(row: QueueRow, query: QueueQuery) -> bool:
+        in_bucket = query.bucket is None or (row.verdict.lane == query.bucket and not row.own)
+        in_text = query.text.lower() in f"{row.title} {row.author.name} {row.repository_name}".lower()
+        return in_bucket and in_text and query.repository in ("", row.repository_key)
+
+    def _counts(self) -> dict[Lane, int]:
+        return {lane: sum(row.verdict.lane is lane and not row.own for row in self.rows) for lane in Lane}
+
+    def pull(self, snapshot: object, uri: str) -> QueueRow | None:
+        """The row of that address."""
+        return next((row for row in self.rows if row.uri == uri), None)
+
+    def leaderboard(self, snapshot: object, sort: str, descending: bool, page: int) -> read.Leaderboard:
+        """Four people on three pages."""
+        people = ((SEED, 9, 0), (ANA, 120, 1), (MARA, 3, 1), (MALLORY, 0, 0))
+        rows = tuple(
+            read.LeaderboardRow(rank, person, judged(clean, bad, ())[0], clean, bad, None, clean + bad < 5)
+            for rank, (person, clean, bad) in enumerate(people, 1)
+        )
+        return read.Leaderboard(rows, 1218, page, 3, (SEED,))
+
+    def dashboard(self, snapshot: object) -> read.Dashboard:
+        """Aggregates with a figure in every place."""
+        bins = tuple(read.Bin(index / 10, (index + 1) / 10, index * index) for index in range(10))
+        return read.Dashboard(
+            lanes=self._counts(),
+            own=1,
+            histogram=bins,
+            scored=285,
+            not_enough_evidence=933,
+            contributors=1218,
+            vouches=184,
+            denounces=1,
+            seeds=4,
+            events=9622,
+            pull_requests=4802,
+            repositories=4,
+            watched=4,
+            dead_letters=0,
+            dropped_strangers=162,
+            newest_event_at=self.newest,
+            t_low=0.30,
+            t_high=self.t_high,
+            lane_notice=self.notice,
+        )
+
+    def contributor(self, snapshot: object, did: str) -> read.ContributorPage | None:
+        """Mara or mallory; nobody else is known."""
+        person = next((person for person in (MARA, MALLORY) if person.did == did), None)
+        if person is None:
+            return None
+        path = (SEED, ANA, MARA) if person is MARA else ()
+        verdict, evidence = judged(3, 1, path)
+        sentence = explain.explain(verdict, evidence)
+        score = read.ContributorScore(
+            person, None, verdict.lane, verdict, 0.4, 0.01, None, 2, path, (SEED,), sentence, NOW, "beta-1"
+        )
+        return read.ContributorPage(
+            score=score,
+            per_repository=(replace(score, repository="core"),),
+            vouches=(read.VouchLine(ANA, "vouch", "<i>solid</i>\u202e", NOW),),
+            pulls=(read.PullLine(self.rows[1].uri, HOSTILE[0], "core", NOW, "open", "open"),),
+            history=tuple(read.HistoryPoint(NOW - timedelta(days=day), 0.6, verdict.lane) for day in range(3)),
+            did_created_at=None,
+            first_seen_at=NOW,
+            account_status="active",
+            stored=(("Events", 31),),
+        )
+
+
+class _DrawnReader:
+    def __init__(self, snapshot: DrawnSnapshot | None) -> None:
+        self._snapshot = snapshot
+
+    @contextmanager
+    def pin(self) -> Iterator[DrawnSnapshot | None]:
+        yield self._snapshot
+
+
+def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
+    """Put a world behind `scoring.read` for one test; None: nothing was published yet."""
+    reader = _DrawnReader(DrawnSnapshot() if world else None)
+    monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
+    monkeypatch.setattr(context, "_newest", None)
+    for name in ("queue", "pull", "leaderboard", "dashboard", "contributor"):
+        if world:
+            monkeypatch.setattr(read, name, getattr(world, name), raising=False)

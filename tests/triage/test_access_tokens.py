@@ -1,0 +1,120 @@
+"""API tokens: made once, kept as a hash, good for their scopes until revoked."""
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from triage.models import ApiToken, Person
+from triage.tokens import UnknownScope, create_token, find_token, secret_hash
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ANA = "did:plc:ana222222222222222222222"
+SCORE = f"/score/{ANA}"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def closed_site(settings: Settings) -> None:
+    """Reading needs a person or a token."""
+    settings.PUBLIC_READ = False
+
+
+def bearer(secret: str) -> dict[str, str]:
+    """The header that carries a token."""
+    return {"authorization": f"Bearer {secret}"}
+
+
+def test_only_the_hash_of_a_token_is_kept() -> None:
+    secret = create_token("overlay", ["read"], NOON)
+    kept = ApiToken.objects.values_list().get()
+    assert secret_hash(secret) in kept
+    assert secret not in repr(kept)
+    assert len(secret) == len("sunstead_") + 43
+
+
+def test_a_token_is_good_for_its_scopes_alone() -> None:
+    secret = create_token("robot", ["review", "read", "read"], NOON)
+    assert ApiToken.objects.get().scopes == ["read", "review"]
+    assert find_token(secret, "read", NOON) is not None
+    assert find_token(secret, "review", NOON) is not None
+    assert find_token(secret, "act", NOON) is None
+
+
+@pytest.mark.parametrize("scopes", [[], ["admin"], ["read", "ACT"]])
+def test_a_scope_that_does_not_exist_is_refused(scopes: list[str]) -> None:
+    with pytest.raises(UnknownScope, match="choose from read, review, act"):
+        create_token("robot", scopes, NOON)
+    assert not ApiToken.objects.exists()
+
+
+def test_a_revoked_token_is_nothing() -> None:
+    secret = create_token("overlay", ["read"], NOON)
+    ApiToken.objects.update(revoked_at=NOON)
+    assert find_token(secret, "read", NOON) is None
+
+
+def test_a_token_dies_with_the_account_of_its_person() -> None:
+    ana = Person.objects.create(did=ANA)
+    secret = create_token("overlay", ["read"], NOON, ana)
+    assert find_token(secret, "read", NOON) is not None
+    Person.objects.update(is_active=False)
+    assert find_token(secret, "read", NOON) is None
+
+
+def test_last_use_is_written_at_most_once_a_minute() -> None:
+    secret = create_token("overlay", ["read"], NOON)
+    for seconds, expected in ((5, 5), (64, 5), (65, 65)):
+        find_token(secret, "read", NOON + timedelta(seconds=seconds))
+        assert ApiToken.objects.get().last_used_at == NOON + timedelta(seconds=expected)
+
+
+def test_a_read_token_opens_the_api_and_the_pages(client: Client) -> None:
+    headers = bearer(create_token("overlay", ["read"], timezone.now()))
+    assert client.get(SCORE, headers=headers).status_code != 401
+    assert client.get("/leaderboard", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer made-up", "Basic made-up", "made-up", "Bearer sunstead_\u00e9"]
+)
+def test_without_a_good_token_the_api_says_how_to_get_in(client: Client, header: str) -> None:
+    answer = client.get(SCORE, headers={"authorization": header})
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"] == 'Bearer realm="Sunstead"'
+    assert answer["Content-Type"] == "application/problem+json"
+    assert answer.json()["status"] == 401
+
+
+def test_a_token_without_the_read_scope_cannot_read(client: Client) -> None:
+    headers = bearer(create_token("robot", ["review", "act"], timezone.now()))
+    assert client.get(SCORE, headers=headers).status_code == 401
+
+
+def test_create_token_prints_it_once_and_nothing_else() -> None:
+    printed = StringIO()
+    call_command("create_token", "overlay", "--scopes", "read,review", stdout=printed)
+    token = find_token(printed.getvalue().strip(), "review", timezone.now())
+    assert token is not None
+    assert token.name == "overlay"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["overlay", "--scopes", "read,root"], "'root' is not a scope"),
+        (["overlay", "--scopes", ","], "A token needs a scope"),
+        (["overlay", "--person", "did:plc:nobody"], "has no account here"),
+        (["  "], "1 to 100 characters"),
+    ],
+)
+def test_create_token_refuses_in_one_sentence(arguments: list[str], sentence: str) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        call_command("create_token", *arguments)
+    assert not ApiToken.objects.exists()

@@ -1,0 +1,121 @@
+"""The JSON API over a whole simulated network: what it promises, and that the pages show the same."""
+
+import html
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring import read
+from scoring.verdict import Estimate
+from tests.triage.site import Site
+from triage.words import interval_sentence
+
+LANES = {"fast_lane", "normal_queue", "needs_human"}
+NOBODY = "did:plc:nobody2222222222222222"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def open_site(settings: Settings) -> None:
+    """Anybody may read."""
+    settings.PUBLIC_READ = True
+
+
+def get_json(client: Client, path: str) -> dict[str, Any]:
+    """The JSON at a path, strictly parsed: NaN and Infinity are no JSON."""
+    answer = client.get(path, headers={"accept": "application/json"})
+    assert answer.status_code == 200, answer.content
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    return json.loads(answer.content, parse_constant=refuse)
+
+
+def test_everybody_in_the_network_has_a_score_in_range(client: Client, site: Site) -> None:
+    for did in site.cast.values():
+        score = get_json(client, f"/score/{did}")
+        assert score["did"] == did
+        assert score["decision"] in LANES
+        assert score["as_of"].endswith("Z")
+        assert score["explanation"]
+        assert score["seeds"]
+        shares = [score["structural_trust"], score["eigentrust"], *score["interval"].values()]
+        shares += [score[name] for name in ("calibrated_prob", "content_risk") if score[name] is not None]
+        assert all(0 <= share <= 1 for share in shares)
+
+
+def test_who_has_no_settled_contribution_gets_null_and_the_normal_queue(client: Client, site: Site) -> None:
+    scores = [get_json(client, f"/score/{did}") for did in site.cast.values()]
+    unknown = [score for score in scores if score["calibrated_prob"] is None]
+    assert unknown
+    assert {score["cases"] for score in unknown} == {0}
+    assert "normal_queue" in {score["decision"] for score in unknown}
+
+
+@pytest.mark.parametrize("repo", [None, "watched"])
+def test_page_and_json_give_the_same_numbers(client: Client, site: Site, repo: str | None) -> None:
+    did = site.cast["mara"]
+    with site.snapshot() as snapshot:
+        key = read.queue(snapshot, read.QueueQuery()).repositories[0][0] if repo else None
+        known = read.score(snapshot, did, key)
+    assert known is not None
+    score = get_json(client, f"/score/{did}" + (f"?repo={key}" if key else ""))
+    estimate = known.verdict.estimate
+    assert score["calibrated_prob"] == pytest.approx(estimate.probability, abs=1e-6)
+    assert score["structural_trust"] == pytest.approx(known.structural_trust, abs=1e-6)
+    assert score["eigentrust"] == pytest.approx(known.eigentrust, abs=1e-6)
+    assert (score["decision"], score["cases"]) == (known.decision, estimate.cases)
+    if key is None:
+        page = html.unescape(client.get(f"/c/{did}").content.decode())
+        low, high = score["interval"]["low"], score["interval"]["high"]
+        assert interval_sentence(Estimate(score["calibrated_prob"], low, high, score["cases"])) in page
+        assert score["explanation"] in page
+        assert score["model_version"] in page
+
+
+def test_leaderboard_page_and_leaderboard_json_rank_the_same_people(client: Client, site: Site) -> None:
+    board = get_json(client, "/leaderboard")
+    page = client.get("/leaderboard").content.decode()
+    places = [page.index(f"/c/{row['did']}") for row in board["rows"]]
+    assert places == sorted(places)
+    assert [row["rank"] for row in board["rows"]] == sorted(row["rank"] for row in board["rows"])
+    for row in board["rows"][:5]:
+        assert row["calibrated_prob"] == get_json(client, f"/score/{row['did']}")["calibrated_prob"]
+
+
+def test_metrics_give_the_numbers_of_the_dashboard(client: Client, site: Site) -> None:
+    metrics = get_json(client, "/metrics")
+    with site.snapshot() as snapshot:
+        board = read.dashboard(snapshot)
+    assert metrics["lanes"] == {lane.value: count for lane, count in board.lanes.items()} | metrics["lanes"]
+    assert sum(metrics["lanes"].values()) == sum(board.lanes.values())
+    assert sum(each["count"] for each in metrics["histogram"]) == metrics["scored"] - metrics["not_enough_evidence"]
+    assert (metrics["contributors"], metrics["events"]) == (board.contributors, board.events)
+
+
+def test_a_stranger_is_404_with_a_sentence(client: Client, site: Site) -> None:
+    answer = client.get(f"/score/{NOBODY}")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == f"Nobody with the DID {NOBODY} has been seen here."
+
+
+def test_the_port_of_a_did_web_survives_the_way_through_the_server(client: Client, site: Site) -> None:
+    answer = client.get("/score/did:web:localhost%3A8765")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "Nobody with the DID did:web:localhost%3A8765 has been seen here."
+
+
+def test_a_repository_that_is_not_watched_is_404_with_a_sentence(client: Client, site: Site) -> None:
+    answer = client.get(f"/score/{site.cast['mara']}", {"repo": "nobody.example/nothing"})
+    assert answer.status_code == 404
+    assert answer.json()["detail"].startswith("No watched repository is called 'nobody.example/nothing'")
+
+
+@pytest.mark.parametrize("repo", ["'; drop table scores; --", "at://", "../..", "%00", "\x00", "owner/name/x"])
+def test_a_hostile_repository_is_only_unknown(client: Client, site: Site, repo: str) -> None:
+    assert client.get(f"/score/{site.cast['mara']}", {"repo": repo}).status_code == 404

@@ -1,0 +1,284 @@
+"""Pages as a browser without scripts gets them: views from URLs, fragments, refusals, and text that is only text."""
+
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.triage.pages_world import HOSTILE, MALLORY, MARA, DrawnWorld, draw, drawn_rows
+
+pytestmark = pytest.mark.django_db
+OPENED = drawn_rows()[1].uri
+PAGES = ("/", f"/?open={quote(OPENED)}", f"/pull/{OPENED}", "/leaderboard", "/dashboard", f"/c/{MARA.did}", "/sign-in")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> DrawnWorld:
+    settings.PUBLIC_READ = True
+    settings.STREAM_CLOCK = True
+    drawn = DrawnWorld()
+    draw(monkeypatch, drawn)
+    return drawn
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with the names of its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, set[str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, {name for name, _ in attrs}))
+
+
+def text_of(client: Client, path: str, **headers: str) -> str:
+    response = client.get(path, headers=headers)
+    assert response.status_code == 200, path
+    return response.content.decode()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_whole_has_one_h1_and_no_inline_style_or_script(client: Client, world: DrawnWorld, path: str) -> None:
+    page = text_of(client, path)
+    assert page.startswith("<!doctype html>")
+    assert len(re.findall(r"<h1[ >]", page)) == 1
+    tags = Tags()
+    tags.feed(page)
+    assert not [name for _, names in tags.found for name in names if re.match(r"style$|on|hx-on|hx-vals", name)]
+    assert all("src" in names for tag, names in tags.found if tag == "script")
+    assert "style" not in {tag for tag, _ in tags.found}
+
+
+@pytest.mark.parametrize("path", PAGES[:-1])
+def test_pages_vary_and_are_never_kept_by_a_shared_cache(client: Client, world: DrawnWorld, path: str) -> None:
+    response = client.get(path)
+    assert {"HX-Request", "Cookie", "Accept"} <= set(response["Vary"].split(", "))
+    assert "private" in response["Cache-Control"]
+    assert "no-cache" in response["Cache-Control"]
+
+
+def test_the_queue_shows_its_groups_with_counts_and_ages(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, "/")
+    heads = re.findall(r'<h2 id="group-(\w+)">', page)
+    assert heads == ["needs_human", "normal_queue", "fast_lane", "own"]
+    assert "oldest 16 hours" in page
+    assert "oldest first-timer 21 hours" in page
+
+
+def test_a_bucket_in_the_url_shows_that_lane_alone_and_marks_its_tile(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, "/?bucket=fast_lane")
+    assert "Fix flaky knot test" in page
+    assert "Cache repository listing" not in page
+    assert re.search(r'<a id="tile-fast_lane"[^>]*aria-current="true"', page)
+    assert re.search(r'type="hidden" name="bucket" value="fast_lane" form="filters"', page)
+
+
+def test_the_filter_line_repeats_what_the_url_says(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, '/?q=cache"list&sort=oldest&repository=did:plc:corecorecorecorecorecore')
+    assert 'value="cache&quot;list"' in page
+    assert '<option value="oldest" selected>' in page
+    assert '<option value="did:plc:corecorecorecorecorecore" selected>' in page
+    assert "No open pull request matches this filter" in page
+
+
+@pytest.mark.parametrize("query", ["bucket=../etc", "sort=score%00", "page=-1", "page=9999999", "q=" + "x" * 5000])
+def test_a_value_that_cannot_be_understood_is_left_aside_with_a_note(
+    client: Client, world: DrawnWorld, query: str
+) -> None:
+    assert 'class="note"' in text_of(client, f"/?{query}")
+
+
+@pytest.mark.parametrize("query", ["sort=; drop", "order=sideways", "page=two"])
+def test_the_leaderboard_leaves_aside_what_it_does_not_know(client: Client, world: DrawnWorld, query: str) -> None:
+    assert 'class="note"' in text_of(client, f"/leaderboard?{query}")
+
+
+def test_htmx_gets_the_fragment_of_the_same_url_and_the_address_to_push(client: Client, world: DrawnWorld) -> None:
+    response = client.get("/?bucket=fast_lane&q=&sort=lowest", headers={"HX-Request": "true"})
+    fragment = response.content.decode()
+    assert "<!doctype" not in fragment
+    assert fragment.lstrip().startswith('<section id="results"')
+    assert 'hx-swap-oob="true"' in fragment
+    assert response["HX-Push-Url"] == "/?bucket=fast_lane"
+
+
+def test_the_back_button_gets_a_whole_page(client: Client, world: DrawnWorld) -> None:
+    headers = {"HX-Request": "true", "HX-History-Restore-Request": "true"}
+    assert text_of(client, "/?bucket=fast_lane", **headers).startswith("<!doctype html>")
+
+
+def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, f"/?sort=oldest&open={quote(OPENED)}")
+    assert page.count('aria-expanded="true"') == 1
+    assert "Who: structural trust" in page
+    assert "Content not reviewed yet." in page
+    assert "95 % interval" in page
+    assert "What would change the lane" in page
+    chain = re.search(r'<ol class="chain".*?</ol>', page, re.S)
+    assert chain is not None
+    assert re.findall(r"<bdi>([^<]*)</bdi>", chain[0]) == ["seed.example", "ana.example", "mara.example"]
+    assert re.search(r'href="/\?sort=oldest#[^"]*"[^>]*aria-expanded="true"', page)
+
+
+def test_an_open_row_that_is_not_in_view_is_pointed_to(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, f"/?bucket=fast_lane&open={quote(OPENED)}")
+    assert f'href="/pull/{OPENED}"' in page
+
+
+def test_without_evidence_there_is_a_pill_without_a_number(client: Client, world: DrawnWorld) -> None:
+    row = re.search(r"<li[^>]*>(?:(?!</li>).)*Add Norwegian strings.*?</li>", text_of(client, "/"), re.S)
+    assert row is not None
+    pill = re.search(r'<span class="pill unknown">.*?</span>', row[0], re.S)
+    assert pill is not None
+    assert "Not enough evidence" in pill[0]
+    assert not re.search(r"0\.\d", pill[0])
+
+
+def test_a_long_group_is_cut_and_its_bucket_has_pages(client: Client, world: DrawnWorld) -> None:
+    world.rows = tuple(row for row in drawn_rows()[:1] for _ in range(120))
+    page = text_of(client, "/")
+    assert page.count('class="row"') == 25
+    assert "Show all 120" in page
+    last = text_of(client, "/?bucket=fast_lane&page=3")
+    assert last.count('class="row"') == 20
+    assert "Page 3 of 3" in last
+
+
+@pytest.mark.parametrize("path", ["/", f"/c/{MALLORY.did}", f"/c/{MARA.did}", "/leaderboard"])
+def test_hostile_text_is_only_text(client: Client, world: DrawnWorld, path: str) -> None:
+    page = text_of(client, path)
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert "<svg onload" not in page
+    assert "<b>mallory" not in page
+    assert "<i>solid" not in page
+    assert "\u202e" not in page
+    assert "\u200b" not in page
+
+
+def test_hidden_characters_are_spelled_out(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, "/")
+    assert "gpj.⟨U+202E⟩exe.example" in page
+    assert "zero⟨U+200B⟩width" in page
+    assert "{{ settings.SECRET_KEY }}" in page
+
+
+@pytest.mark.parametrize("title", HOSTILE)
+def test_a_pull_request_page_survives_its_title(client: Client, world: DrawnWorld, title: str) -> None:
+    row = next(row for row in world.rows if row.title == title)
+    assert "<h1>" in text_of(client, f"/pull/{row.uri}")
+
+
+def test_an_unknown_did_is_404_with_a_sentence(client: Client, world: DrawnWorld) -> None:
+    response = client.get("/c/did:plc:nobodynobodynobodynobody")
+    assert response.status_code == 404
+    assert b"This DID wrote no record" in response.content
+
+
+@pytest.mark.parametrize("text", ["mara.example", "did:", "did:plc:", "did:plc:a%20b", "did:plc:" + "a" * 3000])
+def test_a_malformed_did_is_422_with_a_sentence(client: Client, world: DrawnWorld, text: str) -> None:
+    response = client.get(f"/c/{text}")
+    assert response.status_code == 422
+    assert b"is not a DID" in response.content
+
+
+def test_an_unknown_pull_request_is_404_and_the_page_leads_back(client: Client, world: DrawnWorld) -> None:
+    response = client.get("/pull/at://did:plc:nobody/x/y")
+    assert response.status_code == 404
+    assert b"it may be merged or closed" in response.content
+    assert b'href="/"' in response.content
+
+
+def test_pages_answer_only_reading_methods(client: Client, world: DrawnWorld) -> None:
+    assert client.post("/").status_code == 405
+    assert client.head("/dashboard").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("application/json", "application/json"),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html"),
+        ("*/*", "text/html"),
+        ("text/html;q=0.5, application/json;q=0.9", "application/json"),
+        ("application/json;q=0.2, text/html", "text/html"),
+    ],
+)
+def test_the_leaderboard_is_json_only_for_who_ranks_it_higher(
+    client: Client, world: DrawnWorld, accept: str, kind: str
+) -> None:
+    response = client.get("/leaderboard", headers={"Accept": accept})
+    assert response["Content-Type"].startswith(kind)
+    if kind == "application/json":
+        assert json.loads(response.content)["total"] == 1218
+
+
+def test_a_header_of_the_leaderboard_says_its_order_and_turns_it_round(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, "/leaderboard?sort=merged")
+    assert re.search(r'aria-sort="descending"><a id="sort-2" href="/leaderboard\?sort=merged&amp;order=up"', page)
+    assert page.count('aria-sort="none"') == 3
+
+
+def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, "/dashboard")
+    assert "fast lane from 0.90" in page
+    assert "flagged below 0.30" in page
+    assert page.count("<tr><td>0.") == 10
+    assert page.count('role="img"') == 2
+
+
+def test_a_shut_fast_lane_is_said_once_and_no_threshold_is_drawn(client: Client, world: DrawnWorld) -> None:
+    world.t_high, world.notice = None, "The fast lane is shut: 59 more settled pull requests are needed."
+    page = text_of(client, "/dashboard")
+    assert page.count(world.notice) == 1
+    assert "fast lane from" not in page
+
+
+def test_before_anything_is_published_every_page_says_what_to_do_next(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.PUBLIC_READ = True
+    draw(monkeypatch, None)
+    for path in PAGES[:-1]:
+        page = text_of(client, path)
+        assert "No data yet" in page
+        assert "make run" in page
+
+
+def test_who_may_not_read_learns_nothing_from_the_frame_of_the_sign_in_page(
+    client: Client, world: DrawnWorld, settings: Settings
+) -> None:
+    settings.PUBLIC_READ = False
+    assert client.get("/").status_code == 302
+    page = text_of(client, "/sign-in")
+    assert world.notice not in page
+    assert "Recording" not in page
+
+
+@pytest.mark.parametrize("maintainer", [None, MARA.did])
+def test_one_click_sign_in_is_offered_only_in_a_demo(
+    client: Client, world: DrawnWorld, settings: Settings, maintainer: str | None
+) -> None:
+    settings.DEMO_MAINTAINER = maintainer
+    assert ('action="/sign-in/demo"' in text_of(client, "/")) is (maintainer is not None)
+
+
+def test_an_error_inside_a_page_is_a_page_that_says_what_happened_to_the_data(
+    client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.raise_request_exception = False
+    monkeypatch.setattr("scoring.read.leaderboard", lambda *arguments: 1 / 0, raising=False)
+    response = client.get("/leaderboard")
+    assert response.status_code == 500
+    assert b"Nothing was changed" in response.content
+
+
+def test_a_host_that_is_not_allowed_gets_a_page_too(client: Client, world: DrawnWorld) -> None:
+    response = client.get("/", headers={"Host": "evil.example"})
+    assert response.status_code == 400
+    assert b"could not be read" in response.content

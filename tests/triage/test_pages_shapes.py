@@ -1,0 +1,219 @@
+"""What pages show, as pure functions: ages, pills, bars, charts, views as URLs, and the contrast of the tokens."""
+
+import re
+import unicodedata
+from dataclasses import replace
+from datetime import datetime, timedelta
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as draw_from
+
+from scoring.read import Bin, Dashboard, HistoryPoint, Person
+from scoring.verdict import Estimate, Factor, Lane, Reason, Verdict
+from tests.sources import PROJECT
+from tests.triage.pages_world import NOW, DrawnWorld
+from triage import charts, forms, rows, words
+
+BOARD: Dashboard = DrawnWorld().dashboard(None)
+TOKENS = (PROJECT / "static/css/tokens.css").read_text()
+PAIRS = [
+    *(f"{ink} on {paper}" for ink in ("ink", "ink-2", "ink-3", "link") for paper in ("canvas", "surface", "sunken")),
+    "fast on fast-soft",
+    "review on review-soft",
+    "flag on flag-soft",
+    *(f"{lane} on {paper}" for lane in ("fast", "review", "flag") for paper in ("surface", "sunken")),
+]
+
+
+def verdict_of(lane: Lane, probability: float | None) -> Verdict:
+    return Verdict(lane, Estimate(probability, 0.2, 0.9, 4), (Reason("is_seed", {}),), ())
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [
+        (timedelta(days=3, hours=5), "3 days"),
+        (timedelta(hours=1, minutes=59), "1 hour"),
+        (timedelta(minutes=2), "2 minutes"),
+        (timedelta(seconds=59), "just now"),
+        (timedelta(days=-4), "just now"),
+    ],
+)
+def test_an_age_is_one_figure(age: timedelta, said: str) -> None:
+    assert words.age_words(NOW - age, NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("lag", "tone", "said"),
+    [
+        (3, "live", "Live, 3 s behind"),
+        (60, "live", "Live, 60 s behind"),
+        (61, "late", "Late, 1 min behind"),
+        (600, "late", "Late, 10 min behind"),
+        (601, "stopped", "Out of date, last event 10 minutes ago"),
+        (-30, "live", "Live, 0 s behind"),
+    ],
+)
+def test_freshness_says_in_words_what_its_colour_says(lag: int, tone: str, said: str) -> None:
+    fresh = words.freshness(NOW - timedelta(seconds=lag), NOW, recorded=False)
+    assert (fresh.tone, fresh.words) == (tone, said)
+
+
+def test_a_recording_is_called_one_and_an_empty_store_too() -> None:
+    assert words.freshness(NOW, NOW, recorded=True).words == "Recording, up to 12 Mar 2026 14:02"
+    assert words.freshness(None, NOW, recorded=False).words == "No data yet"
+
+
+@given(draw_from.text())
+def test_what_cannot_be_seen_never_reaches_a_page(text: str) -> None:
+    kinds = {unicodedata.category(character) for character in words.visible(text).replace("\u200d", "")}
+    assert not kinds & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+
+
+def test_a_joiner_inside_an_emoji_stays_and_elsewhere_does_not() -> None:
+    assert words.visible("👩\u200d💻") == "👩\u200d💻"
+    assert words.visible("ad\u200dmin") == "ad⟨U+200D⟩min"
+
+
+def test_a_pill_rounds_down_so_that_it_never_looks_like_a_threshold_it_missed() -> None:
+    assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.8999)) == rows.Pill("review", "0.89", "Review")
+
+
+def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one() -> None:
+    assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, None)) == rows.Pill("unknown", "", "Not enough evidence")
+    assert rows.pill(verdict_of(Lane.NEEDS_HUMAN, None)) == rows.Pill("flag", "", "Flagged")
+
+
+def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:
+    one = rows.person_view(Person("did:plc:a", "ana.example"))
+    assert one.tint == rows.person_view(Person("did:plc:a", "other")).tint
+    assert one.initials == "AN"
+    assert rows.person_view(Person("did:plc:a", "\u202e")).initials == "U2"
+    assert 0 <= one.tint < rows.TINTS
+
+
+@given(draw_from.lists(draw_from.one_of(draw_from.none(), draw_from.floats(-1, 1, allow_nan=False)), max_size=8))
+def test_factor_bars_stay_on_their_track_and_on_their_side(effects: list[float | None]) -> None:
+    bars = rows.factor_bars([Factor("clean", index, effect) for index, effect in enumerate(effects)])
+    assert len(bars) == len(effects)
+    for bar in bars:
+        assert bar.x >= 0
+        assert bar.x + bar.width <= rows.BAR_WIDTH + 0.1
+        assert bar.sign != "up" or bar.x == rows.BAR_WIDTH / 2
+        assert bar.sign != "down" or bar.x + bar.width == pytest.approx(rows.BAR_WIDTH / 2)
+
+
+def test_a_factor_that_does_not_move_the_score_has_no_bar_and_no_effect() -> None:
+    bar = rows.factor_bars([Factor("eigentrust", 0.0123, None)])[0]
+    assert (bar.sign, bar.effect, bar.value) == ("", "", "0.01")
+
+
+def test_the_interval_is_said_with_what_it_rests_on() -> None:
+    said = words.interval_sentence(Estimate(0.71, 0.601, 0.812, 1))
+    assert "about 71 would be clean (95 % interval 60 to 81, from 1 settled contribution)" in said
+    assert "Unknown is not bad" in words.interval_sentence(Estimate(None, 0, 1, 0))
+
+
+def test_a_bar_of_the_histogram_has_a_lanes_colour_only_where_it_lies_wholly_inside() -> None:
+    tones = [bar.tone for bar in charts.histogram(replace(BOARD, t_low=0.35, t_high=0.85)).bars]
+    assert tones == ["flag"] * 3 + ["review"] * 6 + ["fast"]
+
+
+def test_a_shut_fast_lane_draws_no_threshold() -> None:
+    chart = charts.histogram(replace(BOARD, t_high=None))
+    assert [mark.words for mark in chart.marks] == ["flagged below 0.30"]
+    assert "fast" not in {bar.tone for bar in chart.bars}
+    assert "the fast lane is shut" in chart.summary
+
+
+def test_a_single_contributor_is_still_a_bar_that_can_be_seen() -> None:
+    bins = (Bin(0.0, 0.1, 1), Bin(0.1, 0.2, 100_000), Bin(0.2, 0.3, 0))
+    heights = [bar.height for bar in charts.histogram(replace(BOARD, histogram=bins)).bars]
+    assert heights == [2.0, charts.BASE - charts.TOP, 0.0]
+
+
+@given(draw_from.tuples(*[draw_from.integers(0, 10_000)] * 3))
+def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
+    shares = charts.lane_shares(replace(BOARD, lanes=dict(zip(Lane, counts, strict=True))))
+    assert [share.count for share in shares] == list(counts)
+    assert sum(share.width for share in shares) == pytest.approx(100 if sum(counts) else 0, abs=0.01)
+    assert shares[2].x == pytest.approx(shares[0].width + shares[1].width, abs=0.01)
+
+
+def test_a_trend_needs_two_scores_with_a_number() -> None:
+    points = [HistoryPoint(NOW, value, Lane.NORMAL_QUEUE) for value in (None, 0.5)]
+    assert charts.trend(points) is None
+    later = HistoryPoint(datetime(2026, 5, 1), 0.8, Lane.NORMAL_QUEUE)
+    drawn = charts.trend([later, *points])
+    assert drawn is not None
+    assert drawn.summary == "P(clean) went from 0.50 to 0.80 over 2 recorded scores"
+
+
+@given(
+    draw_from.dictionaries(
+        draw_from.sampled_from(["bucket", "q", "sort", "page", "repository", "open"]), draw_from.text()
+    )
+)
+def test_any_query_string_gives_a_view_whose_own_url_gives_the_same_view(values: dict[str, str]) -> None:
+    view = forms.read_queue(values)
+    again = forms.read_queue(dict(parse_qsl(view.search().removeprefix("?"))))
+    assert replace(again, notes=()) == replace(view, notes=())
+    assert not again.notes
+
+
+@given(draw_from.dictionaries(draw_from.sampled_from(["sort", "order", "page"]), draw_from.text()))
+def test_any_leaderboard_url_gives_a_view_whose_own_url_gives_the_same_view(values: dict[str, str]) -> None:
+    view = forms.read_leaderboard(values)
+    again = forms.read_leaderboard(dict(parse_qsl(view.search().removeprefix("?"))))
+    assert replace(again, notes=()) == replace(view, notes=())
+
+
+def token(name: str, theme: int) -> str:
+    found = re.search(rf"--{name}: light-dark\((#\w{{6}}), (#\w{{6}})\)", TOKENS)
+    assert found is not None, name
+    return found[1 + theme]
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2 relative luminance of #rrggbb."""
+    parts = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_text_can_be_read_in_both_themes(pair: str, theme: int) -> None:
+    ink, paper = pair.split(" on ")
+    assert contrast(token(ink, theme), token(paper, theme)) >= 4.5
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_initials_can_be_read_on_each_tint(theme: int) -> None:
+    css = (PROJECT / "static/css/components.css").read_text()
+    paper, ink = re.findall(r"light-dark\(hsl\(var\(--hue\) (\d+)% (\d+)%\), hsl\(var\(--hue\) (\d+)% (\d+)%\)\)", css)
+    hues = [int(hue) for hue in re.findall(r"\.tint-\d+ \{ --hue: (\d+); \}", css)]
+    assert len(hues) == rows.TINTS
+    for hue in hues:
+        colours = [from_hsl(hue, *map(int, pair[2 * theme : 2 * theme + 2])) for pair in (paper, ink)]
+        assert contrast(*colours) >= 4.5, hue
+
+
+def from_hsl(hue: int, saturation: int, lightness: int) -> str:
+    """#rrggbb of a colour in CSS's hsl()."""
+    spread = saturation / 100 * min(lightness / 100, 1 - lightness / 100)
+    offsets = ((channel + hue / 30) % 12 for channel in (0, 8, 4))
+    values = (lightness / 100 - spread * max(-1, min(offset - 3, 9 - offset, 1)) for offset in offsets)
+    return "#" + "".join(f"{round(255 * value):02x}" for value in values)
+
+
+def test_own_css_and_javascript_stay_under_25_kilobytes() -> None:
+    files = [path for folder in ("css", "js") for path in (PROJECT / "static" / folder).iterdir()]
+    assert sum(path.stat().st_size for path in files) < 25_000

@@ -1,0 +1,230 @@
+"""Who may read, and how a person signs in and out."""
+
+import ipaddress
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import wraps
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import login, logout
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import split_domain_port
+from django.shortcuts import redirect, render, resolve_url
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from triage import throttle
+from triage.dids import parse_handle
+from triage.middleware import Request
+from triage.models import ApiToken, Person, SignInMethod
+from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
+from triage.tokens import find_token, new_secret, same_hash, secret_hash
+
+ASK_AGAIN = "Ask whoever runs this site for a new one."
+
+
+class SignInProblem(Exception):
+    """Why a sign-in was refused: an HTTP status and one sentence for the person; seconds to wait where that helps."""
+
+    def __init__(self, status: int, sentence: str, wait: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.wait = wait
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def bearer_token(request: HttpRequest, scope: str) -> ApiToken | None:
+    """The valid token with `scope` that came in the Authorization header, if one did."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    return find_token(secret.strip(), scope, timezone.now()) if scheme.lower() == "bearer" else None
+
+
+def may_read(request: Request) -> bool:
+    """Whether whoever asks may see pages and scores: anybody under PUBLIC_READ, else a person or a read token."""
+    return settings.PUBLIC_READ or request.user.is_authenticated or bearer_token(request, "read") is not None
+
+
+def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """The view for those who may read; others are sent to sign in, and programs are told 401."""
+
+    @wraps(view)
+    def guarded(request: Request, *args: object, **kwargs: object) -> HttpResponse:
+        return view(request, *args, **kwargs) if may_read(request) else _refuse_reading(request)
+
+    return guarded
+
+
+def _refuse_reading(request: Request) -> HttpResponse:
+    wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
+    if wants_json or "Authorization" in request.headers:
+        return problem_response(ApiProblem(401, HOW_TO_READ, CHALLENGE))
+    page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
+    target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"
+    # A plain redirect would be followed by htmx and swap the sign-in page into a fragment of this one.
+    response = HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+    mark_private(response)
+    return response
+
+
+# --- One-time links --------------------------------------------------------------------------------------------------
+
+
+def person_for(did: str, snapshot: Snapshot | None, handle: str | None = None) -> Person:
+    """The account of a DID, made if there is none, under `handle` or else the verified one that the snapshot knows."""
+    known = read.score(snapshot, did) if snapshot else None
+    shown = handle or (parse_handle(known.person.name) if known else None)
+    person, _ = Person.objects.get_or_create(did=did)
+    if shown and person.handle != shown:
+        person.handle = shown
+        person.save(update_fields=["handle"])
+    return person
+
+
+def issue_link(person: Person, minutes: int = 15, now: datetime | None = None) -> str:
+    """A token that signs `person` in once within `minutes`; only its hash is kept."""
+    token = new_secret()
+    made_at = now or timezone.now()
+    SignInMethod.objects.create(
+        person=person,
+        kind=SignInMethod.Kind.LINK,
+        secret_hash=secret_hash(token),
+        made_at=made_at,
+        expires_at=made_at + timedelta(minutes=minutes),
+    )
+    return token
+
+
+def check_link(token: str, now: datetime) -> SignInMethod:
+    """The link that this token opens at `now`; SignInProblem 403 if there is none, 410 if it is used or expired."""
+    hashed = secret_hash(token)
+    link = SignInMethod.objects.select_related("person").filter(kind="link", secret_hash=hashed).first()
+    if link is None or not same_hash(link.secret_hash, hashed) or not link.person.is_active:
+        raise SignInProblem(403, f"This sign-in link is not one of ours. {ASK_AGAIN}")
+    if link.used_at is not None:
+        raise SignInProblem(410, f"This sign-in link was already used. {ASK_AGAIN}")
+    if link.expires_at is not None and link.expires_at <= now:
+        raise SignInProblem(410, f"This sign-in link has expired. {ASK_AGAIN}")
+    return link
+
+
+def use_link(token: str, now: datetime) -> Person:
+    """Spend the link and return its person; of two calls at the same time one gets SignInProblem 410."""
+    link = check_link(token, now)
+    spent = SignInMethod.objects.filter(pk=link.pk, used_at=None).update(used_at=now, last_used_at=now)
+    if not spent:
+        raise SignInProblem(410, f"This sign-in link was already used. {ASK_AGAIN}")
+    return link.person
+
+
+# --- Pages -----------------------------------------------------------------------------------------------------------
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request: Request) -> HttpResponse:
+    """The sign-in page; a POST with `link`, a whole sign-in link or its token, signs in."""
+    if request.method != "POST":
+        return redirect(safe_next(request)) if request.user.is_authenticated else _show(request, "sign_in.html")
+    address, _, _ = request.POST.get("link", "").strip().partition("?")
+    return _enter(request, address.rstrip("/").rpartition("/")[2], "sign_in.html")
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_link(request: Request, token: str) -> HttpResponse:
+    """A one-time link: GET asks for a click, since mail scanners and previews open links too; POST signs in."""
+    if request.method == "POST":
+        return _enter(request, token, "sign_in_link.html")
+    try:
+        _count_attempt(request)
+        link = check_link(token, timezone.now())
+    except SignInProblem as problem:
+        return _show(request, "sign_in_link.html", problem)
+    return _show(request, "sign_in_link.html", invited=link.person)
+
+
+@require_POST
+def sign_out(request: Request) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    return redirect("/")
+
+
+def demo_sign_in(request: Request) -> HttpResponse:
+    """Sign in as the demo's maintainer; only where DEMO_MAINTAINER is set, only from this machine, only by POST."""
+    if settings.DEMO_MAINTAINER is None:
+        raise Http404("There is no demo here.")
+    return _demo_sign_in(request, settings.DEMO_MAINTAINER)
+
+
+@never_cache
+@require_POST
+def _demo_sign_in(request: Request, did: str) -> HttpResponse:
+    if not is_local(request):
+        raise PermissionDenied("The demo's sign-in works only on the machine that runs it.")
+    login(request, person_for(did, request.snapshot))
+    return redirect(safe_next(request))
+
+
+def is_local(request: HttpRequest) -> bool:
+    """Whether the request came over loopback and was addressed to a loopback name.
+
+    Either alone can be had from elsewhere: the name by rebinding DNS, the address through a proxy on this machine.
+    """
+    host, _ = split_domain_port(request.get_host())
+    return _is_loopback(host.strip("[]")) and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def safe_next(request: HttpRequest) -> str:
+    """Where to go after signing in: the path in `next` if it is on this site, else the queue."""
+    target = request.POST.get("next") or request.GET.get("next") or ""
+    local = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
+    return target if local else "/"
+
+
+def _enter(request: Request, token: str, template: str) -> HttpResponse:
+    try:
+        _count_attempt(request)
+        login(request, use_link(token, timezone.now()))  # a new session key: nobody can have planted this one
+    except SignInProblem as problem:
+        return _show(request, template, problem)
+    return redirect(safe_next(request))
+
+
+def _count_attempt(request: HttpRequest) -> None:
+    wait = throttle.count_attempt("sign-in", request.META.get("REMOTE_ADDR", ""), time.time())
+    if wait:
+        raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
+
+
+def _show(
+    request: Request, template: str, problem: SignInProblem | None = None, invited: Person | None = None
+) -> HttpResponse:
+    context = {
+        "next": safe_next(request),
+        "problem": problem.sentence if problem else "",
+        "invited": invited,
+        "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
+    }
+    response = render(request, template, context, status=problem.status if problem else 200)
+    if problem and problem.wait:
+        response["Retry-After"] = str(problem.wait)
+    return response

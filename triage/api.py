@@ -1,0 +1,154 @@
+"""JSON for programs. Every operation reads what a page reads, through `scoring.read`, from the request's snapshot."""
+
+import logging
+from typing import Annotated, Any, cast
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
+from ninja.params.functions import Path, Query
+from ninja.security import HttpBearer
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from triage.access import may_read
+from triage.context import dashboard_of
+from triage.dids import MalformedDid, parse_did
+from triage.middleware import Request
+from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
+from triage.schemas import (
+    EXAMPLE_DID,
+    MetricsOut,
+    ProblemOut,
+    ScoreOut,
+    leaderboard_out,
+    metrics_out,
+    score_out,
+)
+
+ABOUT_REPO = (
+    "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "
+    "Without it the site's seeds judge."
+)
+RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
+logger = logging.getLogger(__name__)
+
+
+class Reader(HttpBearer):
+    """Whoever may read pages may read JSON: a signed-in person, a token with scope read, anybody under PUBLIC_READ."""
+
+    def __call__(self, request: HttpRequest) -> bool | None:
+        """True where reading is allowed; None is django-ninja's word for 401."""
+        return may_read(cast(Request, request)) or None
+
+    def authenticate(self, request: HttpRequest, token: str) -> None:
+        """Unused: `may_read` looks at the header itself, for pages and JSON alike."""
+
+
+class Api(NinjaAPI):
+    """django-ninja with our headers on every answer and problem details for every error."""
+
+    def create_response(self, request: HttpRequest, data: object, **how: Any) -> HttpResponse:
+        """An answer that no cache gives to another viewer."""
+        response = super().create_response(request, data, **how)
+        mark_private(response)
+        return response
+
+    def get_openapi_schema(self, **how: Any) -> OpenAPISchema:
+        """The document, with the media type that errors really have."""
+        document = super().get_openapi_schema(**how)
+        operations = (operation for path in document["paths"].values() for operation in path.values())
+        for operation in operations:
+            for status, answer in operation["responses"].items():
+                if int(status) >= 400:
+                    answer["content"] = {"application/problem+json": answer["content"]["application/json"]}
+        return document
+
+
+api = Api(
+    title="Sunstead",
+    version="1",
+    description="How likely the next contribution of a person is clean, as judged from a repository's seeds, and why.",
+    docs_url=None,
+    openapi_url="openapi.json",
+    auth=Reader(),
+)
+
+
+def answer_problem(request: HttpRequest, exc: Exception | type[Exception]) -> HttpResponse:
+    """Any exception as problem details; what is nobody's fault but ours is logged and says nothing of its inside."""
+    return problem_response(_as_problem(exc))
+
+
+for _kind in (ApiProblem, HttpError, ValidationError, Http404, Exception):
+    api.add_exception_handler(_kind, answer_problem)
+
+
+def _as_problem(exc: Exception | type[Exception]) -> ApiProblem:
+    match exc:
+        case ApiProblem():
+            return exc
+        case AuthenticationError():
+            return ApiProblem(401, HOW_TO_READ, CHALLENGE)
+        case HttpError():
+            return ApiProblem(exc.status_code, str(exc))
+        case ValidationError():
+            said = (f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors)
+            return ApiProblem(422, "; ".join(said) + ".")
+        case Http404():
+            return ApiProblem(404, "There is nothing at this address.")
+    logger.error("The API failed.", exc_info=True)
+    return ApiProblem(500, "This is a fault of the site, not of the request; it was logged.")
+
+
+@api.get(
+    "/score/{did}",
+    response={200: ScoreOut, **dict.fromkeys((401, 404, 422, 500, 503), ProblemOut)},
+    summary="How one contributor is judged",
+    operation_id="get_score",
+)
+def get_score(
+    request: Request,
+    did: Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)],
+    repo: Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")] = None,
+) -> ScoreOut:
+    """The chance that the contributor's next change is clean, the lane that follows, and why."""
+    person = _did(did)
+    snapshot = _published(request)
+    score = read.score(snapshot, person, repo or None)
+    if score is not None:
+        return score_out(score)
+    if repo and read.score(snapshot, person) is not None:
+        raise ApiProblem(404, f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds.")
+    raise ApiProblem(404, f"Nobody with the DID {person[:200]} has been seen here.")
+
+
+@api.get(
+    "/metrics",
+    response={200: MetricsOut, **dict.fromkeys((401, 500, 503), ProblemOut)},
+    summary="Aggregates over everything",
+    operation_id="get_metrics",
+)
+def get_metrics(request: Request) -> MetricsOut:
+    """The numbers of the dashboard."""
+    snapshot = _published(request)
+    return metrics_out(dashboard_of(snapshot), snapshot.number, snapshot.published_at)
+
+
+def leaderboard_json(leaderboard: read.Leaderboard) -> dict[str, Any]:
+    """A page of the leaderboard as JSON-ready values, for the address that people and programs share."""
+    return leaderboard_out(leaderboard).model_dump(mode="json")
+
+
+def _published(request: Request) -> Snapshot:
+    if request.snapshot is None:
+        raise ApiProblem(503, "Nothing was published yet; try again shortly.", {"Retry-After": str(RETRY_SECONDS)})
+    return request.snapshot
+
+
+def _did(text: str) -> str:
+    try:
+        return parse_did(text)
+    except MalformedDid as problem:
+        raise ApiProblem(422, str(problem)) from problem

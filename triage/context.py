@@ -1,0 +1,58 @@
+"""What every page's frame shows: how fresh the data is, who is here, and whether a lane is shut."""
+
+from datetime import UTC, datetime
+from typing import cast
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from triage.access import may_read
+from triage.middleware import Request
+from triage.words import Freshness, as_aware, freshness
+
+_newest: tuple[tuple[int, datetime], read.Dashboard] | None = None
+
+
+def snapshot_of(request: HttpRequest) -> Snapshot | None:
+    """The snapshot pinned for this request; None before the first one is published, or where a request ended early."""
+    return getattr(request, "snapshot", None)
+
+
+def dashboard_of(snapshot: Snapshot) -> read.Dashboard:
+    """The aggregates of a snapshot, computed once for each: a snapshot never changes and every page's frame asks."""
+    global _newest
+    key = (snapshot.number, snapshot.published_at)
+    held = _newest
+    if held is None or held[0] != key:
+        held = _newest = (key, read.dashboard(snapshot))
+    return held[1]
+
+
+def present(snapshot: Snapshot) -> datetime:
+    """Now as naive UTC: the wall clock, in demo and replay the time of the recording's newest event."""
+    newest = dashboard_of(snapshot).newest_event_at
+    if settings.STREAM_CLOCK and newest is not None:
+        return newest
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def frame(request: HttpRequest) -> dict[str, object]:
+    """Context processor: freshness, the banner, the sign-in corner; of the data nothing for who may not read it."""
+    user = getattr(request, "user", None)
+    pinned = snapshot_of(request)
+    snapshot = pinned if user is not None and may_read(cast(Request, request)) else None
+    return {
+        "freshness": _freshness(snapshot) if snapshot or not pinned else None,
+        "newest_event_at": as_aware(dashboard_of(snapshot).newest_event_at) if snapshot else None,
+        "lane_notice": dashboard_of(snapshot).lane_notice if snapshot else "",
+        "viewer": user if user is not None and user.is_authenticated else None,
+        "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
+    }
+
+
+def _freshness(snapshot: Snapshot | None) -> Freshness:
+    if snapshot is None:
+        return Freshness("none", "No data yet")
+    return freshness(dashboard_of(snapshot).newest_event_at, present(snapshot), settings.STREAM_CLOCK)

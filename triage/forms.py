@@ -1,0 +1,142 @@
+"""Views as query strings: values that cannot be understood fall back to a default and say so. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
+from urllib.parse import urlencode
+
+from scoring.read import LeaderboardSort, QueueQuery, QueueSort
+from scoring.verdict import Lane
+
+Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
+TEXT_LIMIT = 100
+URI_LIMIT = 600
+PAGE_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFilters:
+    """The whole view of the queue as its URL says it: filters, the open row, and what could not be understood."""
+
+    bucket: Bucket = ""
+    text: str = ""
+    repository: str = ""
+    sort: QueueSort = "lowest"
+    opened: str = ""
+    page: int = 1
+    notes: tuple[str, ...] = ()
+
+    def query(self) -> QueueQuery:
+        """The same for `scoring.read.queue`; the group "own" is no lane, so it is picked out afterwards."""
+        lane = Lane(self.bucket) if self.bucket and self.bucket != "own" else None
+        return QueueQuery(bucket=lane, text=self.text, repository=self.repository, sort=self.sort)
+
+    def search(self) -> str:
+        """The query string that restores this view, without values that are the default."""
+        values = {
+            "bucket": self.bucket,
+            "q": self.text,
+            "repository": self.repository,
+            "sort": "" if self.sort == "lowest" else self.sort,
+            "page": "" if self.page == 1 else str(self.page),
+            "open": self.opened,
+        }
+        return _search(values)
+
+    def opening(self, uri: str) -> str:
+        """The query string of this view with that row open ("": none)."""
+        return replace(self, opened=uri).search()
+
+    def in_bucket(self, bucket: Bucket) -> str:
+        """The query string of this view narrowed to a bucket, from its first page."""
+        return replace(self, bucket=bucket, page=1, opened="").search()
+
+    def on_page(self, page: int) -> str:
+        """The query string of another page of this view."""
+        return replace(self, page=page, opened="").search()
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether fewer than all open pull requests can be in view."""
+        return bool(self.bucket or self.text or self.repository)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardFilters:
+    """Order and page of the leaderboard as its URL says it."""
+
+    sort: LeaderboardSort = "score"
+    descending: bool = True
+    page: int = 1
+    notes: tuple[str, ...] = ()
+
+    def search(self) -> str:
+        """The query string that restores this view."""
+        return _search(
+            {
+                "sort": "" if self.sort == "score" else self.sort,
+                "order": "" if self.descending else "up",
+                "page": "" if self.page == 1 else str(self.page),
+            }
+        )
+
+    def sorted_by(self, sort: LeaderboardSort) -> str:
+        """The query string of a header: turns the order round where it is the current one."""
+        first_time = sort != "hops"
+        descending = not self.descending if sort == self.sort else first_time
+        return replace(self, sort=sort, descending=descending, page=1).search()
+
+    def on_page(self, page: int) -> str:
+        """The query string of another page in the same order."""
+        return replace(self, page=page).search()
+
+
+def read_queue(values: Mapping[str, str]) -> QueueFilters:
+    """The queue's view from a query string; never fails, `notes` says what was left aside."""
+    notes: list[str] = []
+    text = _visible_line(values.get("q", ""))
+    if len(text) > TEXT_LIMIT:
+        notes.append(f"The search was cut at {TEXT_LIMIT} characters.")
+    return QueueFilters(
+        bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
+        text=text[:TEXT_LIMIT],
+        repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
+        sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "lowest", notes)),
+        opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
+        page=_page(values, notes),
+        notes=tuple(notes),
+    )
+
+
+def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
+    """The leaderboard's view from a query string; never fails, `notes` says what was left aside."""
+    notes: list[str] = []
+    sort = cast(LeaderboardSort, _choice(values, "sort", get_args(LeaderboardSort), "score", notes))
+    order = _choice(values, "order", ("up", "down"), "down", notes)
+    return LeaderboardFilters(sort, order == "down", _page(values, notes), tuple(notes))
+
+
+def _visible_line(text: str) -> str:
+    """Without control characters (a NUL byte stops some readers) and with single spaces."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], default: str, notes: list[str]) -> str:
+    value = values.get(name, "") or default
+    if value in known:
+        return value
+    notes.append(f"“{_visible_line(value)[:40]}” is no {name} that exists here, so it was left aside.")
+    return default
+
+
+def _page(values: Mapping[str, str], notes: list[str]) -> int:
+    text = values.get("page", "") or "1"
+    if text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT:
+        return int(text)
+    notes.append("That page does not exist, so this is the first one.")
+    return 1
+
+
+def _search(values: Mapping[str, str]) -> str:
+    kept = {name: value for name, value in values.items() if value}
+    return "?" + urlencode(kept) if kept else ""

@@ -1,0 +1,67 @@
+"""One snapshot for a whole request."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django_htmx.middleware import HtmxDetails
+
+from ingest.snapshot import Snapshot, SnapshotReader
+from triage.models import Person
+
+_making = Lock()
+
+
+class Request(HttpRequest):
+    """What views are given; an annotation, never made."""
+
+    user: Person | AnonymousUser
+    htmx: HtmxDetails
+    snapshot: Snapshot | None  # None: nothing was published yet
+
+
+@cache
+def _reader(folder: Path) -> SnapshotReader:
+    return SnapshotReader(folder)
+
+
+def snapshot_reader() -> SnapshotReader:
+    """This process's reader, made at the first request that needs it (a second one would attach each file twice)."""
+    with _making:
+        return _reader(settings.SNAPSHOT_DIR)
+
+
+class _Held:
+    """A streamed body that holds what it reads from until the server closes the response, sent, cut or never begun."""
+
+    def __init__(self, body: Iterable[bytes], held: ExitStack) -> None:
+        self._body = body
+        self.close = held.close  # Django calls it; unlike a generator's, it also runs where nothing was ever read
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+
+class SnapshotMiddleware:
+    """Pins one snapshot as `request.snapshot` and releases it once the response is rendered or streamed."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: Request) -> HttpResponseBase:
+        """The response to `request`, all of it read from one snapshot."""
+        if request.path_info.startswith(settings.STATIC_URL):
+            request.snapshot = None
+            return self.get_response(request)
+        with ExitStack() as held:
+            request.snapshot = held.enter_context(snapshot_reader().pin())
+            response = self.get_response(request)
+            if isinstance(response, StreamingHttpResponse):
+                response.streaming_content = _Held(response.streaming_content, held.pop_all())
+            return response

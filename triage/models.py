@@ -1,0 +1,88 @@
+"""Accounts, and what they may do. What the network says about people is not here: that is the worker's file."""
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.db import models
+
+
+class Person(AbstractBaseUser):
+    """Someone who uses this site, known by DID alone; `handle` is only for display.
+
+    How they sign in stands in SignInMethod, so a person has no password field.
+    """
+
+    password = None  # type: ignore[assignment]
+    did = models.CharField(max_length=2048, unique=True)
+    handle = models.CharField(max_length=253, blank=True)
+    is_active = models.BooleanField(default=True)
+
+    USERNAME_FIELD = "did"
+
+    objects = BaseUserManager()
+
+    def __str__(self) -> str:
+        """The handle where one is known, else the DID."""
+        return str(self.handle or self.did)
+
+
+class SignInMethod(models.Model):
+    """One way in which a person may sign in. Only a hash of the secret is kept."""
+
+    class Kind(models.TextChoices):
+        """What the secret is."""
+
+        LINK = "link"
+
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="sign_in_methods")
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    secret_hash = models.CharField(max_length=255, unique=True)
+    made_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)  # set once for what works once
+    last_used_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """The kind and the person, never the secret."""
+        return f"{self.kind} of {self.person}"
+
+
+class Maintainer(models.Model):
+    """A person who judges for a repository, or for the whole site where `repo_key` is empty.
+
+    The worker holds the same; this copy lets the web process authorise without the worker's file.
+    """
+
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="maintains")
+    repo_key = models.CharField(max_length=2048, blank=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """One row for a person and a repository."""
+
+        constraints: ClassVar = [models.UniqueConstraint(fields=["person", "repo_key"], name="one_maintainer_row")]
+
+    def __str__(self) -> str:
+        """Who maintains what."""
+        return f"{self.person} for {self.repo_key or 'the site'}"
+
+
+class ApiToken(models.Model):
+    """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.tokens.SCOPES."""
+
+    secret_hash = models.CharField(max_length=64, unique=True)
+    name = models.CharField(max_length=100)
+    scopes = models.JSONField(default=list)
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, null=True, related_name="api_tokens")
+    made_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """The name that its maker gave it."""
+        return str(self.name)

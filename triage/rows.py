@@ -1,0 +1,251 @@
+"""What templates show, shaped from what `scoring.read` found. Pure: no Django, no store, the present is an argument."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import blake2s
+from typing import Literal
+
+from scoring.explain import factor_label, sentence, shown
+from scoring.read import ContributorScore, Person, Queue, QueueGroup, QueueRow
+from scoring.verdict import Factor, Lane, Verdict
+from triage.forms import Bucket, QueueFilters
+from triage.words import age_words, interval_sentence, missing_evidence, visible
+
+Kind = Literal["fast", "review", "flag", "unknown"]
+TINTS = 12  # avatar colours in components.css
+GROUP_PREVIEW = 25  # rows of one group when all groups are in view
+GROUP_PAGE = 50  # rows of one page when one group is in view
+MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
+BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
+
+# The order of the queue. Bucket, heading, icon, and what an empty one says.
+GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
+    ("needs_human", "Flagged", "flag", "Nothing is flagged."),
+    ("normal_queue", "Needs review", "review", "Nothing waits for a review."),
+    ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
+    ("own", "Yours", "unknown", "No open pull request by somebody who may push."),
+)
+LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
+LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonView:
+    """A person with an avatar: two letters on one of twelve tints."""
+
+    did: str
+    name: str
+    initials: str
+    tint: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pill:
+    """Lane in words with an icon; `number` is P(clean) rounded down, "" where there is none."""
+
+    kind: Kind
+    number: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactorBar:
+    """One factor as a signed bar around the middle of `BAR_WIDTH`; `sign` is "" where it does not move P."""
+
+    label: str
+    value: str
+    effect: str
+    sign: Literal["up", "down", ""]
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The Who side of a pull request or a person: chain, bars, sentences."""
+
+    pill: Pill
+    chain: tuple[PersonView, ...]
+    bars: tuple[FactorBar, ...]
+    interval: str
+    reasons: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One pull request as a row; `judgement` is None while it is closed."""
+
+    row: QueueRow
+    anchor: str
+    title: str
+    label: str
+    author: PersonView
+    pill: Pill
+    age: str
+    toggle: str  # query string of the queue with this row opened, or closed where it is open
+    judgement: Judgement | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Rows under one header, cut to one page; `rest` counts those that are not on it."""
+
+    bucket: Bucket
+    title: str
+    kind: Kind
+    count: int
+    oldest: str
+    oldest_first_timer: str
+    rows: tuple[RowView, ...]
+    rest: int
+    page: int
+    pages: int
+    empty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A count that is also a filter; `bucket` is "" for all open ones."""
+
+    bucket: Bucket
+    title: str
+    kind: Kind | Literal["all"]
+    count: int
+
+
+def person_view(person: Person) -> PersonView:
+    """A person with initials and a tint that depends on the DID alone."""
+    name = visible(person.name)
+    letters = [character for character in name.removeprefix("did:").split(":")[-1] if character.isalnum()]
+    tint = blake2s(person.did.encode(), digest_size=2).digest()
+    return PersonView(person.did, name, "".join(letters[:2]).upper() or "?", int.from_bytes(tint, "big") % TINTS)
+
+
+def pill(verdict: Verdict) -> Pill:
+    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning."""
+    probability = verdict.estimate.probability
+    if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
+        return Pill("unknown", "", "Not enough evidence")
+    return Pill(LANE_KINDS[verdict.lane], "" if probability is None else shown(probability), LANE_WORDS[verdict.lane])
+
+
+def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
+    """Bars of all factors, those that move P first and largest first; the longest reaches the edge."""
+    largest = max((abs(factor.effect) for factor in factors if factor.effect), default=0.0)
+    ordered = sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))
+    return tuple(_factor_bar(factor, largest) for factor in ordered)
+
+
+def _factor_bar(factor: Factor, largest: float) -> FactorBar:
+    label = factor_label(factor.name)
+    effect = factor.effect or 0.0
+    width = round(abs(effect) / largest * BAR_WIDTH / 2, 1) if largest else 0.0
+    if factor.effect is None or width == 0:
+        return FactorBar(label, _figure(factor.value), "" if factor.effect is None else "0.00", "", BAR_WIDTH / 2, 0.0)
+    x = BAR_WIDTH / 2 if effect > 0 else BAR_WIDTH / 2 - width
+    sign: Literal["up", "down"] = "up" if effect > 0 else "down"
+    return FactorBar(label, _figure(factor.value), f"{effect:+.2f}".replace("-", MINUS), sign, x, width)
+
+
+def _figure(value: str | int | float | None) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else visible(value)
+
+
+def judgement(verdict: Verdict, path: Sequence[Person], content_risk: float | None) -> Judgement:
+    """The Who side of a verdict."""
+    return Judgement(
+        pill(verdict),
+        tuple(person_view(person) for person in path),
+        factor_bars(verdict.factors),
+        interval_sentence(verdict.estimate),
+        tuple(visible(sentence(reason)) for reason in verdict.reasons),
+        missing_evidence(verdict.estimate, path, content_risk),
+    )
+
+
+def score_judgement(score: ContributorScore) -> Judgement:
+    """The Who side of a person."""
+    return judgement(_decided(score), score.path, score.content_risk)
+
+
+def score_pill(score: ContributorScore) -> Pill:
+    """The pill of a person in one repository."""
+    return pill(_decided(score))
+
+
+def _decided(score: ContributorScore) -> Verdict:
+    """The verdict in the lane that `/score/{did}` names: that of the newest open pull request where there is one."""
+    return replace(score.verdict, lane=score.decision)
+
+
+def row_anchor(uri: str) -> str:
+    """The id of a row in the page, short and free of the characters of an at-uri."""
+    return "pull-" + blake2s(uri.encode(), digest_size=6).hexdigest()
+
+
+def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters) -> RowView:
+    """One row; the judgement is shaped only where it is shown."""
+    return RowView(
+        row,
+        row_anchor(row.uri),
+        visible(row.title) or "(no title)",
+        visible(row.label),
+        person_view(row.author),
+        pill(row.verdict),
+        age_words(row.opened_at, now),
+        filters.opening("" if opened else row.uri),
+        judgement(row.verdict, row.path, row.content_risk) if opened else None,
+    )
+
+
+def tiles(queue: Queue) -> tuple[Tile, ...]:
+    """All open ones, then the lanes in the order of the queue."""
+    lanes = [Tile(bucket, title, kind, queue.counts.get(Lane(bucket), 0)) for bucket, title, kind, _ in GROUPS[:3]]
+    return (Tile("", "Open", "all", sum(tile.count for tile in lanes)), *lanes)
+
+
+def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
+    """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
+    found = {group.key: group for group in queue.groups}
+    views: list[GroupView] = []
+    empty_itself = bool(filters.bucket) and not filters.text and not filters.repository
+    for bucket, title, kind, empty in GROUPS:
+        group = found.get(bucket)
+        if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
+            views.append(_group_view(group, (bucket, title, kind, empty), filters, now))
+    return tuple(views)
+
+
+def has_open(groups: Sequence[GroupView]) -> bool:
+    """Whether one of the rows in view is expanded."""
+    return any(row.judgement for group in groups for row in group.rows)
+
+
+def _group_view(
+    group: QueueGroup | None, words: tuple[Bucket, str, Kind, str], filters: QueueFilters, now: datetime
+) -> GroupView:
+    bucket, title, kind, empty = words
+    rows = group.rows if group else ()
+    size = GROUP_PAGE if filters.bucket else GROUP_PREVIEW
+    pages = max(1, -(-len(rows) // size)) if filters.bucket else 1
+    page = min(filters.page, pages)
+    part = rows[(page - 1) * size : page * size]
+    return GroupView(
+        bucket,
+        title,
+        kind,
+        len(rows),
+        age_words(group.oldest if group else None, now),
+        age_words(group.oldest_first_timer if group else None, now),
+        tuple(row_view(row, now, row.uri == filters.opened, filters) for row in part),
+        0 if filters.bucket else len(rows) - len(part),
+        page,
+        pages,
+        empty,
+    )

@@ -1,0 +1,225 @@
+"""The JSON that programs are given: every field with its meaning, unit and range, filled from `scoring.read`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from ninja import Field, Schema
+
+from scoring import read
+from scoring.verdict import Estimate, Factor, Lane
+from triage.dids import parse_handle
+
+EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
+DECIMALS = 6  # finer than any estimate here is known; sums such as 1.0000000000000002 come back into [0, 1]
+TOP_FACTORS = 8
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, examples=[0.87])]
+Count = Annotated[int, Field(ge=0, examples=[15])]
+
+
+class ProblemOut(Schema):
+    """What went wrong, as RFC 9457 has it; served as application/problem+json."""
+
+    type: str = Field(description="Always about:blank: the status says the kind.", examples=["about:blank"])
+    title: str = Field(description="The status in words.", examples=["Not Found"])
+    status: int = Field(description="The HTTP status.", ge=400, le=599, examples=[404])
+    detail: str = Field(description="One sentence: what went wrong and what to do.")
+
+
+class PersonOut(Schema):
+    """Someone on the network."""
+
+    did: str = Field(description="Decentralised identifier; the key of a person.", examples=[EXAMPLE_DID])
+    handle: str | None = Field(description="Handle whose domain names this DID; null if none is verified.")
+
+
+class IntervalOut(Schema):
+    """The 95 % interval of calibrated_prob; with no evidence it is what the prior alone allows."""
+
+    low: Share = Field(description="Lower end, in [0, 1].")
+    high: Share = Field(description="Upper end, in [0, 1].")
+
+
+class FactorOut(Schema):
+    """One thing that the score rests on."""
+
+    name: str = Field(description="What it is.", examples=["clean"])
+    value: str | int | Annotated[float, Field(allow_inf_nan=False)] | None = Field(description="Its value now.")
+    effect: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
+        description="Signed share of calibrated_prob; null for what is shown but does not move it."
+    )
+
+
+class JudgedOut(PersonOut):
+    """A contributor with the estimate that every surface shows."""
+
+    calibrated_prob: Share | None = Field(
+        description="P(clean): chance that the next contribution is merged as sent and needs no revert or fix within "
+        "the window; null for not enough evidence, which is not distrust."
+    )
+    interval: IntervalOut = Field(description="95 % interval of calibrated_prob.")
+    cases: Count = Field(description="Settled contributions behind the estimate.")
+    decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
+
+
+class ScoreOut(JudgedOut):
+    """One contributor as judged from one seed set."""
+
+    repository: str | None = Field(description="Key of the repository whose seeds judge; null for the site's seeds.")
+    structural_trust: Share = Field(description="First-passage trust from the seeds, in [0, 1]; 1 for a seed.")
+    eigentrust: Share = Field(description="Share of the personalised walk from the seeds, in [0, 1].")
+    content_risk: Share | None = Field(description="Risk of the newest reviewed change, in [0, 1]; null: not reviewed.")
+    explanation: str = Field(description="Why, in one line for a person, trust path first.")
+    top_factors: list[FactorOut] = Field(description=f"Largest effect first, at most {TOP_FACTORS}.")
+    seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
+    as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
+    model_version: str = Field(description="What computed calibrated_prob.")
+
+
+class LanesOut(Schema):
+    """Open pull requests in watched repositories by lane, those of push-holders apart."""
+
+    needs_human: Count = Field(description="Someone must look.")
+    normal_queue: Count = Field(description="Reviewed in the usual order.")
+    fast_lane: Count = Field(description="May be waved through.")
+
+
+class BinOut(Schema):
+    """Contributors with low <= P(clean) < high; the last bin includes 1."""
+
+    low: Share = Field(description="Lower edge.")
+    high: Share = Field(description="Upper edge.")
+    count: Count = Field(description="Contributors in it.")
+
+
+class MetricsOut(Schema):
+    """Aggregates over everything in one snapshot."""
+
+    lanes: LanesOut
+    own: Count = Field(description="Open pull requests by people who may push where they sent them.")
+    histogram: list[BinOut] = Field(description="P(clean) of contributors, from the site's seeds.")
+    scored: Count = Field(description="Contributors with a score.")
+    not_enough_evidence: Count = Field(description="Of these, those whose calibrated_prob is null.")
+    contributors: Count = Field(description="People who wrote a record or are the subject of one.")
+    vouches: Count = Field(description="Vouches that stand.")
+    denounces: Count = Field(description="Denounces that stand.")
+    seeds: Count = Field(description="The site's seeds.")
+    events: Count = Field(description="Events in the log.")
+    pull_requests: Count = Field(description="Pull requests known.")
+    repositories: Count = Field(description="Repositories known.")
+    watched: Count = Field(description="Repositories that a maintainer added.")
+    dead_letters: Count = Field(description="Events that could not be understood, kept to be tried again.")
+    dropped_strangers: Count = Field(description="Identity and account events of people not seen here, only counted.")
+    t_low: Share = Field(description="Below this P(clean) a pull request needs a human.")
+    t_high: Share | None = Field(description="At or above this P(clean) the fast lane is open; null: it is shut.")
+    lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
+    newest_event_at: datetime | None = Field(description="When the newest event was witnessed; RFC 3339, UTC.")
+    snapshot: int = Field(description="Number of the snapshot that everything here was read from.", examples=[42])
+    published_at: datetime = Field(description="When that snapshot was published; RFC 3339, UTC.")
+
+
+class LeaderboardRowOut(JudgedOut):
+    """One rank."""
+
+    rank: int = Field(ge=1, description="From 1.", examples=[1])
+    merged: Count = Field(description="Contributions merged.")
+    reverts: Count = Field(description="Merged contributions that were reverted.")
+    distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
+    provisional: bool = Field(description="Fewer than five settled contributions.")
+
+
+class LeaderboardOut(Schema):
+    """One page of the leaderboard, relative to the seeds named."""
+
+    rows: list[LeaderboardRowOut]
+    total: Count = Field(description="Contributors over all pages.")
+    page: int = Field(ge=1, description="This page, from 1.", examples=[1])
+    pages: int = Field(ge=0, description="How many pages there are.", examples=[3])
+    seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
+
+
+def score_out(score: read.ContributorScore) -> ScoreOut:
+    """A contributor's score as JSON."""
+    return ScoreOut(
+        **_judged(score.person, score.verdict.estimate, score.decision),
+        repository=score.repository,
+        structural_trust=_rounded(score.structural_trust),
+        eigentrust=_rounded(score.eigentrust),
+        content_risk=_rounded_or_none(score.content_risk),
+        explanation=score.explanation,
+        top_factors=[_factor(factor) for factor in _strongest(score.verdict.factors)],
+        seeds=[_person(seed) for seed in score.seeds],
+        as_of=score.as_of.replace(tzinfo=UTC),
+        model_version=score.model_version,
+    )
+
+
+def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime) -> MetricsOut:
+    """The dashboard's aggregates as JSON."""
+    same = (
+        "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
+        "dead_letters dropped_strangers t_low t_high lane_notice"
+    )
+    newest = dashboard.newest_event_at
+    return MetricsOut(
+        **{name: getattr(dashboard, name) for name in same.split()},
+        lanes=LanesOut(**{lane.value: dashboard.lanes.get(lane, 0) for lane in Lane}),
+        histogram=[BinOut(low=each.low, high=each.high, count=each.count) for each in dashboard.histogram],
+        newest_event_at=newest.replace(tzinfo=UTC) if newest else None,
+        snapshot=snapshot,
+        published_at=published_at.replace(tzinfo=UTC),
+    )
+
+
+def leaderboard_out(leaderboard: read.Leaderboard) -> LeaderboardOut:
+    """One page of the leaderboard as JSON."""
+    return LeaderboardOut(
+        rows=[_leaderboard_row(row) for row in leaderboard.rows],
+        total=leaderboard.total,
+        page=leaderboard.page,
+        pages=leaderboard.pages,
+        seeds=[_person(seed) for seed in leaderboard.seeds],
+    )
+
+
+def _leaderboard_row(row: read.LeaderboardRow) -> LeaderboardRowOut:
+    return LeaderboardRowOut(
+        **_judged(row.person, row.verdict.estimate, row.verdict.lane),
+        rank=row.rank,
+        merged=row.merged,
+        reverts=row.reverts,
+        distance=row.distance,
+        provisional=row.provisional,
+    )
+
+
+def _judged(person: read.Person, estimate: Estimate, decision: Lane) -> dict[str, Any]:
+    return {
+        "did": person.did,
+        "handle": parse_handle(person.name),
+        "calibrated_prob": _rounded_or_none(estimate.probability),
+        "interval": IntervalOut(low=_rounded(estimate.low), high=_rounded(estimate.high)),
+        "cases": estimate.cases,
+        "decision": decision,
+    }
+
+
+def _person(person: read.Person) -> PersonOut:
+    return PersonOut(did=person.did, handle=parse_handle(person.name))
+
+
+def _strongest(factors: tuple[Factor, ...]) -> list[Factor]:
+    return sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))[:TOP_FACTORS]
+
+
+def _factor(factor: Factor) -> FactorOut:
+    value = _rounded(factor.value) if isinstance(factor.value, float) else factor.value
+    return FactorOut(name=factor.name, value=value, effect=_rounded_or_none(factor.effect))
+
+
+def _rounded(number: float) -> float:
+    return round(number, DECIMALS)
+
+
+def _rounded_or_none(number: float | None) -> float | None:
+    return None if number is None else _rounded(number)

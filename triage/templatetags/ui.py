@@ -1,0 +1,69 @@
+"""Template tags and filters that every page may use without loading them."""
+
+from datetime import datetime
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from scoring import explain
+from scoring.verdict import Lane
+from triage import rows, words
+from triage.forms import Bucket, LeaderboardFilters, QueueFilters
+
+register = template.Library()
+
+register.filter("visible", words.visible)
+register.filter("pill", rows.pill)
+register.filter("score_pill", rows.score_pill)
+register.filter("person", rows.person_view)
+register.filter("probability", explain.shown)
+register.filter("threshold", explain.shown_threshold)
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A symbol of the sprite in base.html, hidden from readers of the text beside it."""
+    return format_html(
+        '<svg class="icon {0}-icon" aria-hidden="true" focusable="false"><use href="#icon-{0}"/></svg>', name
+    )
+
+
+@register.simple_tag
+def page_search(filters: QueueFilters | LeaderboardFilters, page: int, step: int) -> str:
+    """The query string of the page that lies `step` further."""
+    return filters.on_page(page + step)
+
+
+@register.filter
+def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
+    """The query string of the queue narrowed to a bucket."""
+    return filters.in_bucket(bucket)
+
+
+@register.filter
+def lane(value: Lane) -> str:
+    """A lane in the words of the queue."""
+    return rows.LANE_WORDS[value]
+
+
+@register.filter
+def thousands(count: int) -> str:
+    """A count with separators."""
+    return f"{count:,}"
+
+
+@register.filter
+def unlocalized(number: float) -> str:
+    """A length for SVG, with a point and without a needless fraction."""
+    return f"{number:g}"
+
+
+@register.filter
+def when(moment: datetime | None) -> SafeString:
+    """A naive UTC time as a <time> element, "unknown" for None."""
+    aware = words.as_aware(moment)
+    if aware is None:
+        return SafeString("unknown")
+    exact, day = f"{aware:%Y-%m-%d %H:%M} UTC", f"{aware.day} {aware:%b %Y}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', aware.isoformat(), exact, day)

@@ -1,0 +1,17 @@
+"""Addresses of the pages and of signing in."""
+
+from django.urls import path
+
+from triage import access, views
+
+urlpatterns = [
+    path("", views.queue, name="queue"),
+    path("pull/<path:uri>", views.pull, name="pull"),
+    path("leaderboard", views.leaderboard, name="leaderboard"),
+    path("dashboard", views.dashboard, name="dashboard"),
+    path("c/<path:did>", views.contributor, name="contributor"),
+    path("sign-in", access.sign_in, name="sign_in"),
+    path("sign-in/demo", access.demo_sign_in, name="demo_sign_in"),
+    path("sign-in/<str:token>", access.sign_in_link, name="sign_in_link"),
+    path("sign-out", access.sign_out, name="sign_out"),
+]

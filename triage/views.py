@@ -1,0 +1,185 @@
+"""The pages. Each view validates, asks `scoring.read`, shapes, renders; one fragment serves page and update."""
+
+from collections.abc import Callable
+from functools import wraps
+
+from django.conf import settings
+from django.http import Http404, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.cache import patch_cache_control, patch_vary_headers
+from django.views.decorators.http import require_safe
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.verdict import Lane
+from triage import charts, rows, words
+from triage.access import reader_required
+from triage.api import leaderboard_json
+from triage.context import dashboard_of, present
+from triage.dids import MalformedDid, parse_did
+from triage.forms import LeaderboardFilters, QueueFilters, read_leaderboard, read_queue
+from triage.middleware import Request
+
+Page = Callable[..., HttpResponse]
+HTML, JSON = "text/html", "application/json"
+SENTENCES = {
+    400: ("This request could not be read", "Nothing was changed. Go back and try again."),
+    403: ("This is not yours to see", "Nothing was changed. Sign in as somebody who may, then try again."),
+    404: ("There is nothing here", "The address may be mistyped, or what was here is gone."),
+    422: ("This is not a DID", "A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz."),
+    500: ("Something went wrong here", "Nothing was changed. Try again; the log says what happened."),
+}
+
+
+def reading(page: Page) -> Page:
+    """A page that reads the snapshot: for readers only, never from a shared cache, empty until there is something."""
+
+    @wraps(page)
+    def answer(request: Request, **arguments: str) -> HttpResponse:
+        snapshot = request.snapshot
+        response = page(request, snapshot, **arguments) if snapshot else render(request, "empty.html")
+        patch_vary_headers(response, ("HX-Request", "Cookie", "Accept"))
+        patch_cache_control(response, private=True, no_cache=True)
+        return response
+
+    return require_safe(reader_required(answer))
+
+
+def wants_fragment(request: Request) -> bool:
+    """Whether htmx asks for the part to swap; never for the Back button, which needs the whole page."""
+    return bool(request.htmx) and not request.htmx.history_restore_request
+
+
+@reading
+def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Open pull requests of watched repositories by lane; `?open=` expands one."""
+    filters = read_queue(request.GET)
+    found = read.queue(snapshot, filters.query())
+    groups = rows.group_views(found, filters, present(snapshot))
+    elsewhere = bool(filters.opened) and not rows.has_open(groups)
+    fragment = wants_fragment(request)
+    shown: dict[str, object] = {"filters": filters, "found": found, "groups": groups, "fragment": fragment}
+    shown |= {"tiles": rows.tiles(found), "opened_elsewhere": elsewhere, "board": dashboard_of(snapshot)}
+    response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
+    return _at(response, fragment, reverse("queue") + filters.search())
+
+
+@reading
+def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """One pull request on a page of its own."""
+    row = read.pull(snapshot, uri)
+    if row is None:
+        raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
+    item = rows.row_view(row, present(snapshot), opened=True, filters=QueueFilters())
+    return render(request, "pull.html", {"item": item, "board": dashboard_of(snapshot)})
+
+
+@reading
+def leaderboard(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Contributors in order; JSON only for who ranks it above HTML."""
+    filters = read_leaderboard(request.GET)
+    board = read.leaderboard(snapshot, filters.sort, filters.descending, filters.page)
+    if request.get_preferred_type([HTML, JSON]) == JSON:
+        return JsonResponse(leaderboard_json(board))
+    fragment = wants_fragment(request)
+    shown = {"filters": filters, "found": board, "fragment": fragment, "columns": _columns(filters)}
+    response = render(request, "_fragments/leaderboard_results.html" if fragment else "leaderboard.html", shown)
+    return _at(response, fragment, reverse("leaderboard") + filters.search())
+
+
+@reading
+def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """How the score is doing, every figure with its denominator."""
+    board = dashboard_of(snapshot)
+    fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
+    shown = {
+        "board": board,
+        "fast": fast,
+        "open": total,
+        "fast_rate": charts.percent(fast, total),
+        "histogram": charts.histogram(board),
+        "shares": charts.lane_shares(board),
+        "recorded": settings.STREAM_CLOCK,
+        "lag": words.lag_words(board.newest_event_at, present(snapshot), settings.STREAM_CLOCK),
+    }
+    return render(request, "dashboard.html", shown)
+
+
+@reading
+def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
+    """Everything that is shown about one DID."""
+    try:
+        page = read.contributor(snapshot, parse_did(did))
+    except MalformedDid as problem:
+        return problem_page(request, 422, str(problem))
+    if page is None:
+        raise Http404("This DID wrote no record that reached this site, and nobody here vouched for it.")
+    shown = {
+        "page": page,
+        "person_shown": rows.person_view(page.score.person),
+        "judgement": rows.score_judgement(page.score),
+        "trend": charts.trend(page.history),
+        "history": sorted(page.history, key=lambda point: point.as_of, reverse=True)[:20],
+    }
+    return render(request, "contributor.html", shown)
+
+
+def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:
+    """An error in words: what happened, what it did to the data, what to do next."""
+    title, usual = SENTENCES[status]
+    return render(request, "error.html", {"title": title, "sentence": sentence or usual}, status=status)
+
+
+def bad_request(request: Request, exception: Exception) -> HttpResponse:
+    """400. Without the frame: such a request may have failed before there was a session."""
+    return _bare_problem(400)
+
+
+def forbidden(request: Request, exception: Exception) -> HttpResponse:
+    """403."""
+    return problem_page(request, 403)
+
+
+def not_found(request: Request, exception: Exception) -> HttpResponse:
+    """404, with the sentence of the view that looked where it gave one."""
+    sentence = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
+    return problem_page(request, 404, sentence)
+
+
+def broken(request: Request) -> HttpResponse:
+    """500. Without the frame: what broke may be what the frame reads."""
+    return _bare_problem(500)
+
+
+def _bare_problem(status: int) -> HttpResponse:
+    title, sentence = SENTENCES[status]
+    return HttpResponse(render_to_string("error.html", {"title": title, "sentence": sentence}), status=status)
+
+
+def _at(response: HttpResponse, fragment: bool, address: str) -> HttpResponse:
+    """The response, which tells htmx the address that alone restores this view."""
+    if fragment:
+        response["HX-Push-Url"] = address
+    return response
+
+
+def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
+    """Sortable headers: words, query string, `aria-sort`, class."""
+    named: tuple[tuple[read.LeaderboardSort, str], ...] = (
+        ("score", "P(clean)"),
+        ("merged", "Merged"),
+        ("reverts", "Reverts"),
+        ("hops", "Hops from the seeds"),
+    )
+    return [
+        (words, filters.sorted_by(sort), _aria_sort(filters, sort), "text" if sort == "score" else "figure")
+        for sort, words in named
+    ]
+
+
+def _aria_sort(filters: LeaderboardFilters, sort: str) -> str:
+    if filters.sort != sort:
+        return "none"
+    return "descending" if filters.descending else "ascending"

@@ -1,0 +1,95 @@
+"""Words and figures for people: ages, freshness, intervals, hostile text made visible. Pure."""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from scoring.read import Person
+from scoring.verdict import Estimate
+
+
+def visible(text: str) -> str:
+    """Text from the network with control, bidirectional and zero-width characters spelled out as ⟨U+202E⟩.
+
+    A joiner inside an emoji stays, since it is part of a picture that a person sees.
+    """
+    return "".join(
+        f"⟨U+{ord(character):04X}⟩" if _is_hidden(text, index) else character for index, character in enumerate(text)
+    )
+
+
+def _is_hidden(text: str, index: int) -> bool:
+    character = text[index]
+    if character == "\u200d" and index and unicodedata.category(text[index - 1]) in ("So", "Sk", "Mn"):
+        return False
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def age_words(then: datetime | None, now: datetime) -> str:
+    """How long ago in one figure ("3 days"), "" for None; a time ahead of the clock reads "just now"."""
+    if then is None:
+        return ""
+    seconds = (now - then).total_seconds()
+    for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        count = int(seconds // length)
+        if count >= 1:
+            return f"{count:,} {name}{'' if count == 1 else 's'}"
+    return "just now"
+
+
+def interval_sentence(estimate: Estimate) -> str:
+    """P(clean) in words with its interval and what it rests on."""
+    if estimate.probability is None:
+        return "No settled contribution yet, so there is no number. Unknown is not bad: a person looks, as usual."
+    cases = f"{estimate.cases:,} settled contribution{'' if estimate.cases == 1 else 's'}"
+    return (
+        f"Of 100 contributions like the next one, about {round(estimate.probability * 100)} would be clean "
+        f"(95 % interval {round(estimate.low * 100)} to {round(estimate.high * 100)}, from {cases})."
+    )
+
+
+def missing_evidence(estimate: Estimate, path: Sequence[Person], content_risk: float | None) -> tuple[str, ...]:
+    """What is not known, each as a clause."""
+    known = (
+        (bool(path), "no trust path from the seeds"),
+        (estimate.cases > 0, "no settled contribution"),
+        (content_risk is not None, "content not reviewed yet"),
+    )
+    return tuple(words for is_known, words in known if not is_known)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How current what is shown is: words, and a tone that repeats them as a colour."""
+
+    tone: Literal["live", "late", "stopped", "recorded", "none"]
+    words: str
+
+
+def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:
+    """How far the newest event lies back; amber over 60 s, red over 10 min, and both say so in words."""
+    if newest is None:
+        return Freshness("none", "No data yet")
+    if recorded:
+        return Freshness("recorded", f"Recording, up to {newest.day} {newest:%b %Y %H:%M}")
+    seconds = max(0, int((now - newest).total_seconds()))
+    if seconds <= 60:
+        return Freshness("live", f"Live, {seconds} s behind")
+    if seconds <= 600:
+        return Freshness("late", f"Late, {seconds // 60} min behind")
+    return Freshness("stopped", f"Out of date, last event {age_words(newest, now)} ago")
+
+
+def as_aware(moment: datetime | None) -> datetime | None:
+    """A naive UTC time of the store as an aware one, which is what templates format."""
+    return moment.replace(tzinfo=UTC) if moment is not None else None
+
+
+def lag_words(newest: datetime | None, now: datetime, recorded: bool) -> str:
+    """The lag as a figure ("3 s", "4 min", "2 days"); none where nothing was heard yet or a recording is shown."""
+    if newest is None or recorded:
+        return "none"
+    seconds = max(0, int((now - newest).total_seconds()))
+    return f"{seconds} s" if seconds < 60 else age_words(newest, now)
