@@ -1,0 +1,113 @@
+"""Running the real worker against a recorded stream, in this process: what demo, replay and tests share."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from tqdm import tqdm
+
+from ingest.store import StoreProblem
+from trustsite.management.commands.web import listen
+from trustsite.standins import StandIns
+from trustsite.standins.recording import Recording
+from trustsite.worker import Stream, Worker
+
+SETTLE_SECONDS = 600.0
+
+
+def point_at(peers: StandIns, source: str) -> None:
+    """Send everything that this process asks of the network to the stand-ins, and take the stream's time for the present."""
+    settings.STREAM_SOURCE = source
+    settings.STREAM_CLOCK = True
+    settings.STAND_IN_ORIGIN = peers.origin
+    settings.JETSTREAM_URLS = [peers.jetstream_url]
+
+
+def open_worker(peers: StandIns, recording: Recording, source: str, collections: tuple[str, ...]) -> Worker:
+    """The real worker on the recorded stream; CommandError where the store cannot be had."""
+    point_at(peers, source)
+
+    def end_us() -> int:
+        released = peers.jetstream.released
+        return recording.times[released - 1] if released else 0
+
+    try:
+        return Worker(Stream(source, (peers.jetstream_url,), collections, end_us))
+    except StoreProblem as problem:
+        raise CommandError(str(problem), returncode=2) from problem
+
+
+class Companion(threading.Thread):
+    """Does something beside a running worker and ends the worker when done; a failure is kept for the main thread."""
+
+    def __init__(self, worker: Worker, job: Callable[[], None]) -> None:
+        super().__init__(name="companion", daemon=True)
+        self._worker = worker
+        self._job = job
+        self.failure: Exception | None = None
+        self.finished = False
+
+    def run(self) -> None:
+        """The job, then the worker's end."""
+        try:
+            self._job()
+            self.finished = True
+        except (CommandError, StoreProblem, OSError) as failure:
+            self.failure = failure
+        finally:
+            self._worker.finish()
+
+
+def run_beside(worker: Worker, job: Callable[[], None]) -> bool:
+    """Run the worker until the job beside it is done; False where a signal ended it first. Raises the job's failure."""
+    companion = Companion(worker, job)
+    companion.start()
+    worker.run()
+    if companion.failure:
+        raise companion.failure
+    return companion.finished
+
+
+def wait_until_settled(worker: Worker, progress: Callable[[], None] = lambda: None) -> None:
+    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not worker.is_settled():
+        if worker.consumer.stop_flag.is_set():
+            raise CommandError("Stopped before it had caught up. Nothing is lost: the same command goes on from here.")
+        if worker.hops.failure:
+            raise CommandError(f"{worker.hops.failure}. Nothing is lost: mend it and run the same command again.")
+        if time.monotonic() > deadline:
+            raise CommandError(f"Not settled after ten minutes ({worker.listener.problem or 'a hop has work left'}).")
+        progress()
+        time.sleep(0.05)
+    progress()
+
+
+def progress_bar(worker: Worker, recording: Recording) -> Callable[[], None]:
+    """A bar on stderr that follows the cursor through the recording."""
+    bar = tqdm(total=len(recording.frames), unit=" frames", desc="replay", dynamic_ncols=True, leave=False)
+    times = recording.times
+    place = 0
+
+    def show() -> None:
+        nonlocal place
+        cursor = worker.cursor_us()
+        while place < len(times) and times[place] <= cursor:
+            place += 1
+        bar.n = place
+        bar.refresh()
+
+    return show
+
+
+def serve_beside(worker: Worker) -> None:
+    """Serve the pages until the worker is stopped."""
+    call_command("migrate", verbosity=0, interactive=False)
+    server = listen(settings.BIND)
+    threading.Thread(target=server.run, name="web", daemon=True).start()
+    while not worker.consumer.stop_flag.wait(0.2):
+        pass
+    server.close()

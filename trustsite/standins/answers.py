@@ -1,0 +1,259 @@
+"""What each kind of host answers, in the wire shapes of the real ones; pure but for the shelf of records."""
+
+import hashlib
+from base64 import b32encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from trustsite.standins.lexicon import LIST_COLLABORATORS
+from trustsite.standins.recording import Person, Recording, Repository
+from trustsite.standins.shelf import Shelf
+
+PAGE_DEFAULT, PAGE_LIMIT = 50, 100
+COLLABORATORS_LIMIT = 1000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response; a body that is no bytes goes out as JSON."""
+
+    body: Any
+    status: int = HTTPStatus.OK
+    content_type: str = "application/json; charset=utf-8"
+
+
+Query = Mapping[str, str]
+Method = Callable[["Network", str, Query], Answer]
+
+
+def xrpc_error(status: int, error: str, message: str) -> Answer:
+    """An XRPC error body: {"error", "message"}."""
+    return Answer({"error": error, "message": message}, status)
+
+
+class Network:
+    """Everything outside, as one function of host, path and query.
+
+    Where two people claim one handle, the first of `recording.people` owns the domain.
+    """
+
+    def __init__(self, recording: Recording, released: Callable[[], int]) -> None:
+        self._blobs = recording.blobs
+        self._people = {person.did: person for person in recording.people}
+        self._handles = {person.handle.lower(): person for person in reversed(recording.people)}
+        self._repositories = {repository.repo: repository for repository in recording.repositories}
+        self._shelf = Shelf(recording, released)
+
+    def answer(self, host: str, path: str, query: Query) -> Answer:
+        """The response of `host` (lower case, with port if any) to a GET of `path` (decoded)."""
+        if path.startswith("/did:"):
+            return self._directory(path[1:])
+        if path.startswith("/xrpc/"):
+            method = METHODS.get(path.removeprefix("/xrpc/"))
+            if method is None:
+                return xrpc_error(HTTPStatus.NOT_IMPLEMENTED, "MethodNotImplemented", "Method Not Implemented")
+            return method(self, host, query)
+        if path == "/.well-known/atproto-did":
+            return self._handle_owner(host)
+        if path == "/.well-known/did.json":
+            return self._web_document(host)
+        return Answer(b"404 page not found\n", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
+
+    def _directory(self, path: str) -> Answer:
+        did, _, rest = path.partition("/")
+        person, repository = self._people.get(did), self._repositories.get(did)
+        if (person is None and repository is None) or not did.startswith("did:plc:"):
+            return Answer({"message": f"DID not registered: {did}"}, HTTPStatus.NOT_FOUND)
+        if rest == "log/audit":
+            return Answer(person_log(person) if person else repository_log(did, repository))
+        if rest:
+            return Answer({"message": "Not Found"}, HTTPStatus.NOT_FOUND)
+        if person and person.tombstoned:
+            return Answer({"message": f"DID not available: {did}"}, HTTPStatus.GONE)
+        document = person_document(person) if person else repository_document(did, repository)
+        return Answer(document, content_type="application/did+ld+json; charset=utf-8")
+
+    def _handle_owner(self, host: str) -> Answer:
+        person = self._handles.get(host)
+        if person is None:
+            return Answer(b"User not found", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
+        return Answer(person.did.encode(), content_type="text/plain; charset=utf-8")
+
+    def _web_document(self, host: str) -> Answer:
+        person = self._people.get("did:web:" + host.replace(":", "%3A"))
+        if person is None or person.tombstoned:
+            return Answer(b"Not Found", HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
+        return Answer(person_document(person))
+
+    def _resident(self, host: str, did: str) -> Person | None:
+        person = self._people.get(did)
+        return person if person and not person.tombstoned and urlsplit(person.pds).netloc.lower() == host else None
+
+    def get_blob(self, host: str, query: Query) -> Answer:
+        """com.atproto.sync.getBlob: the bytes as uploaded."""
+        did, cid = query.get("did", ""), query.get("cid", "")
+        if not did or not cid:
+            return _missing("cid" if did else "did")
+        if self._resident(host, did) is None:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
+        data = self._blobs.get((did, cid))
+        if data is None:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "BlobNotFound", "Blob not found")
+        return Answer(data, content_type="application/gzip")
+
+    def describe_repo(self, host: str, query: Query) -> Answer:
+        """com.atproto.repo.describeRepo."""
+        person = self._resident(host, query.get("repo", ""))
+        if person is None:
+            return _repo_missing(query)
+        owner = self._handles.get(person.handle.lower())
+        return Answer(
+            {
+                "handle": person.handle,
+                "did": person.did,
+                "didDoc": person_document(person),
+                "collections": self._shelf.collections(person.did),
+                "handleIsCorrect": owner is not None and owner.did == person.did,
+            }
+        )
+
+    def get_record(self, host: str, query: Query) -> Answer:
+        """com.atproto.repo.getRecord: the last version."""
+        did, collection, rkey = (query.get(name, "") for name in ("repo", "collection", "rkey"))
+        if self._resident(host, did) is None:
+            return _repo_missing(query)
+        found = self._shelf.record(did, collection, rkey)
+        uri = f"at://{did}/{collection}/{rkey}"
+        if found is None:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "RecordNotFound", f"Could not locate record: {uri}")
+        return Answer({"uri": uri, "cid": found[0], "value": found[1]})
+
+    def list_records(self, host: str, query: Query) -> Answer:
+        """com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key, exclusive."""
+        did, collection, cursor = (query.get(name, "") for name in ("repo", "collection", "cursor"))
+        if self._resident(host, did) is None:
+            return _repo_missing(query)
+        limit = _limit(query, PAGE_DEFAULT, PAGE_LIMIT)
+        if limit is None:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", f"limit must be from 1 to {PAGE_LIMIT}")
+        rows = self._shelf.records(did, collection)
+        forward = query.get("reverse") == "true"
+        if not forward:
+            rows.reverse()
+        rows = [row for row in rows if not cursor or (row[0] > cursor if forward else row[0] < cursor)]
+        page = rows[:limit]
+        records = [{"uri": f"at://{did}/{collection}/{rkey}", "cid": cid, "value": value} for rkey, cid, value in page]
+        return Answer({"records": records} | ({"cursor": page[-1][0]} if len(rows) > limit else {}))
+
+    def list_collaborators(self, host: str, query: Query) -> Answer:
+        """The knot's list of who may push besides the owner; the cursor is an offset."""
+        repository = self._repositories.get(query.get("subject", ""))
+        if repository is None or repository.knot.lower() != host:
+            return xrpc_error(HTTPStatus.NOT_FOUND, "RepoNotFound", "failed to access repository")
+        limit = _limit(query, COLLABORATORS_LIMIT, COLLABORATORS_LIMIT)
+        cursor = query.get("cursor") or "0"
+        if limit is None or not cursor.isdecimal():
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", "invalid limit or cursor")
+        holders = [did for did in repository.push if did != repository.owner]
+        end = int(cursor) + limit
+        items = [
+            {"subject": did, "addedBy": repository.owner, "createdAt": "2026-06-17T13:07:44Z"}
+            for did in holders[int(cursor) : end]
+        ]
+        return Answer({"items": items} | ({"cursor": str(end)} if end < len(holders) else {}))
+
+
+METHODS: dict[str, Method] = {
+    "com.atproto.sync.getBlob": Network.get_blob,
+    "com.atproto.repo.describeRepo": Network.describe_repo,
+    "com.atproto.repo.getRecord": Network.get_record,
+    "com.atproto.repo.listRecords": Network.list_records,
+    LIST_COLLABORATORS: Network.list_collaborators,
+}
+
+
+def person_document(person: Person) -> dict[str, Any]:
+    """The DID document of a person."""
+    return _document(person.did, [f"at://{person.handle}"], "atproto_pds", "AtprotoPersonalDataServer", person.pds)
+
+
+def repository_document(did: str, repository: Repository | None) -> dict[str, Any]:
+    """The DID document of a repository: its service is its knot, and it has no handle."""
+    knot = f"https://{repository.knot}" if repository else ""
+    return _document(did, [], "tangled_knot", "TangledKnot", knot)
+
+
+def person_log(person: Person) -> list[dict[str, Any]]:
+    """The PLC audit log of a person: creation, and the tombstone if there is one."""
+    service = {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": person.pds}}
+    log = [_creation(person.did, person.created_at, [f"at://{person.handle}"], service)]
+    if person.tombstoned:
+        operation = {"sig": _letters(person.did + "end"), "prev": log[0]["cid"], "type": "plc_tombstone"}
+        log.append(_entry(person.did, "end", operation, person.created_at))
+    return log
+
+
+def repository_log(did: str, repository: Repository | None) -> list[dict[str, Any]]:
+    """The PLC audit log of a repository's DID."""
+    knot = f"https://{repository.knot}" if repository else ""
+    service = {"tangled_knot": {"type": "TangledKnot", "endpoint": knot}}
+    return [_creation(did, "2025-02-23T18:43:18.000Z", [], service)]
+
+
+def _creation(did: str, created_at: str, known_as: list[str], services: dict[str, Any]) -> dict[str, Any]:
+    operation = {
+        "sig": _letters(did + "signature"),
+        "prev": None,
+        "type": "plc_operation",
+        "services": services,
+        "alsoKnownAs": known_as,
+        "rotationKeys": [f"did:key:z{_letters(did + 'rotation')}"],
+        "verificationMethods": {"atproto": f"did:key:z{_letters(did + 'signing')}"},
+    }
+    return _entry(did, "creation", operation, created_at)
+
+
+def _entry(did: str, step: str, operation: dict[str, Any], created_at: str) -> dict[str, Any]:
+    digest = hashlib.sha256((did + step).encode()).digest()
+    cid = "b" + b32encode(b"\x01\x71\x12\x20" + digest).decode().lower().rstrip("=")
+    return {"did": did, "operation": operation, "cid": cid, "nullified": False, "createdAt": created_at}
+
+
+def _document(did: str, known_as: list[str], service: str, kind: str, endpoint: str) -> dict[str, Any]:
+    key = {
+        "id": f"{did}#atproto",
+        "type": "Multikey",
+        "controller": did,
+        "publicKeyMultibase": f"z{_letters(did + 'signing')}",
+    }
+    return {
+        "@context": [
+            "https://www.w3.org/ns/did/v1",
+            "https://w3id.org/security/multikey/v1",
+            "https://w3id.org/security/suites/secp256k1-2019/v1",
+        ],
+        "id": did,
+        "alsoKnownAs": known_as,
+        "verificationMethod": [key],
+        "service": [{"id": f"#{service}", "type": kind, "serviceEndpoint": endpoint}],
+    }
+
+
+def _letters(text: str) -> str:
+    return b32encode(hashlib.sha256(text.encode()).digest()).decode().lower().rstrip("=")
+
+
+def _limit(query: Query, default: int, most: int) -> int | None:
+    text = query.get("limit", str(default))
+    return int(text) if text.isdecimal() and 1 <= int(text) <= most else None
+
+
+def _missing(name: str) -> Answer:
+    return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", f'Error: Params must have the property "{name}"')
+
+
+def _repo_missing(query: Query) -> Answer:
+    return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo: {query.get('repo', '')}")

@@ -1,0 +1,10 @@
+"""The collection and method names that the stand-ins and the simulated network speak."""
+
+REPOSITORY = "sh.tangled.repo"
+PULL = "sh.tangled.repo.pull"
+STATUS = "sh.tangled.repo.pull.status"
+VOUCH = "sh.tangled.graph.vouch"
+FOLLOW = "sh.tangled.graph.follow"
+COMMENT = "sh.tangled.feed.comment"
+MARKDOWN = "sh.tangled.markup.markdown"
+LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"

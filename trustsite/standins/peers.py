@@ -1,0 +1,160 @@
+"""A loopback HTTP server that answers for every host the system asks: PLC directory, PDS, handle domains, knots."""
+
+import json
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal, Self, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from trustsite.standins.answers import Answer, Network, xrpc_error
+from trustsite.standins.recording import Recording
+
+Fault = int | Literal["hang", "close"]
+
+
+class Peers:
+    """Answers on 127.0.0.1 for every host, told apart by Host header and path, as the real ones would.
+
+    `released` says how many frames are out: a PDS lists no record of a frame that is still held back.
+    """
+
+    def __init__(self, recording: Recording, released: Callable[[], int] | None = None) -> None:
+        count = len(recording.frames)
+        self.network = Network(recording, released or (lambda: count))
+        self._faults: dict[str, Fault] = {}
+        self._healed = threading.Condition()
+        self._closing = False
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def origin(self) -> str:
+        """Address to which every request goes, with the original Host header and path."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def fail(self, host: str, fault: Fault | None) -> None:
+        """From now on `host` answers with that status, hangs, or closes without an answer; None heals it."""
+        with self._healed:
+            if fault is None:
+                self._faults.pop(host.lower(), None)
+            else:
+                self._faults[host.lower()] = fault
+            self._healed.notify_all()
+
+    def fault(self, host: str) -> Fault | None:
+        """What `host` is told to do wrong; a hang waits here until it is healed and then closes."""
+        with self._healed:
+            fault = self._faults.get(host)
+            if fault == "hang":
+                self._healed.wait_for(lambda: self._closing or self._faults.get(host) != "hang")
+                return "close"
+            return fault
+
+    def start(self) -> Self:
+        """Begin to answer."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop answering; requests that hang are let go."""
+        with self._healed:
+            self._closing = True
+            self._healed.notify_all()
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+        self._server.cut_connections()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False  # kept-alive connections would hold the close up
+    request_queue_size = 128
+
+    def __init__(self, peers: Peers) -> None:
+        self.peers = peers
+        self._open: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        self._open.add(connection)
+        return connection, address
+
+    def close_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
+        if isinstance(request, socket.socket):
+            self._open.discard(request)
+        super().close_request(request)
+
+    def cut_connections(self) -> None:
+        """End the kept-alive connections, whose threads would go on answering."""
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        # A client that goes away in the middle is its own business.
+        if not isinstance(sys.exception(), ConnectionError):
+            traceback.print_exc()
+
+
+@dataclass(frozen=True)
+class _Target:
+    host: str
+    path: str
+    query: dict[str, str]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # 40 ms a request otherwise, with a client that delays its acknowledgement
+
+    @property
+    def peers(self) -> Peers:
+        return cast(_Server, self.server).peers
+
+    def do_GET(self) -> None:
+        target = self._target()
+        fault = self.peers.fault(target.host)
+        if fault == "close":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        if isinstance(fault, int):
+            self._send(xrpc_error(fault, "InternalServerError" if fault >= 500 else "InvalidRequest", "told to fail"))
+            return
+        self._send(self.peers.network.answer(target.host, target.path, target.query))
+
+    def do_POST(self) -> None:
+        self.close_connection = True  # the body is not read
+        self._send(xrpc_error(HTTPStatus.METHOD_NOT_ALLOWED, "InvalidRequest", "this method is a query: use GET"))
+
+    def _target(self) -> _Target:
+        parts = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        return _Target((self.headers.get("Host") or "").lower(), unquote(parts.path), query)
+
+    def _send(self, answer: Answer) -> None:
+        body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        head = f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n"
+        head += f"Content-Type: {answer.content_type}\r\nContent-Length: {len(body)}\r\n"
+        head += "Retry-After: 1\r\n" if answer.status == HTTPStatus.TOO_MANY_REQUESTS else ""
+        head += "Connection: close\r\n" if self.close_connection else ""
+        self.wfile.write(head.encode() + b"\r\n" + body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: the worker's own log says what it asked."""

@@ -1,0 +1,263 @@
+"""Recorded streams: what a stand-in serves, read from a folder or made in memory, and written back."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pyarrow
+import pyarrow.parquet
+
+FRAMES, BLOBS, PEOPLE, REPOSITORIES = "frames.ndjson.gz", "blobs.parquet", "plc.ndjson.gz", "repos.ndjson.gz"
+AGAIN = "copy or download it again"
+BARE_SUFFIXES = (".jsonl", ".ndjson")
+
+BlobKey = tuple[str, str]
+Row = TypeVar("Row")
+
+
+class RecordingProblem(ValueError):
+    """A folder that cannot be served; the message is one sentence that says what to do."""
+
+
+class Person(msgspec.Struct, frozen=True, rename={"created_at": "createdAt"}, omit_defaults=True):
+    """What the PLC directory knows of one DID; `created_at` is ISO 8601 with a Z, empty for did:web."""
+
+    did: str
+    handle: str
+    pds: str
+    created_at: str
+    tombstoned: bool = False
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """A repository on its knot; `name` is "owner/name", `push` holds the DIDs that may push, the owner among them."""
+
+    repo: str
+    name: str
+    owner: str
+    knot: str
+    spindle: str
+    push: tuple[str, ...]
+
+
+class _Commit(msgspec.Struct):
+    collection: str
+
+
+class _Head(msgspec.Struct):
+    did: str
+    time_us: int
+    commit: _Commit | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A stream in `time_us` order with everything the network would answer about it.
+
+    `frames`, `times`, `collections` and `dids` run in parallel. A line that is no frame keeps its place: it takes the
+    time of the line before it and has neither collection nor DID. `collections` is None for identity and account.
+    """
+
+    frames: list[bytes]
+    times: list[int]
+    collections: list[str | None]
+    dids: list[str | None]
+    blobs: Mapping[BlobKey, bytes]
+    people: tuple[Person, ...]
+    repositories: tuple[Repository, ...]
+    fingerprint: str
+
+    @property
+    def last_time_us(self) -> int:
+        """Time of the newest frame, unix microseconds; 0 when nothing in it has a time."""
+        return self.times[-1] if self.times else 0
+
+
+class ParquetBlobs(Mapping[BlobKey, bytes]):
+    """Blobs by (did, cid), kept in Arrow's memory: 4,691 of them cost an index of 1 MB, not 4,691 objects."""
+
+    def __init__(self, table: pyarrow.Table) -> None:
+        self._data = table.column("data")
+        keys = zip(table.column("did").to_pylist(), table.column("cid").to_pylist(), strict=True)
+        self._rows: dict[BlobKey, int] = {key: row for row, key in enumerate(keys)}
+
+    def __getitem__(self, key: BlobKey) -> bytes:
+        return self._data[self._rows[key]].as_py()
+
+    def __iter__(self) -> Iterator[BlobKey]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def make_recording(
+    lines: Iterable[bytes],
+    blobs: Mapping[BlobKey, bytes],
+    people: Sequence[Person],
+    repositories: Sequence[Repository],
+) -> Recording:
+    """A recording from lines in any order; the fingerprint covers the lines and the names of the blobs."""
+    rows = _sorted_rows([list(lines)])
+    digest = hashlib.sha256()
+    for line, *_ in rows:
+        digest.update(line + b"\n")
+    for did, cid in sorted(blobs):
+        digest.update(f"{did} {cid}\n".encode())
+    return _recording(rows, blobs, people, repositories, digest.hexdigest()[:16])
+
+
+def open_recording(folder: Path) -> Recording:
+    """The recording in `folder`: frames.ndjson.gz with its companions, or bare *.jsonl and *.ndjson files of frames.
+
+    Raises RecordingProblem for a missing folder or file, no frames, a cut or damaged gzip file, a damaged Parquet file.
+    """
+    if not folder.is_dir():
+        raise RecordingProblem(f"There is no folder {folder}: give the path of a folder that holds a recorded stream.")
+    if (folder / FRAMES).is_file():
+        return _open_complete(folder)
+    bare = sorted(path for path in folder.iterdir() if path.suffix in BARE_SUFFIXES and path.is_file())
+    lines = [_split(path.read_bytes()) for path in bare]
+    if not any(lines):
+        raise RecordingProblem(
+            f"{folder} holds no recorded frames: it needs {FRAMES}, or files that end in .jsonl or .ndjson "
+            "with one Jetstream frame a line."
+        )
+    return _recording(_sorted_rows(lines), {}, (), (), _fingerprint(bare))
+
+
+def write_recording(folder: Path, recording: Recording) -> None:
+    """Write `recording` so that `open_recording` reads it back; the same recording gives the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_lines(folder / FRAMES, recording.frames)
+    _write_lines(folder / PEOPLE, [msgspec.json.encode(person) for person in recording.people])
+    _write_lines(folder / REPOSITORIES, [msgspec.json.encode(repository) for repository in recording.repositories])
+    keys = sorted(recording.blobs)
+    columns = {
+        "did": pyarrow.array([did for did, _ in keys], pyarrow.string()),
+        "cid": pyarrow.array([cid for _, cid in keys], pyarrow.string()),
+        "data": pyarrow.array([recording.blobs[key] for key in keys], pyarrow.binary()),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / BLOBS)
+
+
+_Row = tuple[bytes, int, str | None, str | None]
+
+
+def _recording(
+    rows: list[_Row],
+    blobs: Mapping[BlobKey, bytes],
+    people: Sequence[Person],
+    repositories: Sequence[Repository],
+    fingerprint: str,
+) -> Recording:
+    return Recording(
+        frames=[row[0] for row in rows],
+        times=[row[1] for row in rows],
+        collections=[row[2] for row in rows],
+        dids=[row[3] for row in rows],
+        blobs=blobs,
+        people=tuple(people),
+        repositories=tuple(repositories),
+        fingerprint=fingerprint,
+    )
+
+
+def _open_complete(folder: Path) -> Recording:
+    paths = [folder / name for name in (FRAMES, BLOBS, PEOPLE, REPOSITORIES)]
+    for path in paths:
+        if not path.is_file():
+            raise RecordingProblem(f"{path} is missing: copy the whole recording again, all of its four files.")
+    lines = _split(_gunzip(paths[0]))
+    if not lines:
+        raise RecordingProblem(f"{paths[0]} holds no frames: give the folder of a recording that has some.")
+    return _recording(
+        _sorted_rows([lines]),
+        _read_blobs(paths[1]),
+        _read_rows(paths[2], Person),
+        _read_rows(paths[3], Repository),
+        _fingerprint(paths),
+    )
+
+
+def _split(text: bytes) -> list[bytes]:
+    return [line for line in text.split(b"\n") if line.strip()]
+
+
+def _gunzip(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes())
+    except EOFError:
+        raise RecordingProblem(
+            f"{path} ends too early (the gzip file is cut off): copy or download it again."
+        ) from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise RecordingProblem(f"{path} is damaged or no gzip file: {AGAIN}.") from None
+
+
+def _read_blobs(path: Path) -> Mapping[BlobKey, bytes]:
+    try:
+        # read_table would import pyarrow.dataset first, which costs .7 s.
+        with pyarrow.parquet.ParquetFile(path) as file:
+            return ParquetBlobs(file.read(columns=["did", "cid", "data"]))
+    except (pyarrow.ArrowException, OSError, KeyError):
+        message = f"{path} is no Parquet file with the columns did, cid and data: {AGAIN}."
+        raise RecordingProblem(message) from None
+
+
+def _read_rows(path: Path, kind: type[Row]) -> list[Row]:
+    decoder = msgspec.json.Decoder(kind)
+    rows = []
+    for number, line in enumerate(_split(_gunzip(path)), start=1):
+        try:
+            rows.append(decoder.decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+            raise RecordingProblem(
+                f"{path}, line {number}, cannot be read ({problem}): copy or download it again."
+            ) from None
+    return rows
+
+
+def _sorted_rows(files: list[list[bytes]]) -> list[_Row]:
+    """Rows of all files in time order; a stable sort keeps a line without a time behind its predecessor."""
+    rows = [row for lines in files for row in _rows_of(lines)]
+    rows.sort(key=lambda row: row[1])
+    return rows
+
+
+def _rows_of(lines: list[bytes]) -> list[_Row]:
+    decoder = msgspec.json.Decoder(_Head)
+    heads = [_head(decoder, line) for line in lines]
+    time_us = next((head.time_us for head in heads if head), 0)
+    rows: list[_Row] = []
+    for line, head in zip(lines, heads, strict=True):
+        if head is None:
+            rows.append((line, time_us, None, None))
+            continue
+        time_us = head.time_us
+        rows.append((line, time_us, head.commit.collection if head.commit else None, head.did))
+    return rows
+
+
+def _head(decoder: msgspec.json.Decoder[_Head], line: bytes) -> _Head | None:
+    try:
+        return decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _fingerprint(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    # A time of 0 in the gzip header: the same lines give the same bytes on every day.
+    path.write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines), compresslevel=6, mtime=0))

@@ -1,0 +1,256 @@
+"""The worker: the one process that owns the store. Huey consumer in the main thread, listener and publisher beside it.
+
+The hops are strung together here: one that has written something wakes those that read it, and a sweep every minute
+finds what a kill left behind (Huey takes a task off the queue before it runs).
+"""
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.utils.module_loading import autodiscover_modules
+from huey import Huey
+from huey.consumer import Consumer
+from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
+
+from ingest import enrich, runtime, watch
+from ingest.clock import Clock, WallClock, to_microseconds
+from ingest.jetstream import Listener, Subscription
+from ingest.net import Fetcher
+from ingest.records import NAMESPACE
+from ingest.snapshot import Publisher, publish
+from ingest.store import Store, StoreProblem, StreamClock
+
+log = logging.getLogger(__name__)
+
+FIRST_HOPS = ("derive_events", "ask_network", "score_everyone")
+NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
+    "load": ("derive_events", "ask_network"),
+    "derive_events": ("ask_network", "score_everyone"),
+    "ask_network": ("score_everyone",),
+    "add_maintainer": ("ask_network", "score_everyone"),
+    "score_everyone": (),
+    "sweep": FIRST_HOPS,
+}
+BEHIND_US = 60_000_000
+WORKERS = 3
+SHUTDOWN_SECONDS = 8
+REPLY_SECONDS = 60.0
+
+
+class Hops:
+    """Wakes hops; one that waits already is not queued twice."""
+
+    def __init__(self, huey: Huey, tasks: Mapping[str, Callable[[], object]]) -> None:
+        self._tasks = tasks
+        self._waiting: set[str] = set()
+        self._running = 0
+        self._failures: dict[str, str] = {}
+        self._lock = threading.Lock()
+        huey.signal(SIGNAL_EXECUTING)(self._began)
+        huey.signal(SIGNAL_COMPLETE)(self._completed)
+        huey.signal(SIGNAL_ERROR)(self._failed)
+
+    def follow(self, hop: str) -> None:
+        """Wake the hops that read what this one writes."""
+        for name in NEXT_HOPS[hop]:
+            self._wake(name)
+
+    def _wake(self, name: str) -> None:
+        with self._lock:
+            if name in self._waiting:
+                return
+            self._waiting.add(name)
+        self._tasks[name]()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no hop runs or waits."""
+        with self._lock:
+            return not self._waiting and not self._running
+
+    def _began(self, signal: str, task: Any) -> None:
+        with self._lock:
+            self._waiting.discard(task.name)
+            self._running += 1
+
+    @property
+    def failure(self) -> str | None:
+        """A hop whose newest run failed, with its error; None where none did."""
+        with self._lock:
+            return next((f"{name} failed: {error}" for name, error in self._failures.items()), None)
+
+    def _completed(self, signal: str, task: Any) -> None:
+        with self._lock:
+            self._running -= 1
+            self._failures.pop(task.name, None)
+
+    def _failed(self, signal: str, task: Any, error: BaseException | None = None) -> None:
+        log.error("%s failed and is tried again within a minute: %s", task.name, error)
+        with self._lock:
+            self._running -= 1
+            self._failures[task.name] = str(error)[:300]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What this worker listens to; `end_us` is the newest frame of a recording, None for a stream that goes on."""
+
+    source: str
+    urls: tuple[str, ...]
+    collections: tuple[str, ...]
+    end_us: Callable[[], int] | None = None
+
+
+def stream_from_settings() -> Stream:
+    """The stream that the operator chose."""
+    collections = () if settings.WHOLE_STREAM else (f"{NAMESPACE}*",)
+    return Stream(settings.STREAM_SOURCE, tuple(settings.JETSTREAM_URLS), collections)
+
+
+class Worker:
+    """Owns the store from `start` to `stop`; `run` stays until a signal or `finish`."""
+
+    def __init__(self, stream: Stream) -> None:
+        autodiscover_modules("tasks")
+        from ingest import tasks as ingest_tasks
+        from scoring import tasks as scoring_tasks
+
+        self.stream = stream
+        self.huey = ingest_tasks.huey
+        self.huey.flush()  # every task is found again by the sweep
+        tasks = {
+            "derive_events": ingest_tasks.derive_events,
+            "ask_network": ingest_tasks.ask_network,
+            "score_everyone": scoring_tasks.score_everyone,
+        }
+        self.store = Store.open(settings.DUCKDB_PATH)
+        try:
+            self.store.bind(stream.source)
+        except StoreProblem:
+            self.store.close()
+            raise
+        self.hops = Hops(self.huey, tasks)
+        self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
+        self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+        self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, lambda problem: log.error("%s", problem))
+        subscription = Subscription(stream.source, stream.urls, stream.collections)
+        self.listener = Listener(self.store, subscription, lambda: self._changed("load"))
+        self.consumer: Consumer = self.huey.create_consumer(
+            workers=WORKERS,
+            worker_type="thread",
+            graceful_signal="TERM",
+            shutdown_timeout=SHUTDOWN_SECONDS,
+            max_delay=0.2,  # idle workers look five times a second: an event is scored within a second, not ten
+            flush_locks=True,
+        )
+
+    def run(self) -> None:
+        """Work until SIGTERM, Ctrl-C or `finish`; then finish what is in hand, publish and let go of the store."""
+        runtime.start(self._runtime())
+        self.publisher.start()
+        self._changed("sweep")
+        self.listener.start()
+        try:
+            self.consumer.run()
+        finally:
+            self._stop()
+
+    def finish(self) -> None:
+        """End `run` from another thread."""
+        self.consumer.stop_flag.set()
+
+    def _stop(self) -> None:
+        self.listener.stop()
+        for _, thread in self.consumer.worker_threads:
+            thread.join(SHUTDOWN_SECONDS)
+        self.publisher.stop()
+        self.fetcher.close()
+        runtime.stop()
+        self.store.close()
+
+    def _runtime(self) -> runtime.Runtime:
+        return runtime.Runtime(
+            store=self.store,
+            fetcher=self.fetcher,
+            clock=self.clock,
+            plc_url=settings.PLC_URL,
+            diff_folder=settings.DIFF_CORPUS_DIR,
+            patch_limit=settings.PATCH_LIMIT_BYTES,
+            watch_everything=settings.WATCH_EVERYTHING,
+            behind=self.is_behind,
+            changed=self._changed,
+        )
+
+    def _changed(self, hop: str) -> None:
+        self.publisher.mark()
+        self.hops.follow(hop)
+
+    def cursor_us(self) -> int:
+        """time_us of the newest frame handled."""
+        with self.store.read() as rows:
+            return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
+
+    def is_behind(self) -> bool:
+        """Whether the stream is still catching up: before a recording's end, or over a minute behind the wall."""
+        end = self.stream.end_us() if self.stream.end_us else to_microseconds(self.store.wall()) - BEHIND_US
+        return self.cursor_us() < end
+
+    def is_settled(self) -> bool:
+        """Whether everything that came in so far was worked off: nothing in hand, no hop with work, no look-up due."""
+        if self.is_behind() or self.listener.quiet_for() < 0.5 or not self.hops.idle:
+            return False
+        with self.store.read() as rows:
+            underived = rows.value(
+                "select coalesce(max(event_seq), 0) > (select position_seq from hops where name = 'derive') from events"
+            )
+            unscored = rows.value(
+                "select (select position_seq from hops where name = 'inputs') > "
+                "(select position_seq from hops where name = 'score')"
+            )
+            return not underived and not unscored and not enrich.due(rows, self.store.wall) and self.hops.idle
+
+
+def hand_over(command: str, *, did: str, repositories: list[str]) -> list[str]:
+    """Have the owner of the store carry out a command; its answer, or CommandError in one sentence.
+
+    Where no worker runs, this process becomes the owner for as long as it takes. The only command is 'watch'.
+    """
+    if command != "watch":
+        raise CommandError(f"The worker knows no command {command!r}.")
+    try:
+        store = Store.open(settings.DUCKDB_PATH)
+    except StoreProblem as problem:
+        if "held by process" not in str(problem):
+            raise CommandError(str(problem)) from problem
+        return _ask_worker(did, repositories)
+    try:
+        keys = watch.add_maintainer(store, did, repositories, WallClock().now())
+        publish(store, settings.SNAPSHOT_DIR)
+        return keys
+    except watch.UnknownRepository as problem:
+        raise CommandError(str(problem)) from problem
+    finally:
+        store.close()
+
+
+def _ask_worker(did: str, repositories: list[str]) -> list[str]:
+    from ingest.tasks import add_maintainer, huey
+
+    reply = f"reply:{uuid.uuid4().hex}"
+    add_maintainer(did, repositories, reply)
+    deadline = time.monotonic() + REPLY_SECONDS
+    while time.monotonic() < deadline:
+        answer = huey.get(reply)
+        if answer is not None and "problem" in answer:
+            raise CommandError(answer["problem"])
+        if answer is not None:
+            return answer["done"]
+        time.sleep(0.1)
+    raise CommandError("The worker did not answer within a minute: see its log, then run this again.")

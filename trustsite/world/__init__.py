@@ -1,0 +1,71 @@
+"""The simulated network: maintainers, regulars, newcomers and seven attacks, the same for the same seed."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from trustsite.standins.recording import Recording
+from trustsite.world.attacks import ATTACKS
+from trustsite.world.cast import ATTACKERS, GROUPS, HONEST, PROJECTS
+from trustsite.world.encoding import to_us
+from trustsite.world.history import HOUR, Story, draw_honest
+from trustsite.world.load import bulk
+from trustsite.world.network import Sheet
+
+__all__ = ["ATTACKS", "World", "build_world", "bulk"]
+
+SEED = 7
+END_TIME_US = to_us(datetime(2026, 11, 20, 12, tzinfo=UTC))
+SECOND_STAGE_US = 2 * HOUR
+
+
+@dataclass(frozen=True)
+class World:
+    """A recording of the simulated network and the names of what is in it.
+
+    `stages`: how many frames are out when a stage ends, for `StandIns.release`; the patches are swapped in the second.
+    `cast`: DID by name; `groups`: DIDs by role (maintainers, regulars, …, and each attack); `watched`: the DIDs of the
+    maintainers' repositories by name, the only ones to watch; `pulls`: at-uris by story name (`ring`, `self_vouch`,
+    `mutual_pair`, `denouncer`, `self_marked`, `swapped`, `round_added`, `stranger`, `stranger_marked`, `mara`, and
+    each other honest person with an open pull request).
+    """
+
+    recording: Recording
+    stages: list[int]
+    cast: Mapping[str, str]
+    groups: Mapping[str, tuple[str, ...]]
+    watched: Mapping[str, str]
+    pulls: Mapping[str, tuple[str, ...]]
+
+    @property
+    def honest(self) -> tuple[str, ...]:
+        """DIDs of everyone who does not attack."""
+        return tuple(self.cast[contributor.name] for contributor in HONEST)
+
+
+def build_world(seed: int = SEED, end_time_us: int = END_TIME_US, without: Collection[str] = ()) -> World:
+    """The network of `seed`, ending at `end_time_us`; leaves out the attacks named in `without`.
+
+    Every frame that is there without an attack is there, byte for byte, with it. ValueError for an unknown attack.
+    """
+    unknown = set(without) - set(ATTACKS)
+    if unknown:
+        raise ValueError(f"there is no attack {', '.join(sorted(unknown))}: choose from {', '.join(ATTACKS)}")
+    sheet = Sheet(seed)
+    story = Story(sheet, judged_us=end_time_us - SECOND_STAGE_US, end_us=end_time_us)
+    draw_honest(story)
+    pulls = {name: tuple(pull.uri for pull in opened) for name, opened in story.open.items()}
+    attacks = [name for name in ATTACKS if name not in without]
+    for name in attacks:
+        pulls |= ATTACKS[name](story)
+    recording = sheet.recording()
+    cast = {name: person.did for name, person in sheet.people.items()}
+    return World(
+        recording=recording,
+        stages=[sum(time <= story.judged_us for time in recording.times), len(recording.frames)],
+        cast=cast,
+        groups={role: tuple(cast[one.name] for one in members) for role, members in GROUPS.items()}
+        | {attack: tuple(cast[name] for name in ATTACKERS[attack]) for attack in attacks},
+        watched={project.name: sheet.repository_dids[project.name] for project in PROJECTS},
+        pulls=pulls,
+    )

@@ -1,0 +1,155 @@
+"""What the honest people did in the last two years: pull requests, merges, vouches, and what is open now."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from trustsite.world.cast import DAY, HONEST, MAINTAINERS, PROJECTS, Contributor, Project
+from trustsite.world.encoding import draw, make_did
+from trustsite.world.network import Pull, Sheet
+from trustsite.world.patches import make_edit
+
+HOUR = DAY // 24
+REVERTED = ("jonah", "marek", "oskar", "pim")  # one merged change of each was taken back within the 14 days of a label
+IDENTITY_EVENTS = ("mara", "ines", "kemal", "noor", "sami", "alba", "quill")
+QUESTIONS = ("Could you add a test for this?", "Thanks, I will look at it tomorrow.", "Does this need a release note?")
+STRANGERS, POSTS = 30, 10
+
+
+@dataclass
+class Story:
+    """The sheet while it is drawn, with the moments that matter and the pull requests by author."""
+
+    sheet: Sheet
+    judged_us: int  # the first stage ends
+    end_us: int
+    settled: dict[str, list[Pull]] = field(default_factory=dict)  # merged ones, in order of time
+    open: dict[str, list[Pull]] = field(default_factory=dict)
+    closed: dict[str, list[Pull]] = field(default_factory=dict)
+    merged_us: dict[str, int] = field(default_factory=dict)  # pull uri to the time of its merge
+
+
+def draw_honest(story: Story) -> None:
+    """Everything that is there whoever attacks."""
+    _arrive(story)
+    for contributor in HONEST:
+        _work(story, contributor)
+    for contributor in HONEST:
+        _vouch_for(story, contributor)
+    _judge_among_maintainers(story)
+    for name in REVERTED:
+        _revert_one(story, name)
+    _talk(story)
+    _make_noise(story)
+    # The newest frame of each stage is here whoever attacks: the present is the same in every variant.
+    story.sheet.announce(story.sheet.did("teo"), story.judged_us - 250_000)
+    story.sheet.announce(story.sheet.did("ana"), story.end_us - 250_000)
+
+
+def choose_project(random: Random, name: str) -> Project:
+    """A project whose work by `name` somebody else can merge."""
+    return random.choice([project for project in PROJECTS if mergers(project, name)])
+
+
+def mergers(project: Project, author: str) -> list[str]:
+    """Push-holders other than the author."""
+    return [name for name in (project.owner, *project.others) if name != author]
+
+
+def settle(story: Story, random: Random, name: str, opened_us: int, merged: bool) -> Pull:
+    """A pull request that a push-holder merged or closed before the first stage ends."""
+    project = choose_project(random, name)
+    pull = story.sheet.open_pull(name, project, make_edit(random, project.language, project.folder), opened_us)
+    wait = random.uniform(0.1, 6) if merged else random.uniform(3, 30)
+    at = opened_us + min(int(wait * DAY), (story.judged_us - opened_us) * 6 // 10)
+    story.sheet.set_status(random.choice(mergers(project, name)), pull, "merged" if merged else "closed", at)
+    if merged:
+        story.merged_us[pull.uri] = at
+    (story.settled if merged else story.closed).setdefault(name, []).append(pull)
+    return pull
+
+
+def open_now(
+    story: Story, random: Random, name: str, trap: bool = False, project: Project | None = None, days: float = 9
+) -> Pull:
+    """A pull request of the last nine (or so many) days that waits for a decision."""
+    project = project or choose_project(random, name)
+    at = story.judged_us - 2 * HOUR - int(random.uniform(0, days) * DAY)
+    pull = story.sheet.open_pull(name, project, make_edit(random, project.language, project.folder, trap), at)
+    story.open.setdefault(name, []).append(pull)
+    return pull
+
+
+def _arrive(story: Story) -> None:
+    for contributor in HONEST:
+        random = draw(story.sheet.seed, contributor.name, "arrival")
+        before = random.uniform(1, 5) if contributor.since < 15 else random.uniform(20, 900)
+        did = "did:web:quill.example.test" if contributor.name == "quill" else ""
+        story.sheet.add_person(contributor.name, story.end_us - int((contributor.since + before) * DAY), did=did)
+    for number, project in enumerate(PROJECTS):
+        story.sheet.add_repository(project, story.end_us - (735 - number) * DAY)
+    for name in IDENTITY_EVENTS:
+        at = story.judged_us - int(draw(story.sheet.seed, name, "identity").uniform(1, 60) * DAY)
+        story.sheet.announce(story.sheet.did(name), at, story.sheet.people[name].handle if name == "mara" else "")
+
+
+def _work(story: Story, contributor: Contributor) -> None:
+    random = draw(story.sheet.seed, contributor.name, "work")
+    outcomes = [True] * contributor.merged + [False] * contributor.closed
+    random.shuffle(outcomes)
+    # Settled work ends a little before now; the last merges are younger than the 14 days of a label and still wait.
+    last = min(9.0, contributor.since * 0.4)
+    ages = sorted((random.uniform(last, contributor.since) for _ in outcomes), reverse=True)
+    for age, merged in zip(ages, outcomes, strict=True):
+        settle(story, random, contributor.name, story.end_us - int(age * DAY), merged)
+    for _ in range(contributor.open):
+        open_now(story, random, contributor.name, days=min(9, contributor.since))
+
+
+def _vouch_for(story: Story, contributor: Contributor) -> None:
+    evidence = story.settled.get(contributor.name, [])[:2]
+    for voucher in contributor.vouchers:
+        random = draw(story.sheet.seed, voucher, "vouches for", contributor.name)
+        at = story.merged_us[evidence[-1].uri] + int(random.uniform(1, 20) * DAY)
+        at = min(at, story.judged_us - int(random.uniform(1, 5) * DAY))
+        story.sheet.vouch(voucher, contributor.name, at, "two merged pull requests", *evidence)
+
+
+def _judge_among_maintainers(story: Story) -> None:
+    sheet, now = story.sheet, story.judged_us
+    for name, other in ((MAINTAINERS[0].name, MAINTAINERS[1].name), (MAINTAINERS[1].name, MAINTAINERS[0].name)):
+        sheet.vouch(name, other, now - 600 * DAY - len(name), "we maintain this together")
+    sheet.vouch("ana", "mara", now - 40 * DAY, "still the most careful of us", *story.settled["mara"][-2:])
+    sheet.vouch("ana", "blitz", now - 20 * DAY, "five machine-made changes in a week", kind="denounce")
+    sheet.vouch("rosa", "emil", now - 50 * DAY, "met at a conference")
+    sheet.retract("rosa", "emil", now - 30 * DAY)
+
+
+def _revert_one(story: Story, name: str) -> None:
+    """Teo takes a merged change back four days later, and Ana, who may push everywhere, merges that."""
+    pull = story.settled[name][len(story.settled[name]) // 2]
+    project = next(project for project in PROJECTS if project.name == pull.project)
+    at = story.merged_us[pull.uri] + 4 * DAY
+    body = f"This reverts {pull.uri}: it broke reading what older versions wrote."
+    revert = story.sheet.open_pull("teo", project, pull.edit.reversed(), at, body)
+    story.sheet.set_status("ana", revert, "merged", at + HOUR)
+    story.merged_us[revert.uri] = at + HOUR
+
+
+def _talk(story: Story) -> None:
+    for name in ("mara", "sami", "alba", "ruben", "farah"):
+        random = draw(story.sheet.seed, name, "talk")
+        pull = story.open[name][0]
+        story.sheet.comment("ana", pull, random.choice(QUESTIONS), pull.opened_us + HOUR)
+        story.sheet.comment(name, pull, "Sure, thank you for the quick answer.", pull.opened_us + HOUR + HOUR // 2)
+        story.sheet.follow(name, "ana", pull.opened_us + HOUR // 4)
+
+
+def _make_noise(story: Story) -> None:
+    """Identity and account events of people who never come here, and posts that a filter should keep away."""
+    random = draw(story.sheet.seed, "strangers")
+    for number in range(STRANGERS):
+        at = story.judged_us - int(random.uniform(0.1, 90) * DAY)
+        story.sheet.announce(make_did(story.sheet.seed, "stranger", number), at, status="deleted" if number < 3 else "")
+    for number in range(POSTS):
+        at = story.judged_us - int(random.uniform(0.1, 90) * DAY)
+        story.sheet.put("mara", "app.bsky.feed.post", f"post-{number}", {"text": f"day {number}"}, at)
