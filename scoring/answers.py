@@ -73,7 +73,6 @@ class QueueRow:
     eigentrust: float
     content_risk: float | None
     path: tuple[Person, ...]
-    distance: int | None
     sentence: str  # the one-line reason
     would_change: str  # what would change the lane
     as_of: datetime

@@ -16,8 +16,12 @@ import hypothesis
 import pytest
 from django.conf import settings
 
+from pytest_django import Settings
+
 from tests.sources import PROJECT, environment_names
+from tests.triage.site import Site
 from trustsite import drive
+from trustsite.world import build_world
 
 PROVE = os.environ.get("PROVE") == "1"
 TEST_ROOT = Path(tempfile.mkdtemp(prefix="sunstead-tests-"))
@@ -36,6 +40,7 @@ def _leave_the_users_drive() -> None:
         HYPOTHESIS_STORAGE_DIRECTORY=str(TEST_ROOT / "hypothesis"),
     )
     drive.mark(TEST_ROOT)
+    (TEST_ROOT / "static").mkdir()
     atexit.register(shutil.rmtree, TEST_ROOT, ignore_errors=True)
 
 
@@ -103,6 +108,27 @@ def manage() -> Manage:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def demo_folder(manage: Manage, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state that `manage.py demo --check` left: the simulated network, loaded by the real worker."""
+    root = tmp_path_factory.mktemp("demo")
+    done = manage("demo", "--check", DATA_ROOT=root, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return root / "demo"
+
+
+@pytest.fixture
+def site(demo_folder: Path, tmp_path: Path, settings: Settings) -> Site:
+    """A copy of that state for one test, which may write to it; the settings point at it."""
+    folder = tmp_path / "site"
+    for name in ("duckdb", "snapshots"):
+        shutil.copytree(demo_folder / name, folder / name)
+    settings.SNAPSHOT_DIR = folder / "snapshots"
+    settings.DUCKDB_PATH = folder / "duckdb" / "trust.duckdb"
+    settings.STREAM_CLOCK = True
+    return Site(build_world().cast, folder)
 
 
 def with_environment(changes: Mapping[str, str | Path | None]) -> dict[str, str]:

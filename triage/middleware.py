@@ -1,5 +1,6 @@
 """One snapshot for a whole request."""
 
+import atexit
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -28,7 +29,9 @@ class Request(HttpRequest):
 
 @cache
 def _reader(folder: Path) -> SnapshotReader:
-    return SnapshotReader(folder)
+    reader = SnapshotReader(folder)
+    atexit.register(reader.close)  # else DuckDB's binding complains at exit of what was left open
+    return reader
 
 
 def snapshot_reader() -> SnapshotReader:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from django.conf import settings
 from django.core.management import call_command
@@ -19,7 +20,7 @@ SETTLE_SECONDS = 600.0
 
 
 def point_at(peers: StandIns, source: str) -> None:
-    """Send everything that this process asks of the network to the stand-ins, and take the stream's time for the present."""
+    """Send all that this process asks of the network to the stand-ins, and take the stream's time for the present."""
     settings.STREAM_SOURCE = source
     settings.STREAM_CLOCK = True
     settings.STAND_IN_ORIGIN = peers.origin
@@ -40,35 +41,13 @@ def open_worker(peers: StandIns, recording: Recording, source: str, collections:
         raise CommandError(str(problem), returncode=2) from problem
 
 
-class Companion(threading.Thread):
-    """Does something beside a running worker and ends the worker when done; a failure is kept for the main thread."""
-
-    def __init__(self, worker: Worker, job: Callable[[], None]) -> None:
-        super().__init__(name="companion", daemon=True)
-        self._worker = worker
-        self._job = job
-        self.failure: Exception | None = None
-        self.finished = False
-
-    def run(self) -> None:
-        """The job, then the worker's end."""
-        try:
-            self._job()
-            self.finished = True
-        except (CommandError, StoreProblem, OSError) as failure:
-            self.failure = failure
-        finally:
-            self._worker.finish()
-
-
-def run_beside(worker: Worker, job: Callable[[], None]) -> bool:
-    """Run the worker until the job beside it is done; False where a signal ended it first. Raises the job's failure."""
-    companion = Companion(worker, job)
-    companion.start()
-    worker.run()
-    if companion.failure:
-        raise companion.failure
-    return companion.finished
+def run_beside(worker: Worker, job: Callable[[], None]) -> None:
+    """Run the worker until the job beside it is done or a signal comes; raises what the job raised."""
+    with ThreadPoolExecutor(1, thread_name_prefix="beside") as pool:
+        done = pool.submit(job)
+        done.add_done_callback(lambda _: worker.finish())
+        worker.run()
+    done.result()
 
 
 def wait_until_settled(worker: Worker, progress: Callable[[], None] = lambda: None) -> None:

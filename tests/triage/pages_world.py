@@ -82,7 +82,6 @@ def pull_request(number: int, author: Person, title: str, clean: int, not_clean:
         verdict=verdict,
         structural_trust=evidence.structural_trust,
         eigentrust=evidence.eigentrust,
-        distance=evidence.distance,
         content_risk=None,
         path=path,
         sentence=explain.explain(verdict, evidence),

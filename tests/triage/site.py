@@ -1,17 +1,27 @@
 """What the `site` fixture gives: a simulated network that the real worker loaded, and its published snapshot."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
-from ingest.snapshot import Snapshot
+from ingest.snapshot import Snapshot, SnapshotReader
 
 
-class Site(Protocol):
+@dataclass(frozen=True, slots=True)
+class Site:
     """People by the part they play, as DIDs, and the snapshot that pages and JSON read."""
 
     cast: Mapping[str, str]
+    folder: Path
 
-    def snapshot(self) -> AbstractContextManager[Snapshot]:
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
         """The newest snapshot, pinned until the block ends."""
-        ...
+        reader = SnapshotReader(self.folder / "snapshots")
+        try:
+            with reader.pin() as pinned:
+                assert pinned is not None, "the demo published nothing"
+                yield pinned
+        finally:
+            reader.close()

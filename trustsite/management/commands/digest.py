@@ -22,6 +22,8 @@ class Command(BaseCommand):
         """Print the hashes; CommandError where nothing was published."""
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
-                raise CommandError("Nothing was published there yet: run the worker, demo or replay first.", returncode=2)
+                raise CommandError(
+                    "Nothing was published there yet: run the worker, demo or replay first.", returncode=2
+                )
             for table, value in digest(snapshot).items():
                 self.stdout.write(f"{value}  {table}")

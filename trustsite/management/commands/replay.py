@@ -34,7 +34,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """DIR and --serve."""
-        parser.add_argument("folder", metavar="DIR", help="frames.ndjson.gz with its blobs, or bare .jsonl/.ndjson frames")
+        parser.add_argument(
+            "folder", metavar="DIR", help="frames.ndjson.gz with its blobs, or bare .jsonl/.ndjson frames"
+        )
         parser.add_argument("--serve", action="store_true", help="then serve the pages until Ctrl-C")
 
     def handle(self, *args: object, folder: str, serve: bool, **options: object) -> None:
@@ -49,8 +51,7 @@ class Command(BaseCommand):
         settings.WHOLE_STREAM = True
         with StandIns(recording) as peers:
             worker = open_worker(peers, recording, f"replay:{recording.fingerprint}", ())
-            if not run_beside(worker, lambda: self._follow(worker, recording, serve)):
-                raise CommandError("Stopped before it had caught up. Nothing is lost: the same command goes on from here.")
+            run_beside(worker, lambda: self._follow(worker, recording, serve))
 
     def _follow(self, worker: Worker, recording: Recording, serve: bool) -> None:
         began = time.monotonic()

@@ -1,0 +1,82 @@
+"""`manage.py demo`: the real worker on a simulated network, its story, then the pages."""
+
+import shutil
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest import watch
+from ingest.records import NAMESPACE
+from scoring import read
+from trustsite import drive
+from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
+from trustsite.standins import StandIns
+from trustsite.story import tell
+from trustsite.worker import Worker
+from trustsite.world import World, build_world
+
+# Set by hand, as an operator may: the pages say that no certificate stands behind it.
+DEMO_T_HIGH = 0.80
+
+
+class Command(BaseCommand):
+    """Plays the simulated network in two stages: judged, then attacked by a swapped patch."""
+
+    help = "Run the real worker on a simulated network, tell what happened, then serve the pages."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--check."""
+        parser.add_argument("--check", action="store_true", help="only the story; fails where a promise is not kept")
+
+    def handle(self, *args: object, check: bool, **options: object) -> None:
+        """Play, tell, serve; CommandError where a promise of the story fails."""
+        _empty()
+        world = build_world()
+        settings.DEMO_MAINTAINER = world.cast["ana"]
+        settings.T_HIGH = settings.T_HIGH or DEMO_T_HIGH
+        with StandIns(world.recording, hold_after=world.stages[0]) as peers:
+            worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
+            run_beside(worker, lambda: self._play(worker, peers, world, check))
+
+    def _play(self, worker: Worker, peers: StandIns, world: World, check: bool) -> None:
+        wait_until_settled(worker)
+        watch.add_maintainer(worker.store, world.cast["ana"], list(world.watched.values()), worker.clock.now())
+        worker.hops.follow("add_maintainer")
+        wait_until_settled(worker)
+        with worker.store.read() as rows:
+            before = read.pull(rows, world.pulls["swapped"][0])
+        if before is None:
+            raise CommandError("The pull request whose patch will be swapped was not judged.")
+        peers.release(None)
+        wait_until_settled(worker)
+        self._tell(worker, world, before)
+        if not check:
+            worker.publisher.publish_now()
+            self.stderr.write(
+                f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {_name(worker)} in one click."
+            )
+            serve_beside(worker)
+
+    def _tell(self, worker: Worker, world: World, before: read.QueueRow) -> None:
+        with worker.store.read() as rows:
+            lines, promises = tell(rows, world, before)
+        for line in lines:
+            self.stdout.write(line)
+        self.stdout.write("")
+        for promise in promises:
+            self.stdout.write(f"{'kept  ' if promise.kept else 'BROKEN'}  {promise.words}")
+        broken = [promise.words for promise in promises if not promise.kept]
+        if broken:
+            raise CommandError(f"The demo broke {len(broken)} of its promises: {'; '.join(broken)}.")
+
+
+def _empty() -> None:
+    """Every demo starts from nothing."""
+    shutil.rmtree(settings.ROOT)
+    drive.require(settings.PLACE)
+
+
+def _name(worker: Worker) -> str:
+    with worker.store.read() as rows:
+        found = read.score(rows, settings.DEMO_MAINTAINER or "")
+    return found.person.name if found else "the maintainer"

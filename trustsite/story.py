@@ -1,0 +1,133 @@
+"""The demo's story: who scored what and why, and whether every promise about the attacks was kept."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from ingest.store import Rows
+from scoring import read
+from scoring.explain import shown
+from scoring.trust import Parameters
+from scoring.verdict import Lane
+from trustsite.world import World
+
+LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "normal queue", Lane.NEEDS_HUMAN: "needs a human"}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Something that must hold in the demo, in words, and whether it does."""
+
+    words: str
+    kept: bool
+
+
+def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[str], list[Promise]]:
+    """The story's lines and promises; `judged_before`: the swapped pull request as decided in the first stage."""
+    board = read.dashboard(rows)
+    lines = [
+        f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
+        f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
+        ", ".join(f"{board.lanes[lane]} {words}" for lane, words in LANE_WORDS.items())
+        + f", {board.own} the maintainers' own.",
+        board.lane_notice,
+        "",
+        *_people(rows, world),
+        "",
+        *_swap(rows, world, judged_before),
+        "",
+        *_ring(rows, world),
+    ]
+    return lines, list(_promises(rows, world, judged_before))
+
+
+def _people(rows: Rows, world: World) -> Iterator[str]:
+    """One line each for the parts of the story."""
+    for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
+        found = read.score(rows, world.cast[name])
+        if found is not None:
+            probability = found.verdict.estimate.probability
+            chance = "not enough evidence" if probability is None else f"P(clean) {shown(probability)}"
+            yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {found.explanation}."
+
+
+def _swap(rows: Rows, world: World, before: read.QueueRow) -> Iterator[str]:
+    after = read.pull(rows, before.uri)
+    if after is not None:
+        yield (
+            f"{after.author.name} swapped the patch of “{after.title}” after it was judged: the decision on "
+            f"{(before.patch_id or 'no patch')[:12]} is void, the new one names {(after.patch_id or 'no patch')[:12]}."
+        )
+
+
+def _ring(rows: Rows, world: World) -> Iterator[str]:
+    mass = _mass(rows, world.groups["ring"])
+    yield (
+        f"The ring of {len(world.groups['ring'])} bought one vouch and vouched for itself "
+        f"{_vouches_inside(rows, world.groups['ring'])} times: together it holds {mass:.4f} of trust, "
+        f"less than the {_entry_limit():.2f} that one vouch of a seed carries."
+    )
+
+
+def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promise]:
+    fast = [row for row in _open(rows) if row.verdict.lane is Lane.FAST_LANE]
+    human = [row for row in _open(rows) if row.verdict.lane is Lane.NEEDS_HUMAN]
+    attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
+    after = read.pull(rows, before.uri)
+    yield Promise("at least one pull request is fast-laned, with its trust path", any(row.path for row in fast))
+    yield Promise("at least one goes to a human, with the reason", any(row.verdict.reasons for row in human))
+    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in fast})
+    yield Promise(
+        "the ring holds less trust than one vouch of a seed", _mass(rows, world.groups["ring"]) < _entry_limit()
+    )
+    for name, words in (("narcis", "a self-vouch"), ("castor", "a mutual vouch"), ("selma", "a self-marked merge")):
+        found = read.score(rows, world.cast[name])
+        probability = found.verdict.estimate.probability if found else None
+        nothing = found is not None and found.structural_trust == 0 and (probability or 0.0) < settings.PRIOR_CLEAN_RATE
+        yield Promise(f"{words} gives neither trust nor a record", nothing)
+    yield Promise("the self-marked pull requests are still open", _all_open(rows, world.pulls["self_marked"]))
+    yield Promise("the lone denouncer moved nobody to a human", _grudge_is_nothing(rows, world))
+    swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
+    yield Promise("the swapped patch has a decision of its own", swapped)
+    yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
+
+
+_LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
+
+
+def _open(rows: Rows) -> list[read.QueueRow]:
+    return [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+
+
+def _all_open(rows: Rows, uris: Sequence[str]) -> bool:
+    watched = rows.rows("select state from pull_requests where pull_uri in (select unnest(?))", [list(uris)])
+    return bool(watched) and all(row["state"] == "open" for row in watched)
+
+
+def _grudge_is_nothing(rows: Rows, world: World) -> bool:
+    """Nobody honest is denounced in the eyes of any seed but the one whom a maintainer denounced."""
+    found = rows.rows("select distinct did from trust join contributors using (contributor_id) where denounced_by_seed")
+    return {row["did"] for row in found} <= set(world.groups["denounced"])
+
+
+def _mass(rows: Rows, dids: Sequence[str]) -> float:
+    """First-passage trust of these people from the site's seeds, together."""
+    sql = (
+        "select coalesce(sum(first_passage), 0) from trust join contributors using (contributor_id) "
+        "where repository_id = 0 and did in (select unnest(?))"
+    )
+    return rows.value(sql, [list(dids)])
+
+
+def _vouches_inside(rows: Rows, dids: Sequence[str]) -> int:
+    sql = (
+        "with ring as (select contributor_id from contributors where did in (select unnest(?))) "
+        "select count(*) from vouches where superseded_at is null and voucher_id in (from ring) and subject_id in (from ring)"
+    )
+    return rows.value(sql, [list(dids)])
+
+
+def _entry_limit() -> float:
+    """What one fresh vouch of a seed passes on."""
+    return Parameters().transfer
