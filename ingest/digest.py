@@ -1,7 +1,8 @@
 """Equality of two stores, table by table: people by DID, no wall-clock times, durations or serial numbers.
 
-`scores` is left out: which intermediate judgements were made depends on how the stream was cut into batches; the current
-ones (`current_scores`, `current_decisions`) are compared entirely. So are `hops` and `fetches`, which only count work.
+`scores` is left out: which intermediate judgements were made depends on how the stream was cut into batches; the
+current ones (`current_scores`, `current_decisions`) are compared entirely. `hops` and `fetches` are left out too, which
+only count work.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ def digest(rows: Rows) -> dict[str, str]:
     """A hash for each table, by name."""
     people = dict(rows.cursor.execute("select contributor_id, did from contributors").fetchall())
     repositories = dict(rows.cursor.execute("select repository_id, repo_key from repositories").fetchall())
-    sql = "select table_name from information_schema.tables where table_schema = 'main' and table_catalog = current_database()"
+    sql = "select table_name from duckdb_tables() where database_name = current_database()"
     tables = sorted(row["table_name"] for row in rows.rows(sql))
     return {table: _hash(rows, table, people, repositories) for table in tables if table not in LEFT_OUT}
 
@@ -47,7 +48,7 @@ def _text(name: str, value: object, people: dict[int, str], repositories: dict[i
     if name == "path" and isinstance(value, list):
         return ">".join(people[person] for person in value)
     if name == "repository_id" and isinstance(value, int):
-        return repositories.get(value, "site")
+        return repositories.get(value, "gone") if value else "site"
     if isinstance(value, float):
         return f"{value:.{DIGITS}f}"
     if isinstance(value, datetime):

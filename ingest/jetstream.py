@@ -1,7 +1,7 @@
 """The Jetstream listener: one supervised thread that turns a socket into logged events and survives everything.
 
-Protocol: v1 `/subscribe`, facts/tangled.md §3.1. It resumes five seconds before its cursor (delivery is at least once and
-the replay-to-live cut-over reorders), and the event ids drop what repeats.
+Protocol: v1 `/subscribe`, facts/tangled.md §3.1. It resumes five seconds before its cursor (delivery is at least once
+and the replay-to-live cut-over reorders), and the event ids drop what repeats.
 """
 
 import asyncio
@@ -9,24 +9,27 @@ import logging
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import duckdb
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosedError, WebSocketException
+from websockets.frames import CloseCode
 
-from ingest.load import load
+from ingest.load import LARGEST_FRAME, load
 from ingest.store import Store, StoreProblem
 
 log = logging.getLogger(__name__)
 
 REWIND_US = 5_000_000
-FLUSH_ROWS = 10_000
-FLUSH_SECONDS = 1.0
-QUEUE_FRAMES = 20_000  # above this the socket is not read, and TCP holds the peer back
-FRAME_LIMIT = 16 * 1024 * 1024
+FLUSH_ROWS, FLUSH_BYTES, FLUSH_SECONDS = 10_000, 32_000_000, 1.0
+QUEUE_FRAMES, QUEUE_BYTES = 20_000, 64_000_000  # above either the socket is not read, and TCP holds the peer back
+FRAME_GROWTH, LARGEST_FRAME_READ = 4, 16 * LARGEST_FRAME
+PONG_SECONDS = 60.0  # while the socket is not read no pong is seen: a store that is slow for 20 s is no dead peer
 LONGEST_WAIT_SECONDS = 30.0
 
 
@@ -50,6 +53,7 @@ class Listener(threading.Thread):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = threading.Event()
+        self._limit = LARGEST_FRAME
         self._pending = 0  # frames received and not stored yet
         self._received = time.monotonic()
         self.problem: str | None = None  # why it is not listening just now, in words
@@ -95,36 +99,42 @@ class Listener(threading.Thread):
         query = [("wantedCollections", name) for name in self._subscription.collections]
         # Without a cursor the server starts at the live tail; from 1 it starts at the oldest that it keeps (36 hours).
         query.append(("cursor", str(max(cursor - REWIND_US, 1))))
-        async with connect(f"{url}?{urlencode(query)}", compression=None, max_size=FRAME_LIMIT, max_queue=64) as socket:
+        async with connect(
+            f"{url}?{urlencode(query)}", compression=None, max_size=self._limit, ping_timeout=PONG_SECONDS
+        ) as socket:
             self.problem = None
-            frames: asyncio.Queue[bytes | str | None] = asyncio.Queue(QUEUE_FRAMES)
+            inbox = Inbox()
             self._pending = 0
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._receive(socket, frames))
-                tasks.create_task(self._store_frames(frames))
+                tasks.create_task(self._receive(socket, inbox))
+                tasks.create_task(self._store_frames(inbox))
         raise ConnectionResetError("the peer closed the socket")
 
-    async def _receive(self, socket: ClientConnection, frames: asyncio.Queue[bytes | str | None]) -> None:
-        """Move frames from the socket to the queue; None marks the end."""
-        async for frame in socket:
-            self._pending += 1
-            self._received = time.monotonic()
-            await frames.put(frame)
-        await frames.put(None)
-
-    async def _store_frames(self, frames: asyncio.Queue[bytes | str | None]) -> None:
-        """Store batches of up to 10,000 frames or one second, until the socket has ended; the last one on stop, too."""
-        batch: list[bytes | str] = []
-        ended = False
+    async def _receive(self, socket: ClientConnection, inbox: "Inbox") -> None:
+        """Move frames from the socket to the inbox until the socket ends."""
         try:
-            while not ended:
-                ended = await _gather(frames, batch)
+            async for frame in socket:
+                self._pending += 1
+                self._received = time.monotonic()
+                await inbox.put(frame)
+        except ConnectionClosedError as closed:
+            if closed.sent and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
+                # It would break every connection at this place: once read it becomes a dead letter, and the rest comes.
+                self._limit = min(self._limit * FRAME_GROWTH, LARGEST_FRAME_READ)
+            raise
+        inbox.end()
+
+    async def _store_frames(self, inbox: "Inbox") -> None:
+        """Store batches until the socket has ended; what is in hand on stop, too."""
+        batch: list[bytes | str] = []
+        try:
+            while not inbox.is_done:
+                await inbox.wait()
+                batch += inbox.take()
                 await self._flush(batch)
         except asyncio.CancelledError:
-            while not frames.empty():
-                frame = frames.get_nowait()
-                batch += [frame] if frame is not None else []
-            await self._flush(batch)
+            while batch := [*batch, *inbox.take()]:
+                await self._flush(batch)
             raise
 
     async def _flush(self, batch: list[bytes | str]) -> None:
@@ -135,23 +145,58 @@ class Listener(threading.Thread):
             self._on_loaded()
 
 
+class Inbox:
+    """Frames between the socket and the store, bounded in number and in bytes: anybody can write records of 1 MB."""
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes | str] = deque()
+        self._bytes = 0
+        self._ended = False
+        self._filled = asyncio.Event()
+        self._emptied = asyncio.Event()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is here and nothing will come."""
+        return self._ended and not self._frames
+
+    async def put(self, frame: bytes | str) -> None:
+        """Add a frame, once there is room."""
+        while self._bytes >= QUEUE_BYTES or len(self._frames) >= QUEUE_FRAMES:
+            self._emptied.clear()
+            await self._emptied.wait()
+        self._frames.append(frame)
+        self._bytes += len(frame)
+        self._filled.set()
+
+    def end(self) -> None:
+        """No more will come."""
+        self._ended = True
+        self._filled.set()
+
+    async def wait(self) -> None:
+        """Return when a batch is full, after a second at the latest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while not self._ended and self._bytes < FLUSH_BYTES and len(self._frames) < FLUSH_ROWS:
+                    self._filled.clear()
+                    await self._filled.wait()
+
+    def take(self) -> list[bytes | str]:
+        """The oldest frames that make one batch."""
+        batch: list[bytes | str] = []
+        size = 0
+        while self._frames and size < FLUSH_BYTES and len(batch) < FLUSH_ROWS:
+            batch.append(self._frames.popleft())
+            size += len(batch[-1])
+        self._bytes -= size
+        self._emptied.set()
+        return batch
+
+
 def _first(group: BaseExceptionGroup[BaseException]) -> str:
     """The first of the failures in words."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)[:200] or type(error).__name__
-
-
-async def _gather(frames: asyncio.Queue[bytes | str | None], batch: list[bytes | str]) -> bool:
-    """Fill the batch; returns whether the socket has ended."""
-    try:
-        async with asyncio.timeout(FLUSH_SECONDS):
-            while len(batch) < FLUSH_ROWS:
-                frame = await frames.get()
-                if frame is None:
-                    return True
-                batch.append(frame)
-    except TimeoutError:
-        pass
-    return False

@@ -5,7 +5,8 @@ Wire format: facts/tangled.md §3.1. A frame that cannot be read becomes a dead 
 """
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -16,9 +17,13 @@ from ingest.records import DID, people_named
 from ingest.store import Store, Transaction
 
 LETTER_LIMIT = 65_536
+LARGEST_FRAME = 16 * 1024 * 1024  # a record has at most 1 MB, which JSON makes 6 MB at the worst
 # No frame is older than AT Protocol's first public network by more than recorded histories need, nor newer than this.
 EARLIEST_US = to_microseconds(datetime(2000, 1, 1))
 LATEST_US = to_microseconds(datetime(2100, 1, 1))
+COLLECTION = re.compile(r"[A-Za-z0-9.-]{1,317}")
+RECORD_KEY = re.compile(r"[A-Za-z0-9._:~-]{1,512}")
+REVISION_LIMIT = 256
 
 
 class Commit(msgspec.Struct):
@@ -43,10 +48,18 @@ class Frame(msgspec.Struct):
     account: msgspec.Raw = msgspec.Raw(b"")
 
 
+class Moment(msgspec.Struct):
+    """What a frame that cannot be read otherwise may still tell: where in the stream it stood."""
+
+    time_us: int
+
+
 @dataclass(slots=True)
 class Batch:
     """Frames sorted into what will be written."""
 
+    source: str
+    cursor_us: int
     events: list[dict[str, object]] = field(default_factory=list)
     letters: list[dict[str, object]] = field(default_factory=list)
     people: dict[str, datetime | None] = field(default_factory=dict)
@@ -56,7 +69,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a batch came to."""
+    """What a batch came to: what was new of it."""
 
     events: int
     letters: int
@@ -64,105 +77,151 @@ class Loaded:
 
 
 _decoder = msgspec.json.Decoder(Frame)
+_moment_decoder = msgspec.json.Decoder(Moment)
 
 
 def load(store: Store, source: str, frames: Sequence[bytes | str]) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing."""
     with store.write() as txn:
-        batch = _sort(store, txn, source, frames)
+        cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
+        batch = Batch(source, cursor, newest_us=cursor)
+        for raw in frames:
+            _sort(store, batch, raw)
         fresh = _without_known(txn, batch.events)
-        first = (txn.value("select max(event_seq) from events") or 0) + 1
+        # The log's bodies may move elsewhere one day, its numbers never start again.
+        last = txn.value(
+            "select greatest(max(event_seq), (select max(position_seq) from hops where name = 'derive')) from events"
+        )
         wall = store.wall()
-        txn.append("events", [row | {"event_seq": first + n, "loaded_clock": wall} for n, row in enumerate(fresh)])
-        add_letters(txn, batch.letters, wall)
+        numbered = [row | {"event_seq": last + n, "loaded_clock": wall} for n, row in enumerate(fresh, start=1)]
+        txn.append("events", numbered)
+        letters = add_letters(txn, batch.letters, wall)
         txn.register_people(batch.people)
         txn.execute(
-            "update ingest_state set cursor_us = greatest(cursor_us, ?), dropped_strangers = dropped_strangers + ?, "
-            "moved_clock = ? where source = ?",
+            "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "
+            "where source = ?",
             [batch.newest_us, batch.strangers, wall, source],
         )
-        cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
-    return Loaded(len(fresh), len(batch.letters), cursor)
+    return Loaded(len(fresh), letters, batch.newest_us)
 
 
-def add_letters(txn: Transaction, letters: Sequence[dict[str, object]], wall: datetime) -> None:
-    """Append dead letters that are not there yet (a rewound stream repeats them)."""
+def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
+    """Append dead letters that are not there yet (a rewound stream repeats them); returns how many were new."""
     if not letters:
-        return
-    bodies = [row["body"] for row in letters]
-    found = txn.rows("select reason, body from dead_letters where body in (select unnest(?))", [bodies])
-    known = {(row["reason"], row["body"]) for row in found}
-    fresh = [row for row in letters if (row["reason"], row["body"]) not in known]
-    first = (txn.value("select max(letter_seq) from dead_letters") or 0) + 1
-    txn.append("dead_letters", [row | {"letter_seq": first + n, "found_clock": wall} for n, row in enumerate(fresh)])
+        return 0
+    last = txn.value("select coalesce(max(letter_seq), 0) from dead_letters")
+    unique = {row["letter_id"]: row for row in letters}
+    rows = [{**row, "letter_seq": last + n, "found_clock": wall} for n, row in enumerate(unique.values(), start=1)]
+    return txn.append_new("dead_letters", rows)
 
 
-def _sort(store: Store, txn: Transaction, source: str, frames: Sequence[bytes | str]) -> Batch:
-    batch = Batch()
-    cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
-    for raw in frames:
-        try:
-            frame = _decoder.decode(raw)
-            _check(frame)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            batch.letters.append(_letter(source, f"a frame that cannot be read: {str(error)[:200]}", raw))
-            continue
-        batch.newest_us = max(batch.newest_us, frame.time_us)
-        if frame.commit is not None and frame.kind == "commit":
-            _add_commit(batch, source, frame, frame.commit)
-        elif frame.kind in ("identity", "account") and (store.is_seen(frame.did) or frame.did in batch.people):
-            _add_account(batch, source, frame)
-        elif frame.time_us > cursor:
+def letter(source: str, reason: str, event_id: str | None, body: str) -> dict[str, object]:
+    """A dead letter: one for each event, or for each text that is no event, and reason."""
+    return {
+        "letter_id": _hash(event_id or body, reason),
+        "event_id": event_id,
+        "source": source,
+        "reason": reason,
+        "body": body[:LETTER_LIMIT],
+    }
+
+
+def _sort(store: Store, batch: Batch, raw: bytes | str) -> None:
+    """Put one frame where it belongs."""
+    try:
+        frame = _decoder.decode(raw)
+        _check(frame, len(raw))
+        if frame.kind == "commit" and frame.commit is not None:
+            _add_commit(batch, frame, frame.commit)
+        elif _is_known(store, batch, frame):
+            _add_account(batch, frame)
+        elif frame.time_us > batch.cursor_us:
             batch.strangers += 1
-    return batch
+        batch.newest_us = max(batch.newest_us, frame.time_us)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        reason = f"a frame that cannot be read: {str(error)[:200]}"
+        batch.letters.append(letter(batch.source, reason, None, _readable(raw)))
+        batch.newest_us = max(batch.newest_us, _time_of(raw))
 
 
-def _check(frame: Frame) -> None:
+def _check(frame: Frame, size: int) -> None:
+    if size > LARGEST_FRAME:
+        raise ValueError(f"it has {size} bytes, and no record makes more than {LARGEST_FRAME}")
     if not DID.fullmatch(frame.did):
         raise ValueError("its did is malformed")
     if not EARLIEST_US <= frame.time_us <= LATEST_US:
         raise ValueError(f"its time_us {frame.time_us} is no time of this network")
     if frame.kind == "commit":
-        if frame.commit is None:
-            raise ValueError("a commit without its commit part")
-        if frame.commit.operation != "delete" and not bytes(frame.commit.record):
-            raise ValueError("a commit without its record")
+        _check_commit(frame.commit)
 
 
-def _add_commit(batch: Batch, source: str, frame: Frame, commit: Commit) -> None:
-    body = bytes(commit.record).decode() if bytes(commit.record) else None
-    parts = (frame.did, commit.collection, commit.rkey, commit.rev or commit.cid or "", commit.operation)
-    seen_at = from_microseconds(frame.time_us)
-    batch.events.append(
-        _row(source, frame, parts, seen_at, body)
-        | {
-            "collection": commit.collection,
-            "rkey": commit.rkey,
-            "operation": commit.operation,
-            "rev": commit.rev,
-            "cid": commit.cid,
-        }
-    )
+def _check_commit(commit: Commit | None) -> None:
+    if commit is None:
+        raise ValueError("a commit without its commit part")
+    if commit.operation not in ("create", "update", "delete"):
+        raise ValueError(f"its operation {commit.operation[:40]!r} is unknown")
+    if not COLLECTION.fullmatch(commit.collection) or not RECORD_KEY.fullmatch(commit.rkey):
+        raise ValueError("its collection or record key is malformed")
+    if max(len(commit.rev or ""), len(commit.cid or "")) > REVISION_LIMIT:
+        raise ValueError("its rev or cid is too long")
+    if commit.operation != "delete" and not bytes(commit.record):
+        raise ValueError("a commit without its record")
+
+
+def _time_of(raw: bytes | str) -> int:
+    """Where in the stream an unreadable frame stood; 0 where it does not say. Else a last one would never be passed."""
+    try:
+        time_us = _moment_decoder.decode(raw).time_us
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 0
+    return time_us if EARLIEST_US <= time_us <= LATEST_US else 0
+
+
+def _is_known(store: Store, batch: Batch, frame: Frame) -> bool:
+    """Whether somebody's record came before this frame.
+
+    By the stream's time, not by what is stored: a rewind brings again what was dropped when they still were a stranger.
+    """
+    seen_at = store.seen_since(frame.did) or batch.people.get(frame.did)
+    return seen_at is not None and seen_at < from_microseconds(frame.time_us)
+
+
+def _add_commit(batch: Batch, frame: Frame, commit: Commit) -> None:
+    body = bytes(commit.record).decode() or None
+    # Without a rev, which every real frame has, only the moment tells a return to an earlier record from a repetition.
+    version = commit.rev or f"{commit.cid} {frame.time_us}"
+    parts = (frame.did, commit.collection, commit.rkey, version, commit.operation)
+    row = _row(batch.source, frame, parts, body)
+    named = {name: getattr(commit, name) for name in ("collection", "rkey", "operation", "rev", "cid")}
+    batch.events.append(row | named)
     for did in people_named(frame.did, commit.collection, commit.rkey):
-        batch.people.setdefault(did, seen_at)
+        batch.people.setdefault(did, from_microseconds(frame.time_us))
 
 
-def _add_account(batch: Batch, source: str, frame: Frame) -> None:
-    body = bytes(frame.identity if frame.kind == "identity" else frame.account).decode()
-    parts = (frame.did, frame.kind, str(frame.time_us), body)
+def _add_account(batch: Batch, frame: Frame) -> None:
+    part = {"identity": frame.identity, "account": frame.account}.get(frame.kind)
+    if part is None:
+        raise ValueError(f"its kind {frame.kind[:40]!r} is unknown")
+    body = bytes(part).decode()
+    if not body:
+        raise ValueError(f"an {frame.kind} event without its {frame.kind} part")
     nothing = dict.fromkeys(("collection", "rkey", "operation", "rev", "cid"))
-    batch.events.append(_row(source, frame, parts, from_microseconds(frame.time_us), body or None) | nothing)
+    batch.events.append(_row(batch.source, frame, (frame.did, frame.kind, str(frame.time_us), body), body) | nothing)
 
 
-def _row(source: str, frame: Frame, parts: Sequence[str], seen_at: datetime, body: str | None) -> dict[str, object]:
+def _row(source: str, frame: Frame, parts: Sequence[str], body: str | None) -> dict[str, object]:
     return {
-        "event_id": hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest(),
+        "event_id": _hash(*parts),
         "source": source,
         "kind": frame.kind,
         "did": frame.did,
-        "seen_at": seen_at,
+        "seen_at": from_microseconds(frame.time_us),
         "body": body,
     }
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def _without_known(txn: Transaction, events: Sequence[dict[str, object]]) -> list[dict[str, object]]:
@@ -176,6 +235,6 @@ def _without_known(txn: Transaction, events: Sequence[dict[str, object]]) -> lis
     return list(unique.values())
 
 
-def _letter(source: str, reason: str, raw: bytes | str) -> dict[str, object]:
-    body = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
-    return {"event_id": None, "source": source, "reason": reason, "body": body[:LETTER_LIMIT]}
+def _readable(raw: bytes | str) -> str:
+    """The text of a frame with what no text may hold replaced."""
+    return (raw if isinstance(raw, bytes) else raw.encode(errors="replace")).decode(errors="replace")

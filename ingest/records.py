@@ -6,7 +6,7 @@ Unreadable with the reason, and the caller keeps it as a dead letter. Shapes: fa
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +27,8 @@ CID = re.compile(r"[A-Za-z0-9]{8,128}")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 TITLE_LIMIT = 300
 BODY_LIMIT = 20_000
-ROUND_LIMIT = 200
+ROUND_LIMIT = 200  # of a longer list the newest are read: what would be merged is the last one
+NO_PATCH = "none:"
 
 
 class Unreadable(Exception):
@@ -68,8 +69,12 @@ class RepositoryRecord:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One version of the change: `patch_ref` is 'blob:<cid>', 'compare:<base>..<head>' or 'inline:<sha256>'."""
+    """One version of the change, `number` from 0.
 
+    `patch_ref` is 'blob:<cid>', 'compare:<base>..<head>', 'inline:<sha256>', or 'none:' where it cannot be read.
+    """
+
+    number: int
     patch_ref: str
     created_at: datetime | None
 
@@ -171,37 +176,45 @@ def blob_cid(blob: object) -> str | None:
 
 
 def _rounds(record: Mapping[str, Any]) -> tuple[str, tuple[Round, ...]]:
-    """The record's form and its rounds, oldest first; a round without a readable patch keeps its place."""
-    if versions := items(record, "versions")[:ROUND_LIMIT]:
-        return "versions", tuple(_version(item) for item in versions if isinstance(item, dict))
-    if rounds := items(record, "rounds")[:ROUND_LIMIT]:
-        return "rounds", tuple(_round(item) for item in rounds if isinstance(item, dict))
+    """The record's form and its newest rounds in order; a round without a readable patch keeps its place."""
+    if versions := items(record, "versions"):
+        return "versions", _newest(versions, _compare_ref)
+    if rounds := items(record, "rounds"):
+        return "rounds", _newest(rounds, _blob_ref)
     form = "target" if "target" in record else "flat"
     created = moment(record, "createdAt")
     if cid := blob_cid(record.get("patchBlob")):
-        return form, (Round(f"blob:{cid}", created),)
+        return form, (Round(0, f"blob:{cid}", created),)
     patch = record.get("patch")
     if isinstance(patch, str) and patch:
-        return form, (Round(f"inline:{hashlib.sha256(patch.encode()).hexdigest()}", created),)
+        return form, (Round(0, f"inline:{hashlib.sha256(patch.encode()).hexdigest()}", created),)
     return form, ()
 
 
-def _version(item: Mapping[str, Any]) -> Round:
+def _newest(listed: Sequence[object], patch_ref: Callable[[Mapping[str, Any]], str]) -> tuple[Round, ...]:
+    first = max(len(listed) - ROUND_LIMIT, 0)
+    maps = [item if isinstance(item, dict) else {} for item in listed[first:]]
+    return tuple(Round(first + place, patch_ref(item), moment(item, "createdAt")) for place, item in enumerate(maps))
+
+
+def _compare_ref(item: Mapping[str, Any]) -> str:
     base, head = identifier(COMMIT, item.get("base")), identifier(COMMIT, item.get("head"))
-    return Round(f"compare:{base}..{head}" if base and head else "none:", moment(item, "createdAt"))
+    return f"compare:{base}..{head}" if base and head else NO_PATCH
 
 
-def _round(item: Mapping[str, Any]) -> Round:
+def _blob_ref(item: Mapping[str, Any]) -> str:
     cid = blob_cid(item.get("patchBlob"))
-    return Round(f"blob:{cid}" if cid else "none:", moment(item, "createdAt"))
+    return f"blob:{cid}" if cid else NO_PATCH
 
 
 def _target(record: Mapping[str, Any]) -> str:
-    """The repository a pull request names, by DID where it gives one."""
+    """The repository a pull request names, by DID where it gives one; `repo` first, as the forge reads it."""
     target = mapping(record, "target")
-    for value in (target.get("repoDid"), target.get("repo"), record.get("targetRepo")):
-        if found := identifier(DID, value) or identifier(AT_URI, value):
-            return found
+    named = (target.get("repo"), target.get("repoDid"), record.get("targetRepo"))
+    for pattern in (DID, AT_URI):
+        for value in named:
+            if found := identifier(pattern, value):
+                return found
     raise Unreadable("a pull request without a readable target repository")
 
 
@@ -234,7 +247,7 @@ def read_vouch(record: Mapping[str, Any]) -> VouchRecord:
     """`sh.tangled.graph.vouch`; a missing kind means vouch, as the lexicon's default says."""
     kind = record.get("kind", "vouch")
     if kind not in ("vouch", "denounce"):
-        raise Unreadable(f"a vouch of unknown kind {str(kind)[:40]!r}")
+        raise Unreadable(f"a vouch of unknown kind {(text(record, 'kind', 40) or 'that is no text')!r}")
     evidences = [uri for item in items(record, "evidences")[:10] if (uri := identifier(AT_URI, item))]
     return VouchRecord(kind, text(record, "reason", 1000), tuple(evidences), moment(record, "createdAt"))
 
@@ -256,7 +269,7 @@ def people_named(did: str, collection: str, rkey: str) -> tuple[str, ...]:
     """The people a record makes known: its author and, for a vouch, the subject."""
     if not is_ours(collection):
         return ()
-    return (did, rkey) if collection == VOUCH and DID.fullmatch(rkey) else (did,)
+    return (did, rkey) if collection == VOUCH and identifier(DID, rkey) else (did,)
 
 
 def read(event: Event) -> Record:

@@ -15,7 +15,8 @@ class Runtime:
     """The worker's store, its way to the network and its clock.
 
     `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
-    `changed` says that a hop has written something: the hops that read it are woken, the publisher too. One lock a hop keeps a hop from running beside itself.
+    `changed` says that a hop has written something: the hops that read it are woken, the publisher too.
+    One lock a hop keeps a hop from running beside itself.
     """
 
     store: Store

@@ -35,6 +35,7 @@ create table events (
 
 -- What could not be understood, with the reason; nothing is thrown away.
 create table dead_letters (
+  letter_id varchar primary key,      -- hash of (event_id, or the whole text, and reason): a repetition is no second letter
   letter_seq bigint not null,
   event_id varchar,                    -- null where the frame itself could not be read
   source varchar not null,

@@ -2,8 +2,9 @@
 
 A status proves only that its author wrote it. `merged` counts from people who may push to the target repository, and is
 *verified* only where that person is not the pull request's author; `closed` and `open` count from the author too. Of
-those that count the one seen last stands (never the one that claims the latest time), and an author cannot reopen what a
-push-holder merged. Set-based and idempotent: it also repairs what was judged before a knot told who may push.
+those that count the one seen last stands (never the one that claims the latest time). What a push-holder settled is
+beyond the author's reach: it cannot be reopened once merged, nor deleted out of the record. Set-based and idempotent:
+it also repairs what was judged before a knot told who may push.
 """
 
 from ingest.store import Store
@@ -39,20 +40,20 @@ with counting as (
   qualify row_number() over (partition by c.pull_uri order by c.seen_at desc, c.event_seq desc) = 1
 ), wanted as (
   select p.pull_uri,
-    case when p.deleted_at is not null then 'abandoned' else coalesce(s.status, 'open') end as state,
-    case when p.deleted_at is not null then p.deleted_at else s.seen_at end as state_at,
-    case when p.deleted_at is null and s.status = 'merged' and not s.back_written then s.written_at end as merged_at,
-    coalesce(p.deleted_at is null and s.status = 'merged' and exists (
+    case when gone then 'abandoned' else coalesce(s.status, 'open') end as state,
+    case when gone then p.deleted_at else s.seen_at end as state_at,
+    case when s.status = 'merged' and not s.back_written then s.written_at end as merged_at,
+    coalesce(s.status = 'merged' and exists (
       from statuses v where v.pull_uri = p.pull_uri and v.status = 'merged'
-        and v.authority = 'push_holder' and v.deleted_at is null), false) as merge_verified
+        and v.authority = 'push_holder' and v.deleted_at is null), false) as merge_verified,
+    p.deleted_at is not null and (s.status is null or s.status = 'open' or s.authority = 'author') as gone
   from pull_requests p left join standing s using (pull_uri)
 )
-update pull_requests set state = w.state, state_at = w.state_at, merged_at = w.merged_at, merge_verified = w.merge_verified
+update pull_requests p
+set state = w.state, state_at = w.state_at, merged_at = w.merged_at, merge_verified = w.merge_verified
 from wanted w
-where w.pull_uri = pull_requests.pull_uri
-  and (w.state, w.merge_verified) is distinct from (pull_requests.state, pull_requests.merge_verified)
-   or w.pull_uri = pull_requests.pull_uri and w.state_at is distinct from pull_requests.state_at
-   or w.pull_uri = pull_requests.pull_uri and w.merged_at is distinct from pull_requests.merged_at
+where w.pull_uri = p.pull_uri and (w.state, w.merge_verified, w.state_at, w.merged_at)
+  is distinct from (p.state, p.merge_verified, p.state_at, p.merged_at)
 """
 
 

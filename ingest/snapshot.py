@@ -4,19 +4,22 @@ A snapshot is a file `serve-<n>.duckdb` and `CURRENT` names the newest. A new nu
 databases by path: reopening one name after a rename silently serves the old data.
 """
 
+import logging
 import os
 import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 
-from ingest.store import Rows, Store
+from ingest.store import Rows, Store, StoreProblem
+
+log = logging.getLogger(__name__)
 
 KEEP = 3
 EVERY_SECONDS = 2.0
@@ -34,24 +37,20 @@ def publish(store: Store, folder: Path) -> int:
 
     The copy is made by a child: opening and closing the file inside this process would drop DuckDB's lock on it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    number = current_number(folder) + 1
-    size = store.path.stat().st_size
-    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
-        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
-    store.checkpoint()
-    target = folder / f"serve-{number}.duckdb"
-    partial = target.with_suffix(".partial")
-    copied = subprocess.run(
-        ["cp", "--reflink=auto", "--", str(store.path), str(partial)], capture_output=True, text=True, check=False
-    )
-    if copied.returncode != 0:
-        partial.unlink(missing_ok=True)
-        raise PublishProblem(f"the snapshot could not be copied: {copied.stderr.strip()[:300]}")
-    _sync(partial)
-    partial.rename(target)
-    _point(folder, number)
-    _drop_old(folder, number)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _check_room(store, folder)
+        store.checkpoint()
+        number = max([current_number(folder), *_numbers(folder).values()]) + 1
+        partial = folder / f"serve-{number}.partial"
+        _copy(store.path, partial)
+        partial.rename(folder / f"serve-{number}.duckdb")
+        _point(folder, number)
+        _drop_old(folder, number)
+    except OSError as problem:
+        raise PublishProblem(f"no snapshot could be made in {folder} ({problem}): make it writable") from problem
+    except StoreProblem as problem:
+        raise PublishProblem(str(problem)) from problem
     return number
 
 
@@ -59,8 +58,30 @@ def current_number(folder: Path) -> int:
     """Number of the newest snapshot; 0 where nothing was published."""
     try:
         return int((folder / "CURRENT").read_text())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return 0
+
+
+def _numbers(folder: Path) -> dict[Path, int]:
+    """The snapshots that lie there, finished or not, with their numbers."""
+    found = {path: path.name.removeprefix("serve-").split(".")[0] for path in folder.glob("serve-*")}
+    return {path: int(number) for path, number in found.items() if number.isdecimal()}
+
+
+def _check_room(store: Store, folder: Path) -> None:
+    size = store.path.stat().st_size
+    if shutil.disk_usage(folder).free < size + SPARE_BYTES:
+        raise PublishProblem(f"{folder} has no room for a snapshot of {size // 1_000_000} MB: free some space")
+
+
+def _copy(source: Path, partial: Path) -> None:
+    command = ["cp", "--reflink=auto", "--no-target-directory", "--", str(source), str(partial)]
+    copied = subprocess.run(command, capture_output=True, text=True, check=False)
+    if copied.returncode != 0:
+        if not partial.is_dir():
+            partial.unlink(missing_ok=True)
+        raise PublishProblem(f"the snapshot could not be copied: {copied.stderr.strip()[:300]}")
+    _sync(partial)
 
 
 def _sync(path: Path) -> None:
@@ -81,9 +102,8 @@ def _point(folder: Path, number: int) -> None:
 
 def _drop_old(folder: Path, newest: int) -> None:
     """Remove all but the last three; a reader that holds an older one keeps its open file."""
-    for path in folder.glob("serve-*"):
-        number = path.name.split("-")[1].split(".")[0]
-        if number.isdigit() and (int(number) <= newest - KEEP or path.suffix == ".partial"):
+    for path, number in _numbers(folder).items():
+        if number <= newest - KEEP or path.suffix == ".partial":
             path.unlink(missing_ok=True)
 
 
@@ -117,7 +137,7 @@ class Publisher(threading.Thread):
             self._dirty.clear()
             try:
                 publish(self._store, self._folder)
-            except (PublishProblem, duckdb.Error, OSError) as problem:
+            except PublishProblem as problem:
                 self._dirty.set()
                 self._on_problem(str(problem))
         return time.monotonic() - began
@@ -125,7 +145,8 @@ class Publisher(threading.Thread):
     def stop(self) -> None:
         """Publish what is left and end."""
         self._stopping.set()
-        self.join()
+        if self.ident is not None:
+            self.join()
         if self._dirty.is_set():
             self.publish_now()
 
@@ -154,7 +175,7 @@ class SnapshotReader:
         self._looked = float("-inf")
 
     @contextmanager
-    def pin(self) -> Iterator[Snapshot | None]:
+    def pin(self) -> Generator[Snapshot | None]:
         """The newest snapshot, held until the block ends; None where nothing was published yet."""
         with self._lock:
             self._look()
@@ -164,12 +185,11 @@ class SnapshotReader:
         if not number:
             yield None
             return
-        cursor = self._database.cursor()
         try:
-            cursor.execute(f"use s{number}")
-            yield Snapshot(cursor, number, self._published[number])
+            with closing(self._database.cursor()) as cursor:
+                cursor.execute(f"use s{number}")
+                yield Snapshot(cursor, number, self._published[number])
         finally:
-            cursor.close()
             self._release(number)
 
     def _look(self) -> None:
@@ -183,11 +203,12 @@ class SnapshotReader:
         path = self._folder / f"serve-{number}.duckdb"
         quoted = str(path).replace("'", "''")
         try:
+            self._published[number] = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
             self._database.execute(f"attach '{quoted}' as s{number} (read_only)")
-        except duckdb.IOException:  # three publishes went by since CURRENT was read: the next look finds the newest
-            self._looked = float("-inf")
+        except (FileNotFoundError, duckdb.Error) as problem:
+            # Three publishes may have gone by since CURRENT was read: the next look finds the newest.
+            log.warning("snapshot %s cannot be read, the one before it serves on: %s", number, problem)
             return
-        self._published[number] = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
         before, self._newest = self._newest, number
         self._pins[number] = 0
         self._detach_if_free(before)

@@ -2,22 +2,22 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from ingest.clock import from_microseconds, wall_now
+from ingest.people import Arrivals, People, new_contributor
 
 Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
 SCHEMA = Path(__file__).with_name("schema.sql")
 SCHEMA_VERSION = 1
-# Automatic checkpoints stay off: the publisher checkpoints, and until then the main file must not change under the copy.
+# Automatic checkpoints stay off: the publisher checkpoints; meanwhile the main file must not change under the copy.
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -54,8 +54,8 @@ class Rows:
         found = self.cursor.execute(sql, params).fetchall()
         return found[0][0] if found else None
 
-    def columns(self, sql: str, params: Params = ()) -> dict[str, np.ndarray]:
-        """All rows as one array a column, for reads of a whole table."""
+    def columns(self, sql: str, params: Params = ()) -> dict[str, Any]:
+        """All rows as one NumPy array a column, for reads of a whole table."""
         return self.cursor.execute(sql, params).fetchnumpy()
 
 
@@ -66,8 +66,7 @@ class Transaction(Rows):
         super().__init__(cursor)
         self._store = store
         self._changed = False
-        self.new_people: dict[str, int] = {}
-        self.newly_seen: set[str] = set()
+        self.arrivals = Arrivals(store.people)
 
     def execute(self, sql: str, params: Params = ()) -> None:
         """Run one statement whose result is not needed."""
@@ -81,12 +80,16 @@ class Transaction(Rows):
         """Insert rows or replace those with the same primary key; keys must differ within one call."""
         self._insert("insert or replace into", table, rows)
 
-    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+    def append_new(self, table: str, rows: Sequence[Mapping[str, object]]) -> int:
+        """Insert the rows whose primary key is not there yet; returns how many."""
+        return self._insert("insert or ignore into", table, rows)
+
+    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]]) -> int:
         if not rows:
-            return
+            return 0
         self.cursor.register("incoming", pa.Table.from_pylist(list(rows), schema=self._store.arrow_schema(table)))
         try:
-            self.cursor.execute(f"{verb} {table} by name select * from incoming").fetchall()
+            return self.cursor.execute(f"{verb} {table} by name select * from incoming").fetchall()[0][0]
         finally:
             self.cursor.unregister("incoming")
 
@@ -105,37 +108,21 @@ class Transaction(Rows):
 
     def register_people(self, first_seen: Mapping[str, datetime | None]) -> dict[str, int]:
         """As `person_ids`, with a moment for each DID."""
-        known = self._store.people
-        found: dict[str, int] = {}
-        fresh: list[Mapping[str, object]] = []
-        for did, seen_at in first_seen.items():
-            number = known.get(did) or self.new_people.get(did)
-            if number is None:
-                number = len(known) + len(self.new_people) + 1
-                self.new_people[did] = number
-                fresh.append(_new_contributor(did, number, seen_at))
-            elif seen_at is not None and not self._store.is_seen(did) and did not in self.newly_seen:
-                self.execute(
-                    "update contributors set first_seen_at = coalesce(first_seen_at, ?) where did = ?", [seen_at, did]
-                )
-            if seen_at is not None:
-                self.newly_seen.add(did)
-            found[did] = number
-        self.append("contributors", fresh)
-        return found
+        news = self.arrivals.note_seen(first_seen)
+        found = {did: self.arrivals.number(did) for did in first_seen}
+        fresh = {did: self.arrivals.give(did) for did, number in found.items() if number is None}
+        self.append("contributors", [new_contributor(did, number, news.get(did)) for did, number in fresh.items()])
+        self._fill_first_seen({did: seen_at for did, seen_at in news.items() if did not in fresh})
+        return {did: number or fresh[did] for did, number in found.items()}
 
-
-def _new_contributor(did: str, number: int, seen_at: datetime | None) -> dict[str, object]:
-    return {
-        "did": did,
-        "contributor_id": number,
-        "first_seen_at": seen_at,
-        "handle": None,
-        "handle_verified": False,
-        "pds": None,
-        "did_created_at": None,
-        "account_status": "active",
-    }
+    def _fill_first_seen(self, seen: Mapping[str, datetime]) -> None:
+        """For people of whom only the name was known so far."""
+        if seen:
+            self.execute(
+                "update contributors set first_seen_at = n.seen_at "
+                "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
+                [list(seen), list(seen.values())],
+            )
 
 
 class Store:
@@ -144,8 +131,7 @@ class Store:
     def __init__(self, database: duckdb.DuckDBPyConnection, path: Path, wall: Callable[[], datetime]) -> None:
         self.path = path
         self.wall = wall
-        self.people: dict[str, int] = {}
-        self._seen: set[str] = set()
+        self.people = People()
         self._database = database
         self._writer = threading.Lock()
         self._schemas: dict[str, pa.Schema] = {}
@@ -156,25 +142,26 @@ class Store:
 
         Raises StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             database = duckdb.connect(str(path), config=CONFIG)
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             raise StoreProblem(_why_not(path, str(error))) from error
         store = cls(database, path, wall)
         try:
             store._migrate()
+            store._load_people()
+        except duckdb.Error as error:
+            database.close()
+            raise StoreProblem(_why_not(path, str(error))) from error
         except StoreProblem:
             database.close()
             raise
-        store._load_people()
         return store
 
     def _migrate(self) -> None:
         with self.write() as txn:
-            version = 0
-            if txn.value("select count(*) from duckdb_tables() where table_name = 'meta'"):
-                version = int(txn.value("select value from meta where key = 'schema_version'"))
+            version = self._version(txn)
             if version > SCHEMA_VERSION:
                 raise StoreProblem(
                     f"{self.path} was written by a newer Sunstead (schema {version}; this one knows {SCHEMA_VERSION}): "
@@ -188,16 +175,24 @@ class Store:
         # A WAL that holds DDL is the one that fails to replay (duckdb #22124), so none is left behind.
         self.checkpoint()
 
+    def _version(self, rows: Rows) -> int:
+        """The schema version of the file, 0 for an empty one; StoreProblem where the file is somebody else's."""
+        tables = {row["table_name"] for row in rows.rows("select table_name from duckdb_tables()")}
+        if not tables:
+            return 0
+        told = rows.value("select value from meta where key = 'schema_version'") if "meta" in tables else None
+        if told is None or not told.isdigit():
+            raise StoreProblem(f"{self.path} is a database of something else: name another file in DUCKDB_PATH.")
+        return int(told)
+
     def _load_people(self) -> None:
         with self.read() as rows:
-            for row in rows.rows("select did, contributor_id, first_seen_at is not null as seen from contributors"):
-                self.people[row["did"]] = row["contributor_id"]
-                if row["seen"]:
-                    self._seen.add(row["did"])
+            for row in rows.rows("select did, contributor_id, first_seen_at from contributors"):
+                self.people.add(row["did"], row["contributor_id"], row["first_seen_at"])
 
-    def is_seen(self, did: str) -> bool:
-        """Whether a record by or about this DID has arrived."""
-        return did in self._seen
+    def seen_since(self, did: str) -> datetime | None:
+        """When the first record by or about this DID was seen; None for a stranger."""
+        return self.people.seen_since.get(did)
 
     def arrow_schema(self, table: str) -> pa.Schema:
         """Arrow types of a table's columns."""
@@ -208,7 +203,7 @@ class Store:
         return self._schemas[table]
 
     @contextmanager
-    def read(self) -> Iterator[Rows]:
+    def read(self) -> Generator[Rows]:
         """A cursor for short reads; each statement sees the newest committed state."""
         cursor = self._database.cursor()
         try:
@@ -217,7 +212,7 @@ class Store:
             cursor.close()
 
     @contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self) -> Generator[Transaction]:
         """One transaction under the writer's mutex: committed when the block ends, undone when it raises."""
         with self._writer:
             cursor = self._database.cursor()
@@ -226,10 +221,9 @@ class Store:
                 cursor.execute("begin")
                 yield txn
                 cursor.execute("commit")
-                self.people.update(txn.new_people)
-                self._seen |= txn.newly_seen
+                txn.arrivals.keep()
             except BaseException:
-                with suppress(duckdb.TransactionException):  # a failed commit has already rolled back
+                with suppress(duckdb.Error):  # a failed commit has already rolled back; what it failed of is raised
                     cursor.execute("rollback")
                 raise
             finally:
@@ -268,8 +262,10 @@ class Store:
 
     def close(self) -> None:
         """Checkpoint and let go of the file."""
-        self.checkpoint()
-        self._database.close()
+        try:
+            self.checkpoint()
+        finally:
+            self._database.close()
 
 
 class StreamClock:
@@ -291,8 +287,7 @@ def _why_not(path: Path, error: str) -> str:
             f"{path} is held by process {holder[2]} ({holder[1]}): only one worker may own it; "
             "stop that one first, or read from a snapshot."
         )
-    if "WAL" in error or "wal" in error:
-        return (
-            f"{path}.wal cannot be replayed ({error[:200]}): move it aside, start again, and the stream fills the gap."
-        )
-    return f"{path} cannot be opened ({error[:200]}): restore a backup, or move the file away to start afresh."
+    told = " ".join(error.split())[:200]
+    if "WAL" in error or f"{path}.wal" in error:
+        return f"{path}.wal cannot be replayed ({told}): move it aside, start again, and the stream fills the gap."
+    return f"{path} cannot be opened ({told}): restore a backup, or move the file away to start afresh."

@@ -6,6 +6,7 @@ from ingest import enrich, watch
 from ingest.derive import derive
 from ingest.queue import huey
 from ingest.runtime import current
+from ingest.settle import settle
 from ingest.store import StoreProblem
 
 
@@ -14,21 +15,26 @@ def derive_events() -> None:
     """Work off the event log."""
     runtime = current()
     with runtime.lock("derive"):
-        while derive(runtime.store):
-            if runtime.watch_everything:
-                watch.watch_everything(runtime.store, runtime.clock.now())
+        if derive(runtime.store):
             runtime.changed("derive_events")
 
 
 @huey.task()
 def ask_network() -> None:
-    """Ask knots, PLC directory, handle domains and data servers what is due; patches once the stream has caught up."""
+    """Ask knots, PLC directory, handle domains and data servers what is due.
+
+    Patches only once the stream has caught up and every state is settled: else each pull request that was ever open
+    would be asked for, and which ones would depend on how the stream was cut into batches.
+    """
     runtime = current()
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
     with runtime.lock("network"):
-        found = enrich.fetch_push_holders(store, fetcher, wall)
+        caught_up = not runtime.behind()
+        found = watch.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
+        found += enrich.fetch_push_holders(store, fetcher, wall)
         found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
-        if not runtime.behind():
+        if caught_up:
+            settle(store)
             found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall)
     if found:
         runtime.changed("ask_network")

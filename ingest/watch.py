@@ -11,14 +11,18 @@ class UnknownRepository(Exception):
     """No repository of that name is known; the message says what to do."""
 
 
-def watch_everything(store: Store, now: datetime) -> None:
-    """Watch every repository whose record was seen: for a recording or a demo, where all input is ours."""
+def watch_everything(store: Store, now: datetime) -> int:
+    """Watch every repository whose record was seen, as a recording is all ours; returns how many are new."""
     with store.write() as txn:
-        txn.execute(
+        added = txn.rows(
             "insert into watched_repositories select repository_id, 'deterministic', coalesce(seen_at, ?) "
-            "from repositories anti join watched_repositories using (repository_id) where owner_id is not null",
+            "from repositories anti join watched_repositories using (repository_id) where owner_id is not null "
+            "returning repository_id",
             [now],
         )
+        if added:
+            txn.inputs_changed()
+    return len(added)
 
 
 def find_repository(rows: Rows, name: str) -> int | None:

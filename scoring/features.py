@@ -23,10 +23,14 @@ left join seeds s using (contributor_id, repository_id)
 
 
 def rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> None:
-    """Replace one of the derived tables ('seeds', 'labels', 'features') by what follows from the others now."""
+    """Replace one of the derived tables ('seeds', 'labels', 'features') by what follows from the others now.
+
+    'outcomes' is a temporary table that the other two read: it ends with the transaction's connection.
+    """
     statement = STATEMENTS[table]
     values = {"now": now, "window": window_days}
-    txn.execute(f"delete from {table}")
+    if table != "outcomes":
+        txn.execute(f"delete from {table}")
     txn.execute(statement, {name: value for name, value in values.items() if f"${name}" in statement})
 
 

@@ -21,25 +21,40 @@ with wanted as (
 insert into seeds
 select repository_id, contributor_id, arg_min(role, precedence) from wanted group by repository_id, contributor_id;
 
+-- name: outcomes
+-- What became of each pull request in the word of the last push-holder who is not its author, and from when that is
+-- known. Nothing that the author does counts, neither closing nor reopening nor deleting the record (DESIGN.md §1.9).
+-- A merge is clean when its lines stayed quiet for the window; before that it waits.
+create or replace temp table outcomes as
+with told as (
+  select pull_uri, arg_max({
+      'status': status, 'seen_at': seen_at, 'moment': case when back_written then seen_at else written_at end
+    }, (seen_at, event_seq)) as word
+  from statuses
+  where authority = 'push_holder' and status in ('open', 'closed', 'merged') and deleted_at is null and seen_at <= $now
+  group by pull_uri
+), trouble as (
+  select pull_uri, min(f.known_from) as known_from from pull_followups f join told t using (pull_uri)
+  where f.known_from <= $now and f.happened_at <= t.word.moment + to_days($window) group by pull_uri
+)
+select p.pull_uri, p.author_id, p.repository_id, t.word.status = 'merged' as merged,
+  t.word.status = 'merged' and trouble.pull_uri is null as clean,
+  case when t.word.status = 'closed' then t.word.seen_at
+       else greatest(coalesce(trouble.known_from, t.word.moment + to_days($window)), t.word.seen_at) end as known_from
+from pull_requests p join told t using (pull_uri) left join trouble using (pull_uri)
+where t.word.status <> 'open';
+
 -- name: labels
--- Settled pull requests of repositories that count: those of a site seed's or of an owner whom the site's seeds reach
--- with s >= .5. A merge that only its author recorded is no label; a closed one is known when it closed.
+-- Outcomes known by now in repositories that count: those of a site seed's or of an owner whom the site's seeds reach
+-- with s >= .5.
 with counting as (
   select repository_id from repositories r
   where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)
      or exists (from trust t where t.repository_id = 0 and t.contributor_id = r.owner_id and t.structural_trust >= .5)
-), trouble as (
-  select pull_uri, min(known_from) as known_from from pull_followups where known_from <= $now group by pull_uri
-), settled as (
-  select p.pull_uri, p.author_id, p.repository_id,
-    p.state = 'merged' and t.pull_uri is null as clean,
-    case when p.state = 'closed' then p.state_at
-         when t.pull_uri is not null then t.known_from
-         else coalesce(p.merged_at, p.state_at) + to_days($window) end as known_from
-  from pull_requests p semi join counting using (repository_id) left join trouble t using (pull_uri)
-  where p.state = 'closed' or p.state = 'merged' and p.merge_verified
 )
-insert into labels select * from settled where known_from <= $now;
+insert into labels
+select pull_uri, author_id, repository_id, clean, known_from
+from outcomes semi join counting using (repository_id) where known_from <= $now;
 
 -- name: features
 with pairs as (
@@ -52,11 +67,9 @@ with pairs as (
   from labels group by author_id
 ), here as (
   select author_id as contributor_id, repository_id,
-    count(*) filter (state = 'merged' and merge_verified)::integer as merged_here,
-    count(*) filter (state = 'closed' or state = 'merged' and merge_verified)::integer as settled_here,
-    count(*) filter (state = 'merged' and merge_verified
-                     and coalesce(merged_at, state_at) + to_days($window) > $now)::integer as waiting
-  from pull_requests semi join watched_repositories using (repository_id) group by author_id, repository_id
+    count(*) filter (merged)::integer as merged_here, count(*)::integer as settled_here,
+    count(*) filter (known_from > $now)::integer as waiting
+  from outcomes semi join watched_repositories using (repository_id) group by author_id, repository_id
 ), everywhere as (
   select contributor_id, 0 as repository_id, sum(merged_here)::integer as merged_here,
     sum(settled_here)::integer as settled_here, sum(waiting)::integer as waiting

@@ -84,6 +84,7 @@ def _rebuild_structure(store: Store, now: datetime, policy: Policy) -> None:
         trust = list(_trust_of_all(rows, graph, policy))
     with store.write() as txn:
         _replace(txn, "trust", trust)
+        rebuild(txn, "outcomes", now, policy.window_days)
         rebuild(txn, "labels", now, policy.window_days)
         rebuild(txn, "features", now, policy.window_days)
 

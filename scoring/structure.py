@@ -13,7 +13,8 @@ from scoring.trust import Edges, Integers, eigentrust, first_passage, vouch_weig
 VOUCHES = """
 select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch,
   date_diff('microsecond', v.written_at, ?::timestamp) / 86400e6 as age_days
-from vouches v where v.superseded_at is null and v.voucher_id <> v.subject_id
+from vouches v
+where v.seen_at <= ? and (v.superseded_at is null or v.superseded_at > ?) and v.voucher_id <> v.subject_id
 """
 NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
 
@@ -37,7 +38,7 @@ def read_graph(rows: Rows, now: datetime, half_life_days: float) -> Graph:
     ids = rows.columns("select contributor_id from contributors order by did")["contributor_id"].astype(np.int64)
     position = np.zeros(int(ids.max(initial=0)) + 1, dtype=np.int64)
     position[ids] = np.arange(len(ids))
-    found = rows.columns(VOUCHES, [now])
+    found = rows.columns(VOUCHES, [now, now, now])
     voucher, subject = position[found["voucher_id"]], position[found["subject_id"]]
     vouch = np.asarray(found["is_vouch"], dtype=bool)
     weight = vouch_weights(np.asarray(found["age_days"], dtype=np.float64)[vouch], half_life_days)

@@ -2,8 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from django.conf import settings
 from django.core.management import call_command
@@ -65,21 +67,16 @@ def wait_until_settled(worker: Worker, progress: Callable[[], None] = lambda: No
     progress()
 
 
-def progress_bar(worker: Worker, recording: Recording) -> Callable[[], None]:
-    """A bar on stderr that follows the cursor through the recording."""
-    bar = tqdm(total=len(recording.frames), unit=" frames", desc="replay", dynamic_ncols=True, leave=False)
+@contextmanager
+def progress_bar(worker: Worker, recording: Recording) -> Iterator[Callable[[], None]]:
+    """A bar on stderr that follows the cursor through the recording, drawn at most twice a second."""
     times = recording.times
-    place = 0
+    with tqdm(total=len(times), unit=" frames", desc="replay", mininterval=0.5) as bar:
 
-    def show() -> None:
-        nonlocal place
-        cursor = worker.cursor_us()
-        while place < len(times) and times[place] <= cursor:
-            place += 1
-        bar.n = place
-        bar.refresh()
+        def show() -> None:
+            bar.update(bisect_right(times, worker.cursor_us()) - bar.n)
 
-    return show
+        yield show
 
 
 def serve_beside(worker: Worker) -> None:

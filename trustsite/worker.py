@@ -21,18 +21,20 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
 from ingest import enrich, runtime, watch
 from ingest.clock import Clock, WallClock, to_microseconds
+from ingest.derive import has_underived
 from ingest.jetstream import Listener, Subscription
 from ingest.net import Fetcher
 from ingest.records import NAMESPACE
 from ingest.snapshot import Publisher, publish
 from ingest.store import Store, StoreProblem, StreamClock
+from scoring.score import has_work
 
 log = logging.getLogger(__name__)
 
 FIRST_HOPS = ("derive_events", "ask_network", "score_everyone")
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "load": ("derive_events", "ask_network"),
-    "derive_events": ("ask_network", "score_everyone"),
+    "derive_events": ("derive_events", "ask_network", "score_everyone"),
     "ask_network": ("score_everyone",),
     "add_maintainer": ("ask_network", "score_everyone"),
     "score_everyone": (),
@@ -157,6 +159,7 @@ class Worker:
         self.publisher.start()
         self._changed("sweep")
         self.listener.start()
+        threading.Thread(target=self._interrupt_look_ups, name="interrupt", daemon=True).start()
         try:
             self.consumer.run()
         finally:
@@ -166,12 +169,16 @@ class Worker:
         """End `run` from another thread."""
         self.consumer.stop_flag.set()
 
+    def _interrupt_look_ups(self) -> None:
+        """On stop, end what waits for a peer: a hop asks for up to 30 s, and the consumer waits for running hops."""
+        self.consumer.stop_flag.wait()
+        self.fetcher.close()
+
     def _stop(self) -> None:
         self.listener.stop()
         for _, thread in self.consumer.worker_threads:
             thread.join(SHUTDOWN_SECONDS)
         self.publisher.stop()
-        self.fetcher.close()
         runtime.stop()
         self.store.close()
 
@@ -198,23 +205,22 @@ class Worker:
             return rows.value("select cursor_us from ingest_state where source = ?", [self.stream.source]) or 0
 
     def is_behind(self) -> bool:
-        """Whether the stream is still catching up: before a recording's end, or over a minute behind the wall."""
+        """Whether the stream is still catching up: before a recording's end, or over a minute behind the wall.
+
+        Frames that are stored and not derived yet count as not caught up with.
+        """
         end = self.stream.end_us() if self.stream.end_us else to_microseconds(self.store.wall()) - BEHIND_US
-        return self.cursor_us() < end
+        if self.cursor_us() < end:
+            return True
+        with self.store.read() as rows:
+            return has_underived(rows)
 
     def is_settled(self) -> bool:
         """Whether everything that came in so far was worked off: nothing in hand, no hop with work, no look-up due."""
         if self.is_behind() or self.listener.quiet_for() < 0.5 or not self.hops.idle:
             return False
         with self.store.read() as rows:
-            underived = rows.value(
-                "select coalesce(max(event_seq), 0) > (select position_seq from hops where name = 'derive') from events"
-            )
-            unscored = rows.value(
-                "select (select position_seq from hops where name = 'inputs') > "
-                "(select position_seq from hops where name = 'score')"
-            )
-            return not underived and not unscored and not enrich.due(rows, self.store.wall) and self.hops.idle
+            return not has_work(rows) and not enrich.due(rows, self.store.wall) and self.hops.idle
 
 
 def hand_over(command: str, *, did: str, repositories: list[str]) -> list[str]:

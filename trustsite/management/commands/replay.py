@@ -55,7 +55,8 @@ class Command(BaseCommand):
 
     def _follow(self, worker: Worker, recording: Recording, serve: bool) -> None:
         began = time.monotonic()
-        wait_until_settled(worker, progress_bar(worker, recording))
+        with progress_bar(worker, recording) as show:
+            wait_until_settled(worker, show)
         with worker.store.read() as rows:
             counts = summary(rows)
         self.stdout.write(json.dumps(counts | {"seconds": round(time.monotonic() - began, 1)}))

@@ -1,0 +1,132 @@
+"""A recording through the real hops in this thread: load, derive, ask the stand-ins, judge. No queue, no listener."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ingest import enrich, watch
+from ingest.derive import derive
+from ingest.load import load
+from ingest.net import Fetcher
+from ingest.store import Rows, Store, StreamClock
+from scoring import read
+from scoring.gate import Thresholds
+from scoring.policy import Policy
+from scoring.score import score
+from trustsite.standins import StandIns
+from trustsite.standins.recording import Recording
+
+SOURCE = "test"
+PLC = "https://plc.directory"
+PATCH_LIMIT = 1_000_000
+BATCH = 5_000
+# An operator's own threshold below most of the world's good contributors: what could get in, would.
+OPEN_LANE = Policy(thresholds=Thresholds(t_high=0.6))
+
+
+@dataclass(slots=True)
+class Result:
+    """A store in hand, with what pages and JSON would be told of it."""
+
+    store: Store
+    folder: Path
+    policy: Policy = field(default_factory=Policy)
+
+    def feed(self, frames: Sequence[bytes]) -> int:
+        """Load frames, derive, judge; returns how many people were scored."""
+        for start in range(0, len(frames), BATCH):
+            load(self.store, SOURCE, frames[start : start + BATCH])
+        while derive(self.store):
+            pass
+        return self.judge()
+
+    def judge(self) -> int:
+        """One scoring pass."""
+        return score(self.store, StreamClock(self.store), self.policy)
+
+    def ask(self, peers: StandIns) -> None:
+        """Every look-up that is due."""
+        fetcher, wall = Fetcher(peers.origin), self.store.wall
+        try:
+            enrich.fetch_push_holders(self.store, fetcher, wall)
+            enrich.fetch_identities(self.store, fetcher, PLC, wall)
+            enrich.fetch_patches(self.store, fetcher, self.folder / "diffs", PATCH_LIMIT, wall)
+        finally:
+            fetcher.close()
+
+    def watch(self, repositories: Iterable[str], maintainers: Iterable[str]) -> None:
+        """Make these people maintainers of these repositories, which are watched from now on."""
+        for did in maintainers:
+            watch.add_maintainer(self.store, did, list(repositories), StreamClock(self.store).now())
+
+    def rows(self, sql: str, params: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Rows of the store."""
+        with self.store.read() as rows:
+            return rows.rows(sql, params)
+
+    def value(self, sql: str, params: Sequence[object] = ()) -> Any:
+        """One value of the store."""
+        with self.store.read() as rows:
+            return rows.value(sql, params)
+
+    @contextmanager
+    def reading(self) -> Iterator[Rows]:
+        """What `scoring.read` takes."""
+        with self.store.read() as rows:
+            yield rows
+
+    def score(self, did: str, repository: str | None = None) -> read.ContributorScore:
+        """The answer of `/score/{did}`, which must be there."""
+        with self.store.read() as rows:
+            found = read.score(rows, did, repository)
+        assert found is not None, f"{did} was not scored"
+        return found
+
+    def pull(self, uri: str) -> read.QueueRow | None:
+        """The row of one open pull request."""
+        with self.store.read() as rows:
+            return read.pull(rows, uri)
+
+    def queue(self, query: read.QueueQuery | None = None) -> read.Queue:
+        """The queue."""
+        with self.store.read() as rows:
+            return read.queue(rows, query or read.QueueQuery())
+
+
+@contextmanager
+def opened(folder: Path, policy: Policy | None = None) -> Iterator[Result]:
+    """A store in this folder, made where there is none."""
+    store = Store.open(folder / "trust.duckdb")
+    try:
+        store.bind(SOURCE)
+        yield Result(store, folder, policy or Policy())
+    finally:
+        store.close()
+
+
+@contextmanager
+def run(
+    recording: Recording,
+    folder: Path,
+    watched: Iterable[str],
+    maintainers: Iterable[str],
+    stages: Sequence[int] = (),
+    policy: Policy | None = None,
+) -> Iterator[Result]:
+    """The recording stage by stage (`stages`: frames out at the end of each; all at once by default), each judged."""
+    with StandIns(recording) as peers, opened(folder, policy) as result:
+        for number, until in enumerate(stages or [len(recording.frames)]):
+            play(result, recording.frames[stages[number - 1] if number else 0 : until], peers)
+            if number == 0:
+                result.watch(watched, maintainers)
+                play(result, (), peers)
+        yield result
+
+
+def play(result: Result, frames: Sequence[bytes], peers: StandIns) -> None:
+    """Frames, then what the network says about them, then a judgement of both."""
+    result.feed(frames)
+    result.ask(peers)
+    result.judge()

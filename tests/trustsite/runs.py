@@ -1,0 +1,67 @@
+"""Starting, killing and comparing runs of `manage.py` as child processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import with_environment
+from tests.sources import PROJECT
+
+
+def start(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:
+    """`manage.py` with these arguments, its output kept apart."""
+    command = [sys.executable, str(PROJECT / "manage.py"), *(str(argument) for argument in arguments)]
+    return subprocess.Popen(
+        command, env=with_environment(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of a run that ends by itself."""
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def run(*arguments: str | Path, timeout: float = 120, **environment: str | Path | None) -> tuple[int, str, str]:
+    """A whole run."""
+    return finish(start(*arguments, **environment), timeout)
+
+
+def replay(folder: Path, root: Path) -> dict[str, Any]:
+    """The counts that a replay below `root` prints as its one line on stdout."""
+    root.mkdir(exist_ok=True)
+    status, out, err = run("replay", folder, DATA_ROOT=root)
+    assert status == 0, err
+    return json.loads(out)
+
+
+def digest(folder: Path, root: Path) -> str:
+    """The hashes of the store that a replay keeps."""
+    status, out, err = run("digest", "--replay", folder, DATA_ROOT=root)
+    assert status == 0, err
+    return out
+
+
+def kill_after(process: subprocess.Popen[str], seconds: float) -> bool:
+    """SIGKILL a run after some time; whether it was still running."""
+    try:
+        process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        return True
+    return False
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Return once the condition holds; AssertionError where it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)

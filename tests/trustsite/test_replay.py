@@ -1,0 +1,148 @@
+"""Recorded streams through the real worker: exact counts, clear refusals, and nothing lost by a kill."""
+
+import gzip
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from ingest.store import Store
+from tests.conftest import Count
+from tests.trustsite import runs
+from trustsite.drive import replay_place
+from trustsite.standins.recording import write_recording
+from trustsite.world import build_world, bulk
+
+SHARED_COUNTS = {
+    "events": 9622,
+    "pull_requests": 4802,
+    "statuses": 4627,
+    "vouches": 184,
+    "denounces": 1,
+    "repositories": 4,
+    "contributors": 1218,
+    "scored": 1218,
+    "dead_letters": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The simulated network as a folder that can be replayed."""
+    folder = tmp_path_factory.mktemp("recording")
+    write_recording(folder, build_world().recording)
+    return folder
+
+
+def copy_of(recording: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(recording, tmp_path / "copy")
+
+
+def refusal(folder: Path, root: Path) -> str:
+    """The one sentence on stderr of a replay that is refused."""
+    status, out, err = runs.run("replay", folder, DATA_ROOT=root)
+    assert (status, out) == (2, "")
+    assert "Traceback" not in err
+    return err.strip().splitlines()[-1]
+
+
+def test_the_real_history_of_four_projects_loads_to_the_last_record(shared: Path, tmp_path: Path) -> None:
+    counts = runs.replay(shared / "data" / "replay", tmp_path)
+    seconds = counts.pop("seconds")
+    assert counts == SHARED_COUNTS
+    assert seconds < 60
+
+
+def test_all_recorded_live_frames_load_and_strangers_leave_no_rows(shared: Path, tmp_path: Path) -> None:
+    counts = runs.replay(shared / "examples" / "jetstream", tmp_path)
+    # 170 frames, of which 7 are identity and account events of DIDs that never wrote a Tangled record.
+    assert counts["events"] == 163
+    assert counts["pull_requests"] == 2
+    assert counts["dead_letters"] == 0
+
+
+def test_a_second_replay_finds_nothing_to_do_and_says_the_same(recording: Path, tmp_path: Path) -> None:
+    first, second = runs.replay(recording, tmp_path), runs.replay(recording, tmp_path)
+    del first["seconds"], second["seconds"]
+    assert first == second
+    assert first["scored"] == first["contributors"] > 40
+
+
+def test_kills_at_random_moments_end_with_the_tables_of_an_undisturbed_run(
+    recording: Path, shared: Path, tmp_path: Path, count: Count, prove: bool
+) -> None:
+    folder = shared / "data" / "replay" if prove else recording
+    runs.replay(folder, tmp_path / "calm")
+    undisturbed = runs.digest(folder, tmp_path / "calm")
+    moments, killed, rounds = random.Random(20), 0, 0
+    while killed < count(3, 20):
+        root = tmp_path / f"killed-{(rounds := rounds + 1)}"
+        root.mkdir()
+        while killed < count(3, 20):
+            if not runs.kill_after(runs.start("replay", folder, DATA_ROOT=root), moments.uniform(0.7, 5)):
+                break  # it was done before the kill: compared, then the next round begins from nothing
+            killed += 1
+        runs.replay(folder, root)
+        assert runs.digest(folder, root) == undisturbed
+
+
+def test_sigterm_stops_a_replay_within_ten_seconds_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "bulk"
+    write_recording(folder, bulk(2_000, 10_000))
+    process = runs.start("replay", folder, DATA_ROOT=tmp_path)
+    runs.wait_for(lambda: bool(list(tmp_path.glob("replay/*/snapshots/CURRENT"))))
+    process.send_signal(signal.SIGTERM)
+    status, out, err = runs.finish(process, timeout=10)
+    assert (status, out) == (1, ""), err
+    assert "the same command goes on from here" in err
+    assert runs.replay(folder, tmp_path)["pull_requests"] == 10_000
+
+
+def test_a_replay_never_touches_the_drives_own_store(recording: Path, tmp_path: Path) -> None:
+    runs.replay(recording, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["replay"]
+
+
+def test_a_folder_that_is_not_there_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    assert "There is no folder" in refusal(tmp_path / "nowhere", tmp_path)
+
+
+def test_truncated_and_corrupt_frames_are_refused_in_one_sentence_each(recording: Path, tmp_path: Path) -> None:
+    folder = copy_of(recording, tmp_path)
+    frames = folder / "frames.ndjson.gz"
+    whole = frames.read_bytes()
+    frames.write_bytes(whole[: len(whole) // 2])
+    assert "frames.ndjson.gz" in refusal(folder, tmp_path)
+    frames.write_bytes(whole[:40] + bytes(200) + whole[240:])
+    assert "frames.ndjson.gz" in refusal(folder, tmp_path)
+
+
+def test_a_frame_that_is_not_json_becomes_a_dead_letter_and_loses_nothing(recording: Path, tmp_path: Path) -> None:
+    folder = copy_of(recording, tmp_path)
+    lines = gzip.decompress((folder / "frames.ndjson.gz").read_bytes()).splitlines()
+    lines.insert(len(lines) // 2, b'{"did": "did:plc:half')
+    (folder / "frames.ndjson.gz").write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+    counts, clean = runs.replay(folder, tmp_path), runs.replay(recording, tmp_path)
+    assert (counts.pop("dead_letters"), clean.pop("dead_letters")) == (1, 0)
+    del counts["seconds"], clean["seconds"]
+    assert counts == clean
+
+
+def test_a_recording_that_changed_since_is_refused_and_the_store_stays(recording: Path, tmp_path: Path) -> None:
+    folder = copy_of(recording, tmp_path)
+    runs.replay(folder, tmp_path)
+    before = runs.digest(folder, tmp_path)
+    lines = gzip.decompress((folder / "frames.ndjson.gz").read_bytes()).splitlines()
+    (folder / "frames.ndjson.gz").write_bytes(gzip.compress(b"\n".join(lines[:-1]) + b"\n"))
+    assert "was filled from" in refusal(folder, tmp_path)
+    assert runs.digest(folder, tmp_path) == before
+
+
+def test_a_second_worker_on_the_same_file_is_refused_and_told_who_holds_it(recording: Path, tmp_path: Path) -> None:
+    store = Store.open(replay_place(tmp_path, recording).root / "duckdb" / "trust.duckdb")
+    try:
+        assert "is held by process" in refusal(recording, tmp_path)
+    finally:
+        store.close()
