@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from ingest.forge import blob, push_holders
 from ingest.identity import Identity, handle_is_verified, resolve
 from ingest.net import Fetcher, FetchProblem
@@ -56,17 +58,34 @@ where (f.subject is null or f.due_clock <= ?) and r.knot is not null and r.delet
 order by r.repository_id
 """
 # The subject names the pull request too: else a stranger who cites another's blob could spoil its look-up.
+# Older records carry the patch in their own text, which the log has; the look-up is then only a reading.
 DUE_PATCHES = """
-select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds
+select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds,
+  case when p.patch_ref like 'inline:%' then (
+    select max_by(e.body, e.event_seq) from events e
+    where e.did = c.did and e.cid = p.record_cid and 'at://' || e.did || '/' || e.collection || '/' || e.rkey = p.pull_uri
+  ) end as record
 from pull_requests p
 join watched_repositories using (repository_id)
 join contributors c on c.contributor_id = p.author_id
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 left join fetches f on f.kind = 'patch' and f.subject = p.pull_uri || ' ' || p.patch_ref
-where (f.subject is null or f.due_clock <= ?) and k.pull_uri is null and c.pds is not null
-  and p.state = 'open' and p.deleted_at is null and p.patch_ref like 'blob:%'
+where (f.subject is null or f.due_clock <= ?) and k.pull_uri is null
+  and p.state = 'open' and p.deleted_at is null
+  and (p.patch_ref like 'blob:%' and c.pds is not null or p.patch_ref like 'inline:%')
 order by p.opened_at desc, p.pull_uri
 """
+
+
+def _inline_patch(row: Row) -> bytes:
+    """The patch inside a pull request's record; FetchProblem where the log no longer has it."""
+    try:
+        patch = msgspec.json.decode(row["record"] or "{}", type=dict[str, Any]).get("patch")
+    except msgspec.MsgspecError:
+        patch = None
+    if not isinstance(patch, str):
+        raise FetchProblem("the record that carried the patch is not in the log any more")
+    return patch.encode(errors="replace")
 
 
 @dataclass(frozen=True)
@@ -135,9 +154,11 @@ def fetch_push_holders(store: Store, fetcher: Fetcher, wall: Wall) -> int:
 
 
 def fetch_patches(store: Store, fetcher: Fetcher, folder: Path, limit: int, wall: Wall) -> int:
-    """Fetch and keep the newest patch of open pull requests; returns how many were asked about."""
+    """Fetch, or read from the record, and keep the newest patch of open pull requests; returns how many were due."""
 
     def ask(row: Row) -> Row:
+        if row["patch_ref"].startswith("inline:"):
+            return _patch_row(row, read_patch(_inline_patch(row), limit), folder)
         try:
             data = blob(fetcher, row["pds"], row["did"], row["patch_ref"].removeprefix("blob:"), limit)
         except FetchProblem as problem:

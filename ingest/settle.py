@@ -38,16 +38,19 @@ with counting as (
   select c.* from counting c left join last_push l using (pull_uri)
   where c.may_push or l.status is distinct from 'merged'
   qualify row_number() over (partition by c.pull_uri order by c.seen_at desc, c.event_seq desc) = 1
-), wanted as (
-  select p.pull_uri,
-    case when gone then 'abandoned' else coalesce(s.status, 'open') end as state,
-    case when gone then p.deleted_at else s.seen_at end as state_at,
-    case when s.status = 'merged' and not s.back_written then s.written_at end as merged_at,
-    coalesce(s.status = 'merged' and exists (
-      from statuses v where v.pull_uri = p.pull_uri and v.status = 'merged'
-        and v.authority = 'push_holder' and v.deleted_at is null), false) as merge_verified,
+), standings as (
+  select p.pull_uri, p.deleted_at, s.status, s.seen_at, s.written_at, s.back_written,
     p.deleted_at is not null and (s.status is null or s.status = 'open' or s.authority = 'author') as gone
   from pull_requests p left join standing s using (pull_uri)
+), wanted as (
+  select pull_uri,
+    case when gone then 'abandoned' else coalesce(status, 'open') end as state,
+    case when gone then deleted_at else seen_at end as state_at,
+    case when status = 'merged' and not back_written then written_at end as merged_at,
+    coalesce(status = 'merged' and exists (
+      from statuses v where v.pull_uri = standings.pull_uri and v.status = 'merged'
+        and v.authority = 'push_holder' and v.deleted_at is null), false) as merge_verified
+  from standings
 )
 update pull_requests p
 set state = w.state, state_at = w.state_at, merged_at = w.merged_at, merge_verified = w.merge_verified

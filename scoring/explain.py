@@ -56,7 +56,7 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
 
 
 def lane_notice(thresholds: Thresholds) -> str:
-    """The one sentence that every page shows while the fast lane is shut or its threshold is not certified; else empty."""
+    """The sentence that every page shows while the fast lane is shut or its threshold not certified; else empty."""
     if thresholds.t_high is None:
         needed = items_needed(thresholds.budget, thresholds.delta)
         return sentence(Reason("fast_lane_shut", {"needed": needed, "have": thresholds.settled}))
@@ -198,7 +198,7 @@ def _towards_fast_lane(verdict: Verdict, evidence: Evidence, t_high: float) -> s
 def _say_shut(params: Params) -> str:
     needed, have = _count(params["needed"]), params["have"]
     if have is not None and _count(have) >= needed:
-        return f"The fast lane is shut: no threshold is certified yet on the {_count(have):,} pull requests settled so far."
+        return f"The fast lane is shut: no threshold is certified yet on the {_count(have):,} settled pull requests."
     so_far = "" if have is None else f"; so far there {'is' if _count(have) == 1 else 'are'} {_count(have)}"
     return f"The fast lane is shut: {_settled(needed)} {_need(needed)} to set its threshold{so_far}."
 
@@ -240,7 +240,8 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     ),
     "track_record": lambda params: f"{_capital(_track_clause(params))}.",
     "threshold_not_certified": lambda params: (
-        f"The threshold {shown_threshold(_number(params['t_high']))} of the fast lane is not certified."
+        f"The fast lane's threshold {shown_threshold(_number(params['t_high']))} was set by hand: no certificate says how "
+        "many bad changes it lets through."
     ),
     "content_not_reviewed": lambda params: "The content was not reviewed yet.",
 }

@@ -8,7 +8,7 @@ so whatever changed meanwhile leaves work for the next pass. `scores` gets a row
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -31,10 +31,21 @@ select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_
   exists (from seeds s where s.repository_id = p.repository_id and s.contributor_id = p.author_id
           and s.role <> 'maintainer') as own
 from pull_requests p semi join watched_repositories using (repository_id)
+-- What arrived while this pass was under way has no features yet: the next pass finds it.
+semi join features f on f.contributor_id = p.author_id and f.repository_id = p.repository_id
 left join patches t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
 where p.state = 'open'
 """
 INPUTS = "select position_seq from hops where name = 'inputs'"
+LATEST = timedelta(days=1)  # windows close and vouches age without any event
+SUBSTANCE = ("lane", "record_cid", "round", "patch_id", "model_version", "cases")
+COMPARED = "contributor_id, repository_id, lane, model_version, cases, reasons, probability"
+BEFORE = f"""
+select null as pull_uri, null as record_cid, null as round, null as patch_id, {COMPARED} from current_scores
+union all select pull_uri, record_cid, round, patch_id, {COMPARED} from current_decisions
+"""
+
+Pair = tuple[int, int]  # contributor_id, repository_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +59,18 @@ class Pass:
     thresholds: Thresholds
 
 
-def has_work(rows: Rows) -> bool:
-    """Whether something changed since the last pass."""
-    return bool(rows.value(f"select ({INPUTS}) > (select position_seq from hops where name = 'score')"))
+def has_work(rows: Rows, now: datetime) -> bool:
+    """Whether something changed since the last pass, or that pass is a day old."""
+    if rows.value(f"select ({INPUTS}) > (select position_seq from hops where name = 'score')"):
+        return True
+    judged_at = rows.value("select max(as_of) from current_scores")
+    return judged_at is not None and now - judged_at >= LATEST
 
 
 def score(store: Store, clock: Clock, policy: Policy) -> int:
     """Judge everyone anew if anything changed; returns how many people were scored (0: nothing to do)."""
     with store.read() as rows:
-        if not has_work(rows):
+        if not has_work(rows, clock.now()):
             return 0
         position = rows.value(INPUTS)
     settle(store)
@@ -65,8 +79,10 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
     with store.read() as rows:
         one = Pass(position, now, store.wall(), policy, _counted(rows, policy.thresholds))
         evidence = read_evidence(rows, names(rows))
-        people = [_score_row(one, pair, found) for pair, found in evidence.items()]
-        pulls = [_decision_row(one, row, evidence) for row in rows.rows(OPEN_PULLS)]
+        opened = rows.rows(OPEN_PULLS)
+    judged = _judge_all(one, evidence)
+    people = [{"contributor_id": pair[0], "repository_id": pair[1]} | columns for pair, columns in judged.items()]
+    pulls = [_decision_row(row, judged) for row in opened]
     with store.write() as txn:
         _keep_history(txn, one, people, pulls)
         _replace(txn, "current_scores", people)
@@ -109,8 +125,17 @@ def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
     return Thresholds(**asdict(thresholds) | {"settled": settled})
 
 
+def _judge_all(one: Pass, evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
+    """The columns that every judgement has. Equal evidence is judged once: of most people nothing is known."""
+    thresholds = _json(one.thresholds)
+    known: dict[Evidence, dict[str, Any]] = {}
+    for found in evidence.values():
+        if found not in known:
+            known[found] = _judged(one, found) | {"thresholds": thresholds}
+    return {pair: known[found] for pair, found in evidence.items()}
+
+
 def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
-    """The columns that every judgement has."""
     verdict = judge(evidence, one.thresholds, one.policy.prior, one.policy.strength)
     probability = verdict.estimate.probability
     return {
@@ -125,20 +150,14 @@ def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
         "content_risk": None,
         "lane": str(verdict.lane),
         "reasons": reasons_json(verdict.reasons),
-        "factors": _json([asdict(factor) for factor in verdict.factors]),
+        "factors": _json(verdict.factors),
         "model_version": MODEL_VERSION,
-        "thresholds": _json(asdict(one.thresholds)),
     }
 
 
-def _score_row(one: Pass, pair: tuple[int, int], evidence: Evidence) -> dict[str, Any]:
-    return {"contributor_id": pair[0], "repository_id": pair[1]} | _judged(one, evidence)
-
-
-def _decision_row(one: Pass, pull: Mapping[str, Any], evidence: Mapping[tuple[int, int], Evidence]) -> dict[str, Any]:
-    judged = _judged(one, evidence[pull["author_id"], pull["repository_id"]])
+def _decision_row(pull: Mapping[str, Any], judged: Mapping[Pair, dict[str, Any]]) -> dict[str, Any]:
     named = {name: pull[name] for name in ("pull_uri", "repository_id", "record_cid", "round", "patch_id", "own")}
-    return named | {"contributor_id": pull["author_id"]} | judged
+    return named | {"contributor_id": pull["author_id"]} | judged[pull["author_id"], pull["repository_id"]]
 
 
 def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
@@ -148,9 +167,7 @@ def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
 
 def _keep_history(txn: Transaction, one: Pass, people: list[dict[str, Any]], pulls: list[dict[str, Any]]) -> None:
     """Append to `scores` what differs in substance from the current rows, before those are replaced."""
-    before = {
-        _subject(row): row for table in ("current_scores", "current_decisions") for row in txn.rows(f"from {table}")
-    }
+    before = {_subject(row): row for row in txn.rows(BEFORE)}
     changed = [row for row in (*people, *pulls) if _differs(before.get(_subject(row)), row)]
     txn.append("scores", [_history_row(row, one.position, one.wall) for row in changed])
 
@@ -162,10 +179,9 @@ def _subject(row: Mapping[str, Any]) -> tuple[object, ...]:
 def _differs(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool:
     if before is None:
         return True
-    same = ("lane", "record_cid", "round", "patch_id", "model_version", "cases")
-    if any(before.get(name) != after.get(name) for name in same):
+    if any(before[name] != after.get(name) for name in SUBSTANCE):
         return True
-    if reason_codes(before["reasons"]) != reason_codes(after["reasons"]):
+    if before["reasons"] != after["reasons"] and reason_codes(before["reasons"]) != reason_codes(after["reasons"]):
         return True
     return abs((before["probability"] or 0.0) - (after["probability"] or 0.0)) >= NOTABLE
 
@@ -181,7 +197,7 @@ def _history_row(row: Mapping[str, Any], position: int, wall: datetime) -> dict[
 
 def reasons_json(reasons: Iterable[Reason]) -> str:
     """The reasons as stored: a JSON list of {code, params}."""
-    return _json([{"code": reason.code, "params": dict(reason.params)} for reason in reasons])
+    return _json(tuple(reasons))
 
 
 def read_reasons(stored: str) -> tuple[Reason, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingest.store import Rows
 from scoring.paths import strongest_paths
@@ -56,23 +57,29 @@ def trust_rows(graph: Graph, repository_id: int, seeds: list[int], policy: Polic
     start = np.array(sorted(graph.index[person] for person in seeds), dtype=np.int64)
     passage = first_passage(graph.edges, start, size, policy.parameters)
     share = eigentrust(graph.edges, start, size)
-    paths = strongest_paths(graph.edges, start, size, policy.parameters)
-    denounced = np.zeros(size, dtype=bool)
-    by_seed = np.isin(graph.denounces[:, 0], start)
-    denounced[graph.denounces[by_seed, 1]] = True
-    denounced[start] = False
+    denounced = _denounced(graph, start)
     reached = np.flatnonzero((passage.distance >= 0) | (share > NEGLIGIBLE) | denounced)
-    return [
-        {
-            "repository_id": repository_id,
-            "contributor_id": int(graph.contributor_ids[i]),
-            "first_passage": float(passage.mass[i]),
-            # A denounce by a seed is final for its repository (DESIGN.md §1.2).
-            "structural_trust": 0.0 if denounced[i] else float(passage.trust[i]),
-            "eigentrust": float(share[i]),
-            "distance": int(passage.distance[i]) if passage.distance[i] >= 0 else None,
-            "path": graph.contributor_ids[list(paths[i])].tolist() if paths[i] else [],
-            "denounced_by_seed": bool(denounced[i]),
-        }
-        for i in reached
-    ]
+    ids = graph.contributor_ids.tolist()
+    paths = strongest_paths(graph.edges, start, size, policy.parameters)
+    columns = {
+        "contributor_id": graph.contributor_ids[reached],
+        "first_passage": passage.mass[reached],
+        # A denounce by a seed is final for its repository (DESIGN.md §1.2).
+        "structural_trust": np.where(denounced, 0.0, passage.trust)[reached],
+        "eigentrust": share[reached],
+        "denounced_by_seed": denounced[reached],
+    }
+    plain = [values.tolist() for values in columns.values()]
+    distance = [hops if hops >= 0 else None for hops in passage.distance[reached].tolist()]
+    path = [[ids[place] for place in paths[person]] for person in reached.tolist()]
+    names = ("repository_id", *columns, "distance", "path")
+    return [dict(zip(names, (repository_id, *row), strict=True)) for row in zip(*plain, distance, path, strict=True)]
+
+
+def _denounced(graph: Graph, seeds: Integers) -> NDArray[np.bool_]:
+    """Whom a seed denounces; a seed stays one, whatever the others say."""
+    denounced = np.zeros(len(graph.contributor_ids), dtype=bool)
+    by_seed = np.isin(graph.denounces[:, 0], seeds)
+    denounced[graph.denounces[by_seed, 1]] = True
+    denounced[seeds] = False
+    return denounced

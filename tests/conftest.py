@@ -44,6 +44,13 @@ def _leave_the_users_drive() -> None:
     atexit.register(shutil.rmtree, TEST_ROOT, ignore_errors=True)
 
 
+def _end_quietly() -> None:
+    """After the summary DuckDB's binding lists 60 lines of module objects that pytest still holds; nobody can use them."""
+    sys.stderr.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+atexit.register(_end_quietly)
 _leave_the_users_drive()
 if drive.Place("drive", TEST_ROOT) != settings.PLACE:  # reading it loads the settings, which pytest-django then sets up
     pytest.exit(f"Tests would touch {settings.PLACE.root}: unset DJANGO_SETTINGS_MODULE.", 2)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -31,6 +32,11 @@ SENTENCES = {
     422: ("This is not a DID", "A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz."),
     500: ("Something went wrong here", "Nothing was changed. Try again; the log says what happened."),
 }
+
+UNKNOWN_NAME = (
+    "This site does not answer to that name",
+    "Use the address that the site's operator gave you. The operator: add the name to ALLOWED_HOSTS and start the web again.",
+)
 
 
 def reading(page: Page) -> Page:
@@ -134,7 +140,9 @@ def problem_page(request: Request, status: int, sentence: str = "") -> HttpRespo
 
 def bad_request(request: Request, exception: Exception) -> HttpResponse:
     """400. Without the frame: such a request may have failed before there was a session."""
-    return _bare_problem(400)
+    if isinstance(exception, DisallowedHost):
+        return _bare_problem(400, *UNKNOWN_NAME)
+    return _bare_problem(400, *SENTENCES[400])
 
 
 def forbidden(request: Request, exception: Exception) -> HttpResponse:
@@ -150,11 +158,10 @@ def not_found(request: Request, exception: Exception) -> HttpResponse:
 
 def broken(request: Request) -> HttpResponse:
     """500. Without the frame: what broke may be what the frame reads."""
-    return _bare_problem(500)
+    return _bare_problem(500, *SENTENCES[500])
 
 
-def _bare_problem(status: int) -> HttpResponse:
-    title, sentence = SENTENCES[status]
+def _bare_problem(status: int, title: str, sentence: str) -> HttpResponse:
     return HttpResponse(render_to_string("error.html", {"title": title, "sentence": sentence}), status=status)
 
 

@@ -167,4 +167,6 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING")},
+    # Anybody can send any Host header; the answer says what to do, and a traceback for each would fill the log.
+    "loggers": {"django.security.DisallowedHost": {"level": "CRITICAL", "propagate": True}},
 }

@@ -220,7 +220,7 @@ class Worker:
         if self.is_behind() or self.listener.quiet_for() < 0.5 or not self.hops.idle:
             return False
         with self.store.read() as rows:
-            return not has_work(rows) and not enrich.due(rows, self.store.wall) and self.hops.idle
+            return not has_work(rows, self.clock.now()) and not enrich.due(rows, self.store.wall) and self.hops.idle
 
 
 def hand_over(command: str, *, did: str, repositories: list[str]) -> list[str]:

@@ -252,12 +252,11 @@ def test_a_patch_is_fetched_once_its_author_is_known(world: World) -> None:
 
 def test_only_open_pull_requests_of_watched_repositories_have_their_patches_fetched(world: World) -> None:
     world.offer("at://a/elsewhere", 2, cid_of(PACKED))
-    for uri in ("at://a/closed", "at://a/deleted", "at://a/inline", "at://a/compared"):
+    for uri in ("at://a/closed", "at://a/deleted", "at://a/compared"):
         world.offer(uri, 1, cid_of(PACKED))
     with world.store.write() as txn:
         txn.execute("update pull_requests set state = 'merged' where pull_uri = 'at://a/closed'")
         txn.execute("update pull_requests set deleted_at = seen_at where pull_uri = 'at://a/deleted'")
-        txn.execute("update pull_requests set patch_ref = 'inline:0' where pull_uri = 'at://a/inline'")
         txn.execute("update pull_requests set patch_ref = 'compare:a..b' where pull_uri = 'at://a/compared'")
     world.identities()
     assert world.patches() == 1

@@ -3,9 +3,6 @@
 import concurrent.futures
 import json
 import signal
-import socket
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +10,8 @@ import pytest
 from ingest.snapshot import SnapshotReader, current_number
 from tests.conftest import Count
 from tests.trustsite import runs
+from tests.trustsite.busy import answers_at, busy_site, free_port, get
 from trustsite import drive
-from trustsite.standins.recording import write_recording
-from trustsite.world import bulk
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -31,12 +21,6 @@ def marked(tmp_path: Path) -> Path:
     root.mkdir()
     drive.mark(root)
     return root
-
-
-def get(port: int, path: str, accept: str = "*/*") -> tuple[int, bytes]:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        return answer.status, answer.read()
 
 
 def test_a_worker_stops_within_ten_seconds_of_sigterm_and_lets_go_of_the_store(marked: Path) -> None:
@@ -88,7 +72,7 @@ def test_dev_runs_worker_and_web_and_one_signal_stops_both(marked: Path) -> None
     process = runs.start("dev", DATA_ROOT=marked, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1", JETSTREAM_URLS=peer)
 
     def answers() -> bool:
-        return _answers(port, "/metrics")
+        return answers_at(port, "/metrics")
 
     try:
         runs.wait_for(answers)
@@ -99,43 +83,11 @@ def test_dev_runs_worker_and_web_and_one_signal_stops_both(marked: Path) -> None
     assert not answers()
 
 
-@pytest.fixture
-def busy_site(tmp_path: Path) -> Iterator[tuple[int, str]]:
-    """A worker that ingests at full speed and a web process beside it: the port, and the DID of the first author."""
-    recording = bulk(4_000, 20_000)
-    folder, port = tmp_path / "bulk", free_port()
-    write_recording(folder, recording)
-    place = drive.replay_place(tmp_path, folder)
-    replaying = runs.start("replay", folder, DATA_ROOT=tmp_path)
-    runs.wait_for(lambda: current_number(place.root / "snapshots") > 0)
-    drive.mark(place.root)  # so that a web process may serve what the replay publishes
-    serving = runs.start("web", DATA_ROOT=place.root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
-    did = json.loads(recording.frames[0])["did"]
-    runs.wait_for(lambda: _answers(port, f"/score/{did}"))
-    try:
-        assert replaying.poll() is None, "the replay was over before the first request"
-        yield port, did
-    finally:
-        serving.terminate()
-        runs.finish(serving)
-        replaying.kill()
-        runs.finish(replaying)
-
-
-def _answers(port: int, path: str) -> bool:
-    try:
-        return get(port, path)[0] == 200
-    except OSError:
-        return False
-
-
-def test_pages_and_json_answer_from_whole_snapshots_while_the_worker_ingests(
-    busy_site: tuple[int, str], count: Count
-) -> None:
-    port, did = busy_site
-    paths = [f"/score/{did}", "/", "/metrics"] * count(20, 500)
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda path: (path, *get(port, path)), paths))
+def test_pages_and_json_answer_from_whole_snapshots_while_the_worker_ingests(tmp_path: Path, count: Count) -> None:
+    with busy_site(tmp_path) as (port, did):
+        paths = [f"/score/{did}", "/", "/metrics"] * count(20, 500)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda path: (path, *get(port, path)), paths))
     assert {status for _, status, _ in answers} == {200}
     for path, _, body in answers:
         if path == "/metrics":

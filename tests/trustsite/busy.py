@@ -1,0 +1,58 @@
+"""A worker that ingests at full speed with a web process beside it, for the test of serving and for its benchmark."""
+
+import json
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ingest.snapshot import current_number
+from tests.trustsite import runs
+from trustsite import drive
+from trustsite.standins.recording import write_recording
+from trustsite.world import bulk
+
+PEOPLE, PULLS = 4_000, 60_000
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    """Status and body; HTTPError for 4xx and 5xx."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+        return answer.status, answer.read()
+
+
+def answers_at(port: int, path: str) -> bool:
+    """Whether the path answers 200 by now."""
+    try:
+        return get(port, path)[0] == 200
+    except OSError:
+        return False
+
+
+@contextmanager
+def busy_site(folder: Path) -> Iterator[tuple[int, str]]:
+    """The web process's port and the DID of the recording's first author, once that one is scored."""
+    recording, port = bulk(PEOPLE, PULLS), free_port()
+    write_recording(folder / "bulk", recording)
+    place = drive.replay_place(folder, folder / "bulk")
+    did = json.loads(recording.frames[0])["did"]
+    replaying = runs.start("replay", folder / "bulk", DATA_ROOT=folder)
+    runs.wait_for(lambda: current_number(place.root / "snapshots") > 0)
+    drive.mark(place.root)  # so that a web process may serve what the replay publishes
+    serving = runs.start("web", DATA_ROOT=place.root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
+    try:
+        runs.wait_for(lambda: answers_at(port, f"/score/{did}"))
+        assert replaying.poll() is None, "the replay was over before the first request"
+        yield port, did
+    finally:
+        for process in (serving, replaying):
+            process.kill()
+            runs.finish(process)
