@@ -6,9 +6,10 @@ Wire format: facts/tangled.md §3.1. A frame that cannot be read becomes a dead 
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -59,11 +60,10 @@ class Batch:
     """Frames sorted into what will be written."""
 
     source: str
-    cursor_us: int
+    newest_us: int
     events: list[dict[str, object]] = field(default_factory=list)
     letters: list[dict[str, object]] = field(default_factory=list)
     people: dict[str, datetime | None] = field(default_factory=dict)
-    newest_us: int = 0
     strangers: int = 0
 
 
@@ -84,25 +84,48 @@ def load(store: Store, source: str, frames: Sequence[bytes | str]) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing."""
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
-        batch = Batch(source, cursor, newest_us=cursor)
+        batch = Batch(source, newest_us=cursor)
         for raw in frames:
             _sort(store, batch, raw)
-        fresh = _without_known(txn, batch.events)
-        # The log's bodies may move elsewhere one day, its numbers never start again.
-        last = txn.value(
-            "select greatest(max(event_seq), (select max(position_seq) from hops where name = 'derive')) from events"
-        )
-        wall = store.wall()
-        numbered = [row | {"event_seq": last + n, "loaded_clock": wall} for n, row in enumerate(fresh, start=1)]
-        txn.append("events", numbered)
-        letters = add_letters(txn, batch.letters, wall)
-        txn.register_people(batch.people)
+        new = _append(txn, batch, store.wall())
         txn.execute(
             "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "
             "where source = ?",
-            [batch.newest_us, batch.strangers, wall, source],
+            [batch.newest_us, batch.strangers, store.wall(), source],
         )
-    return Loaded(len(fresh), letters, batch.newest_us)
+    return Loaded(*new, batch.newest_us)
+
+
+def load_records(store: Store, records: Iterable[tuple[str, str, Mapping[str, Any]]], seen_at: datetime) -> int:
+    """Log records that a listing gave, as (at-uri, CID, value), seen now; returns how many are new. No cursor moves.
+
+    The CID stands for the rev, which a listing does not give: listing twice logs once.
+    """
+    batch = Batch("backfill", 0)
+    for uri, cid, value in records:
+        did, collection, rkey = uri.removeprefix("at://").split("/", 2)
+        commit = Commit("create", collection, rkey, cid, cid, msgspec.Raw(msgspec.json.encode(value)))
+        frame = Frame(did, to_microseconds(seen_at), "commit", commit)
+        try:
+            _check(frame, len(bytes(commit.record)))
+            _add_commit(batch, frame, commit)
+        except ValueError as error:
+            batch.letters.append(letter(batch.source, f"a listed record that cannot be read: {error}", None, uri))
+    with store.write() as txn:
+        return _append(txn, batch, store.wall())[0]
+
+
+def _append(txn: Transaction, batch: Batch, wall: datetime) -> tuple[int, int]:
+    """Write the events and dead letters that are new, with the people they name; how many of each."""
+    fresh = _without_known(txn, batch.events)
+    # The log's bodies may move elsewhere one day, its numbers never start again.
+    last = txn.value(
+        "select greatest(max(event_seq), (select max(position_seq) from hops where name = 'derive')) from events"
+    )
+    numbered = [row | {"event_seq": last + n, "loaded_clock": wall} for n, row in enumerate(fresh, start=1)]
+    txn.append("events", numbered)
+    txn.register_people(batch.people)
+    return len(fresh), add_letters(txn, batch.letters, wall)
 
 
 def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
@@ -135,7 +158,7 @@ def _sort(store: Store, batch: Batch, raw: bytes | str) -> None:
             _add_commit(batch, frame, frame.commit)
         elif _is_known(store, batch, frame):
             _add_account(batch, frame)
-        elif frame.time_us > batch.cursor_us:
+        elif frame.time_us > batch.newest_us:  # else it was counted before the stream was rewound
             batch.strangers += 1
         batch.newest_us = max(batch.newest_us, frame.time_us)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ingest.records import DID, Event, PullRecord, RepositoryRecord, identifier, written_at
+from ingest.records import DID, REPOSITORY, Event, PullRecord, RepositoryRecord, identifier, written_at
 from ingest.store import Transaction
 
 KNOWN_ALIASES = """
@@ -20,13 +20,15 @@ JOINS = "(select unnest(?) as gone, unnest(?) as kept)"
 
 
 def names_in(records: Iterable[tuple[Event, object]]) -> list[str]:
-    """Every name of a repository that these records use."""
+    """Every name of a repository that these records use; a deleted record is None."""
     names: dict[str, None] = {}
     for event, record in records:
         if isinstance(record, PullRecord):
             names[record.target] = None
-        elif isinstance(record, RepositoryRecord):
-            names |= dict.fromkeys((event.uri, record.repo_did or event.uri))
+        elif event.collection == REPOSITORY:
+            names[event.uri] = None
+        if isinstance(record, RepositoryRecord) and record.repo_did:
+            names[record.repo_did] = None
     return list(names)
 
 

@@ -2,7 +2,7 @@
 
 from huey import crontab
 
-from ingest import enrich, watch
+from ingest import backfill, enrich, watch
 from ingest.derive import derive
 from ingest.queue import huey
 from ingest.runtime import current
@@ -45,7 +45,8 @@ def add_maintainer(did: str, repositories: list[str], reply: str) -> None:
     """Record a maintainer and the repositories to watch; the outcome is put under `reply` for who asked."""
     runtime = current()
     try:
-        keys = watch.add_maintainer(runtime.store, did, repositories, runtime.clock.now())
+        names = backfill.make_known(runtime.store, runtime.fetcher, runtime.plc_url, runtime.clock, repositories)
+        keys = watch.add_maintainer(runtime.store, did, names, runtime.clock.now())
         huey.put(reply, {"done": keys})
     except (watch.UnknownRepository, StoreProblem) as problem:
         huey.put(reply, {"problem": str(problem)})

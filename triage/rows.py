@@ -14,8 +14,6 @@ from triage.words import age_words, interval_sentence, missing_evidence, visible
 
 Kind = Literal["fast", "review", "flag", "unknown"]
 TINTS = 12  # avatar colours in components.css
-GROUP_PREVIEW = 25  # rows of one group when all groups are in view
-GROUP_PAGE = 50  # rows of one page when one group is in view
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 
@@ -231,21 +229,18 @@ def _group_view(
     group: QueueGroup | None, words: tuple[Bucket, str, Kind, str], filters: QueueFilters, now: datetime
 ) -> GroupView:
     bucket, title, kind, empty = words
-    rows = group.rows if group else ()
-    size = GROUP_PAGE if filters.bucket else GROUP_PREVIEW
-    pages = max(1, -(-len(rows) // size)) if filters.bucket else 1
-    page = min(filters.page, pages)
-    part = rows[(page - 1) * size : page * size]
+    rows, total = (group.rows, group.total) if group else ((), 0)
+    pages = max(1, -(-total // filters.size)) if filters.bucket else 1
     return GroupView(
         bucket,
         title,
         kind,
-        len(rows),
+        total,
         age_words(group.oldest if group else None, now),
         age_words(group.oldest_first_timer if group else None, now),
-        tuple(row_view(row, now, row.uri == filters.opened, filters) for row in part),
-        0 if filters.bucket else len(rows) - len(part),
-        page,
+        tuple(row_view(row, now, row.uri == filters.opened, filters) for row in rows),
+        0 if filters.bucket else total - len(rows),
+        min(filters.page, pages),
         pages,
         empty,
     )

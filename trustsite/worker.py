@@ -19,7 +19,7 @@ from huey import Huey
 from huey.consumer import Consumer
 from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
-from ingest import enrich, runtime, watch
+from ingest import backfill, enrich, runtime, watch
 from ingest.clock import Clock, WallClock, to_microseconds
 from ingest.derive import has_underived
 from ingest.jetstream import Listener, Subscription
@@ -237,7 +237,9 @@ def hand_over(command: str, *, did: str, repositories: list[str]) -> list[str]:
             raise CommandError(str(problem)) from problem
         return _ask_worker(did, repositories)
     try:
-        keys = watch.add_maintainer(store, did, repositories, WallClock().now())
+        fetcher, clock = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS), WallClock()
+        names = backfill.make_known(store, fetcher, settings.PLC_URL, clock, repositories)
+        keys = watch.add_maintainer(store, did, names, clock.now())
         publish(store, settings.SNAPSHOT_DIR)
         return keys
     except watch.UnknownRepository as problem:

@@ -119,7 +119,10 @@ class DrawnWorld:
         groups = tuple(
             read.QueueGroup(
                 key,
-                rows := tuple(row for row in found if ("own" if row.own else row.verdict.lane.value) == key),
+                (rows := tuple(row for row in found if ("own" if row.own else row.verdict.lane.value) == key))[
+                    self._page(query, len(rows))
+                ],
+                len(rows),
                 min((row.opened_at for row in rows), default=None),
                 min((row.opened_at for row in rows if row.first_timer), default=None),
             )
@@ -128,8 +131,14 @@ class DrawnWorld:
         return read.Queue(self._counts(), 1, groups, (("did:plc:corecorecorecorecorecore", "core"),))
 
     @staticmethod
+    def _page(query: QueueQuery, total: int) -> slice:
+        size = query.size or max(total, 1)
+        page = min(query.page, max(1, -(-total // size)))
+        return slice((page - 1) * size, page * size)
+
+    @staticmethod
     def _matches(row: QueueRow, query: QueueQuery) -> bool:
-        in_bucket = query.bucket is None or (row.verdict.lane == query.bucket and not row.own)
+        in_bucket = query.bucket in (None, "own" if row.own else row.verdict.lane.value)
         in_text = query.text.lower() in f"{row.title} {row.author.name} {row.repository_name}".lower()
         return in_bucket and in_text and query.repository in ("", row.repository_key)
 
