@@ -19,9 +19,7 @@ from ingest.store import Store
 HOW_TO_NAME = "name it as OWNER/NAME or by the at-uri of its record"
 
 
-def make_known(
-    store: Store, fetcher: Fetcher, plc_url: str, clock: Clock, repositories: Sequence[str]
-) -> list[str]:
+def make_known(store: Store, fetcher: Fetcher, plc_url: str, clock: Clock, repositories: Sequence[str]) -> list[str]:
     """Fetch the records of those of these repositories that are not known yet; the names by which they now are.
 
     Raises watch.UnknownRepository, in one sentence, where the owner or their server cannot be asked.

@@ -63,7 +63,8 @@ DUE_PATCHES = """
 select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds,
   case when p.patch_ref like 'inline:%' then (
     select max_by(e.body, e.event_seq) from events e
-    where e.did = c.did and e.cid = p.record_cid and 'at://' || e.did || '/' || e.collection || '/' || e.rkey = p.pull_uri
+    where e.did = c.did and e.cid = p.record_cid
+      and 'at://' || e.did || '/' || e.collection || '/' || e.rkey = p.pull_uri
   ) end as record
 from pull_requests p
 join watched_repositories using (repository_id)

@@ -31,6 +31,7 @@ QUEUE_FRAMES, QUEUE_BYTES = 20_000, 64_000_000  # above either the socket is not
 FRAME_GROWTH, LARGEST_FRAME_READ = 4, 16 * LARGEST_FRAME
 PONG_SECONDS = 60.0  # while the socket is not read no pong is seen: a store that is slow for 20 s is no dead peer
 LONGEST_WAIT_SECONDS = 30.0
+GOODBYE_SECONDS = 1.0  # a peer in full flow answers a close late, and a stop has 10 s in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,11 @@ class Listener(threading.Thread):
         # Without a cursor the server starts at the live tail; from 1 it starts at the oldest that it keeps (36 hours).
         query.append(("cursor", str(max(cursor - REWIND_US, 1))))
         async with connect(
-            f"{url}?{urlencode(query)}", compression=None, max_size=self._limit, ping_timeout=PONG_SECONDS
+            f"{url}?{urlencode(query)}",
+            compression=None,
+            max_size=self._limit,
+            ping_timeout=PONG_SECONDS,
+            close_timeout=GOODBYE_SECONDS,
         ) as socket:
             self.problem = None
             inbox = Inbox()

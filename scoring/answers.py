@@ -185,7 +185,7 @@ class PullLine:
     repository_name: str
     opened_at: datetime
     state: Literal["open", "merged", "closed", "abandoned"]
-    outcome: str  # "clean merge", "merged, waiting 9 more days", "closed unmerged", "marked merged by its author, not verified", "open"
+    outcome: str  # in words: "clean merge", "closed unmerged", "open", …
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,8 +240,8 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     ),
     "track_record": lambda params: f"{_capital(_track_clause(params))}.",
     "threshold_not_certified": lambda params: (
-        f"The fast lane's threshold {shown_threshold(_number(params['t_high']))} was set by hand: no certificate says how "
-        "many bad changes it lets through."
+        f"The fast lane's threshold {shown_threshold(_number(params['t_high']))} was set by hand: no certificate says "
+        "how many bad changes it lets through."
     ),
     "content_not_reviewed": lambda params: "The content was not reviewed yet.",
 }

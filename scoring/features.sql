@@ -45,12 +45,14 @@ from pull_requests p join told t using (pull_uri) left join trouble using (pull_
 where t.word.status <> 'open';
 
 -- name: labels
--- Outcomes known by now in repositories that count: those of a site seed's or of an owner whom the site's seeds reach
--- with s >= .5.
+-- Outcomes known by now in repositories that count: those of a site seed, or of an owner for whom a site seed vouches
+-- and whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
+-- puppet of theirs s = .67 and have it merge whatever they like (DESIGN.md §1.9).
 with counting as (
   select repository_id from repositories r
   where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)
-     or exists (from trust t where t.repository_id = 0 and t.contributor_id = r.owner_id and t.structural_trust >= .5)
+     or exists (from trust t where t.repository_id = 0 and t.contributor_id = r.owner_id
+       and t.distance = 1 and t.structural_trust >= .5)
 )
 insert into labels
 select pull_uri, author_id, repository_id, clean, known_from

@@ -215,7 +215,8 @@ def _vouches(rows: Rows, number: int) -> tuple[VouchLine, ...]:
 def _pulls(rows: Rows, number: int) -> tuple[PullLine, ...]:
     found = rows.rows(
         "select p.*, coalesce(r.name, r.repo_key) as name, l.clean, "
-        "exists (from statuses s where s.pull_uri = p.pull_uri and s.status = 'merged' and s.deleted_at is null) as told "
+        "exists (from statuses s where s.pull_uri = p.pull_uri and s.status = 'merged' and s.deleted_at is null) "
+        "as told "
         "from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri) "
         "where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?",
         [number, PULLS_SHOWN],
@@ -244,7 +245,8 @@ def _outcome(row: Mapping[str, Any]) -> str:
 def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
     """Recorded scores at the site, oldest first."""
     found = rows.rows(
-        "select as_of, probability, lane from scores where contributor_id = ? and repository_id = 0 and pull_uri is null "
+        "select as_of, probability, lane from scores "
+        "where contributor_id = ? and repository_id = 0 and pull_uri is null "
         "order by as_of desc, score_id limit ?",
         [number, HISTORY_SHOWN],
     )

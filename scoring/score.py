@@ -1,4 +1,4 @@
-"""The scoring hop: from everything that is known now to a current score of everyone and a decision on every open pull request.
+"""The scoring hop: everything known now becomes a score of everyone and a decision on every open pull request.
 
 Reads first, judges outside any lock, writes in one transaction. Its position is the number of the inputs that it read,
 so whatever changed meanwhile leaves work for the next pass. `scores` gets a row where a judgement changed in substance
@@ -187,7 +187,7 @@ def _differs(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool
 
 
 def _history_row(row: Mapping[str, Any], position: int, wall: datetime) -> dict[str, Any]:
-    """A row of `scores`. Its id names subject, moment, inputs and outcome, so a pass repeated after a kill has the same."""
+    """A row of `scores`; its id names subject, moment, inputs, outcome: a pass repeated after a kill has the same."""
     named = {name: row.get(name) for name in ("pull_uri", "record_cid", "round", "patch_id")}
     kept = {name: value for name, value in row.items() if name != "own"} | named
     written = _json([position, [str(value) for value in kept.values()]])

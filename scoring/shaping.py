@@ -20,7 +20,8 @@ class People:
 
     def __init__(self, rows: Rows, numbers: Iterable[int]) -> None:
         # list_contains plans in 0.7 ms, a subquery over unnest in 1.1 ms.
-        sql = "select contributor_id, did, handle, handle_verified from contributors where list_contains(?, contributor_id)"
+        columns = "contributor_id, did, handle, handle_verified"
+        sql = f"select {columns} from contributors where list_contains(?, contributor_id)"
         found = rows.rows(sql, [sorted({int(number) for number in numbers})])
         self.persons = {row["contributor_id"]: Person(row["did"], display_name(row)) for row in found}
 

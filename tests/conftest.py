@@ -15,7 +15,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 from django.conf import settings
-
 from pytest_django import Settings
 
 from tests.sources import PROJECT, environment_names
@@ -45,7 +44,7 @@ def _leave_the_users_drive() -> None:
 
 
 def _end_quietly() -> None:
-    """After the summary DuckDB's binding lists 60 lines of module objects that pytest still holds; nobody can use them."""
+    """Hush what DuckDB's binding says after the summary: 60 lines on module objects that pytest still holds."""
     sys.stderr.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

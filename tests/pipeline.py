@@ -3,10 +3,14 @@
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ingest import enrich, watch
+from ingest.clock import to_microseconds
 from ingest.derive import derive
 from ingest.load import load
 from ingest.net import Fetcher
@@ -15,10 +19,10 @@ from scoring import read
 from scoring.gate import Thresholds
 from scoring.policy import Policy
 from scoring.score import score
+from tests.ingest.stream import SOURCE, Frames
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording
 
-SOURCE = "test"
 PLC = "https://plc.directory"
 PATCH_LIMIT = 1_000_000
 BATCH = 5_000
@@ -33,6 +37,14 @@ class Result:
     store: Store
     folder: Path
     policy: Policy = field(default_factory=Policy)
+    peers: StandIns | None = None
+
+    def play(self, frames: Sequence[bytes]) -> None:
+        """Frames, then what the network says about them, then a judgement of both."""
+        self.feed(frames)
+        if self.peers is not None:
+            self.ask(self.peers)
+            self.judge()
 
     def feed(self, frames: Sequence[bytes]) -> int:
         """Load frames, derive, judge; returns how many people were scored."""
@@ -117,16 +129,24 @@ def run(
 ) -> Generator[Result]:
     """The recording stage by stage (`stages`: frames out at the end of each; all at once by default), each judged."""
     with StandIns(recording) as peers, opened(folder, policy) as result:
-        for number, until in enumerate(stages or [len(recording.frames)]):
-            play(result, recording.frames[stages[number - 1] if number else 0 : until], peers)
-            if number == 0:
+        result.peers = peers
+        before = 0
+        for until in stages or [len(recording.frames)]:
+            result.play(recording.frames[before:until])
+            if not before:
                 result.watch(watched, maintainers)
-                play(result, (), peers)
+                result.play(())
+            before = until
         yield result
 
 
-def play(result: Result, frames: Sequence[bytes], peers: StandIns) -> None:
-    """Frames, then what the network says about them, then a judgement of both."""
-    result.feed(frames)
-    result.ask(peers)
-    result.judge()
+class Later(Frames):
+    """Frames from a moment on, one every second."""
+
+    def __init__(self, first: datetime) -> None:
+        super().__init__()
+        self.first_us = to_microseconds(first)
+
+    def add(self, did: str, kind: str, part: object) -> None:
+        frame = {"did": did, "time_us": self.first_us + len(self) * 1_000_000, "kind": kind, kind: part}
+        self.append(msgspec.json.encode(frame))

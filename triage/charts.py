@@ -118,7 +118,8 @@ def _marks(board: Dashboard) -> tuple[Mark, ...]:
 def _histogram_summary(board: Dashboard) -> str:
     start = board.t_high
     high = "the fast lane is shut" if start is None else f"the fast lane starts at {shown_threshold(start)}"
-    return f"{board.scored - board.not_enough_evidence:,} contributors with a number; flagged below {shown_threshold(board.t_low)}, {high}"
+    numbered = board.scored - board.not_enough_evidence
+    return f"{numbered:,} contributors with a number; flagged below {shown_threshold(board.t_low)}, {high}"
 
 
 def lane_shares(board: Dashboard) -> tuple[Share, ...]:

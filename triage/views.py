@@ -35,7 +35,8 @@ SENTENCES = {
 
 UNKNOWN_NAME = (
     "This site does not answer to that name",
-    "Use the address that the site's operator gave you. The operator: add the name to ALLOWED_HOSTS and start the web again.",
+    "Use the address that the site's operator gave you. "
+    "The operator adds the name to ALLOWED_HOSTS and starts the web again.",
 )
 
 

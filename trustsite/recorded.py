@@ -3,7 +3,7 @@
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -68,7 +68,7 @@ def wait_until_settled(worker: Worker, progress: Callable[[], None] = lambda: No
 
 
 @contextmanager
-def progress_bar(worker: Worker, recording: Recording) -> Iterator[Callable[[], None]]:
+def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[], None]]:
     """A bar on stderr that follows the cursor through the recording, drawn at most twice a second."""
     times = recording.times
     with tqdm(total=len(times), unit=" frames", desc="replay", mininterval=0.5) as bar:

@@ -123,7 +123,8 @@ def _mass(rows: Rows, dids: Sequence[str]) -> float:
 def _vouches_inside(rows: Rows, dids: Sequence[str]) -> int:
     sql = (
         "with ring as (select contributor_id from contributors where did in (select unnest(?))) "
-        "select count(*) from vouches where superseded_at is null and voucher_id in (from ring) and subject_id in (from ring)"
+        "select count(*) from vouches where superseded_at is null "
+        "and voucher_id in (from ring) and subject_id in (from ring)"
     )
     return rows.value(sql, [list(dids)])
 

@@ -4,10 +4,35 @@ from hypothesis import strategies as st
 
 from tests.ingest.stream import ANA, BLOB, MARA, PULL, REPO, REPOSITORY
 
-NAMES = (
-    "target repo repoDid branch rounds versions base head patchBlob ref $link cid patch createdAt kind reason evidences "
-    "pull status name knot spindle title body source targetRepo active"
-).split()
+NAMES = [
+    "target",
+    "repo",
+    "repoDid",
+    "branch",
+    "rounds",
+    "versions",
+    "base",
+    "head",
+    "patchBlob",
+    "ref",
+    "$link",
+    "cid",
+    "patch",
+    "createdAt",
+    "kind",
+    "reason",
+    "evidences",
+    "pull",
+    "status",
+    "name",
+    "knot",
+    "spindle",
+    "title",
+    "body",
+    "source",
+    "targetRepo",
+    "active",
+]
 SENSIBLE = [
     REPO,
     BLOB,

@@ -43,7 +43,9 @@ def test_a_repository_is_found_by_its_owner_and_name_before_any_frame_of_it_came
     named = "ana.example.test" if owner == "handle" else WORLD.cast["ana"]
     assert add(store, peers, f"{named}/lantern") == [WORLD.watched["lantern"]]
     with store.read() as rows:
-        row = rows.row("select * from repositories join contributors on contributor_id = owner_id where name = 'lantern'")
+        row = rows.row(
+            "select * from repositories join contributors on contributor_id = owner_id where name = 'lantern'"
+        )
         assert row is not None
         assert row["did"] == WORLD.cast["ana"]
         assert rows.value("select cursor_us from ingest_state") == 0
@@ -59,7 +61,9 @@ def test_looking_it_up_again_logs_nothing_twice(store: Store, peers: StandIns) -
         assert rows.value("select count(*) from events") == before > 0
 
 
-@pytest.mark.parametrize("name", ["nobody.example.test/lantern", "did:plc:" + "z" * 24 + "/lantern", "did:plc:" + "z" * 24])
+@pytest.mark.parametrize(
+    "name", ["nobody.example.test/lantern", "did:plc:" + "z" * 24 + "/lantern", "did:plc:" + "z" * 24]
+)
 def test_an_owner_who_cannot_be_asked_is_named_in_one_sentence(store: Store, peers: StandIns, name: str) -> None:
     with pytest.raises(watch.UnknownRepository, match=name[:20]):
         add(store, peers, name)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -257,11 +258,12 @@ def test_no_record_stops_a_batch(hostile_store: Store, collection: str, record: 
 
 
 @pytest.fixture(scope="module")
-def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """One store that takes all of it."""
     opened = Store.open(tmp_path_factory.mktemp("hostile") / "trust.duckdb")
     opened.bind(SOURCE)
-    return opened
+    yield opened
+    opened.close()
 
 
 @pytest.mark.parametrize(

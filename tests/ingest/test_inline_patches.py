@@ -20,8 +20,8 @@ DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
 def frame(number: int, did: str, collection: str, rkey: str, record: dict[str, object]) -> bytes:
-    commit = {"rev": f"rev{number}", "operation": "create", "collection": collection, "rkey": rkey}
-    commit |= {"record": record, "cid": f"bafyreicid{number}"}
+    named = {"rev": f"rev{number}", "operation": "create", "collection": collection, "rkey": rkey}
+    commit = {**named, "record": record, "cid": f"bafyreicid{number}"}
     return json.dumps(
         {"did": did, "time_us": 1_790_000_000_000_000 + number, "kind": "commit", "commit": commit}
     ).encode()

@@ -21,7 +21,7 @@ from tests.ingest.stream import (
 
 URI = f"at://{SEED}/{REPOSITORY}/lantern"
 OTHER = "did:plc:" + "o" * 24
-OWNERS = "select repo_key, (select did from contributors where contributor_id = owner_id) from repositories order by repo_key"
+OWNERS = "select repo_key, did from repositories left join contributors on contributor_id = owner_id order by repo_key"
 TARGETS = "select pull_uri, repo_key from pull_requests join repositories using (repository_id) order by pull_uri"
 feeds = pytest.mark.parametrize("one_by_one", [True, False])
 

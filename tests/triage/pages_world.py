@@ -3,7 +3,7 @@
 Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile titles.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -212,7 +212,7 @@ class _DrawnReader:
         self._snapshot = snapshot
 
     @contextmanager
-    def pin(self) -> Iterator[DrawnSnapshot | None]:
+    def pin(self) -> Generator[DrawnSnapshot | None]:
         yield self._snapshot
 
 

@@ -1,6 +1,6 @@
 """What the `site` fixture gives: a simulated network that the real worker loaded, and its published snapshot."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ class Site:
     folder: Path
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> Generator[Snapshot]:
         """The newest snapshot, pinned until the block ends."""
         reader = SnapshotReader(self.folder / "snapshots")
         try:

@@ -47,7 +47,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> CountingReader:
     return counting
 
 
-def answer(view: Callable[[Request], HttpResponseBase], path: str = "/") -> Any:  # noqa: ANN401 - plain or streamed
+def answer(view: Callable[[Request], HttpResponseBase], path: str = "/") -> Any:
     """What the middleware makes of a view."""
     return SnapshotMiddleware(cast(Any, view))(cast(Any, RequestFactory().get(path)))
 

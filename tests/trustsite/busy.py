@@ -3,7 +3,7 @@
 import json
 import socket
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def answers_at(port: int, path: str) -> bool:
 
 
 @contextmanager
-def busy_site(folder: Path) -> Iterator[tuple[int, str]]:
+def busy_site(folder: Path) -> Generator[tuple[int, str]]:
     """The web process's port and the DID of the recording's first author, once that one is scored."""
     recording, port = bulk(PEOPLE, PULLS), free_port()
     write_recording(folder / "bulk", recording)

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         server.run()
 
 
-def listen(bind: str) -> Any:  # noqa: ANN401 - waitress returns one of two servers without a common type
+def listen(bind: str) -> Any:
     """The waitress server that holds `bind` (host:port) and serves with `.run()`; CommandError where it cannot."""
     # WhiteNoise serves from the source folder; it warns where `collectstatic` never made this one.
     settings.STATIC_ROOT.mkdir(exist_ok=True)

@@ -1,0 +1,290 @@
+"""The listener against a Jetstream on loopback that cuts lines, falls silent and sends too much."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import duckdb
+import pytest
+
+from ingest import jetstream
+from ingest.jetstream import Inbox, Listener, Subscription
+from ingest.load import Loaded, load
+from ingest.store import Store
+from tests.ingest.conftest import Open
+from tests.ingest.stream import (
+    ANA,
+    FIRST_US,
+    MARA,
+    SOURCE,
+    STRANGER,
+    Frames,
+    digest_of,
+    letters,
+    rows,
+)
+from trustsite.standins.jetstream import Jetstream
+from trustsite.standins.recording import make_recording
+
+Start = Callable[..., Listener]
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches every 50 ms instead of every second; a failure is followed by a new try after 5 ms."""
+    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(jetstream, "LONGEST_WAIT_SECONDS", 0.005)
+
+
+@pytest.fixture
+def listen(store: Store) -> Iterator[Start]:
+    """Starts listeners that end with the test."""
+    with ExitStack() as started:
+
+        def start(
+            *urls: str, collections: Sequence[str] = (), on_loaded: Callable[[], None] = lambda: None
+        ) -> Listener:
+            listener = Listener(store, Subscription(SOURCE, urls, collections), on_loaded)
+            listener.start()
+            started.callback(listener.stop)
+            return listener
+
+        yield start
+
+
+def written(size: int = 300) -> Frames:
+    """Vouches with a stranger's identity event among every ten frames."""
+    frames = Frames()
+    while len(frames) < size:
+        if len(frames) % 10 == 0:
+            frames.identity(STRANGER)
+        else:
+            frames.vouch(ANA, f"did:plc:{len(frames):024d}")
+    return frames
+
+
+def peer(frames: Frames, hold_after: int | None = None) -> Jetstream:
+    return Jetstream(make_recording(frames, {}, (), ()), hold_after)
+
+
+def cursor(store: Store) -> int:
+    return rows(store, "select max(cursor_us) from ingest_state")[0][0] or 0
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def wait_for_frame(store: Store, number: int) -> None:
+    wait_for(lambda: cursor(store) >= FIRST_US + number * 1_000_000)
+
+
+def assert_whole(store: Store, frames: Frames, other: Store) -> None:
+    """The store holds what one load of all frames gives."""
+    load(other, SOURCE, frames)
+    assert digest_of(store) == digest_of(other)
+
+
+def test_the_stream_is_read_from_its_beginning_and_followed(store: Store, listen: Start, open_store: Open) -> None:
+    frames, loaded = written(), threading.Event()
+    with peer(frames, hold_after=100) as server:
+        listener = listen(server.url, on_loaded=loaded.set)
+        wait_for_frame(store, 99)
+        assert loaded.is_set()
+        server.release(None)
+        wait_for_frame(store, 299)
+        wait_for(lambda: listener.quiet_for() > 0)
+        assert listener.problem is None
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_a_new_listener_goes_on_where_the_last_one_stopped(store: Store, listen: Start, open_store: Open) -> None:
+    frames = written()
+    with peer(frames, hold_after=150) as server:
+        listener = listen(server.url)
+        wait_for_frame(store, 149)
+        listener.stop()
+        server.release(None)
+        time.sleep(0.1)
+        assert cursor(store) == FIRST_US + 149 * 1_000_000
+        listen(server.url)
+        wait_for_frame(store, 299)
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_cut_connections_lose_nothing_and_double_nothing(store: Store, listen: Start, open_store: Open) -> None:
+    frames = written()
+    with peer(frames, hold_after=0) as server:
+        listen(server.url)
+        for released in range(20, 301, 20):
+            server.release(released)
+            time.sleep(0.02)
+            server.drop_connections()
+        wait_for_frame(store, 299)
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_a_dead_peer_is_a_problem_in_words_until_it_is_back(store: Store, listen: Start, open_store: Open) -> None:
+    frames = written()
+    with peer(frames) as gone:
+        url = gone.url
+    listener = listen(url)
+    wait_for(lambda: listener.problem is not None)
+    assert "is not answering" in (listener.problem or "")
+    assert listener.is_alive()
+    with peer(frames) as alive:
+        listener.stop()
+        # Of several hosts the next one is tried.
+        listener = listen(url, alive.url)
+        wait_for_frame(store, 299)
+        assert listener.problem is None
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_a_refused_subscription_is_a_problem_in_words(listen: Start) -> None:
+    with peer(written(10)) as server:
+        listener = listen(server.url, collections=["not a collection"])
+        wait_for(lambda: "400" in (listener.problem or ""))
+
+
+def test_stopping_stores_what_is_in_hand(
+    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jetstream, "FLUSH_SECONDS", 60.0)
+    frames = written()
+    with peer(frames) as server:
+        listener = listen(server.url)
+        wait_for(lambda: listener._pending == 300)
+        assert cursor(store) == 0
+        assert listener.quiet_for() == 0
+        listener.stop()
+        assert not listener.is_alive()
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_stopping_while_a_batch_is_being_stored_stores_it_once(
+    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = threading.Event()
+
+    def slow(*arguments: object) -> Loaded:
+        began.set()
+        time.sleep(0.3)
+        return load(*arguments)  # ty: ignore[invalid-argument-type]
+
+    monkeypatch.setattr(jetstream, "load", slow)
+    frames = written()
+    with peer(frames, hold_after=100) as server:
+        listener = listen(server.url)
+        began.wait(10)
+        server.release(None)
+        time.sleep(0.1)
+        listener.stop()
+    stored = (cursor(store) - FIRST_US) // 1_000_000 + 1
+    assert stored >= 100
+    assert_whole(store, Frames(frames[:stored]), open_store("other"))
+
+
+def test_a_stop_before_anything_began_ends_at_once(store: Store) -> None:
+    listener = Listener(store, Subscription(SOURCE, ["ws://127.0.0.1:1/subscribe"], ()), lambda: None)
+    listener.start()
+    began = time.monotonic()
+    listener.stop()
+    assert time.monotonic() - began < 5
+
+
+def test_a_store_that_fails_for_a_while_loses_nothing(
+    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = 0
+
+    def full(*arguments: object) -> Loaded:
+        nonlocal failures
+        failures += 1
+        if failures < 4:
+            raise duckdb.IOException("no space left on device")
+        return load(*arguments)  # ty: ignore[invalid-argument-type]
+
+    monkeypatch.setattr(jetstream, "load", full)
+    problems: set[str | None] = set()
+    frames = written()
+    with peer(frames) as server:
+        listener = listen(server.url)
+        wait_for(lambda: problems.add(listener.problem) or cursor(store) >= FIRST_US + 299 * 1_000_000)
+    assert any("the store cannot be written" in (problem or "") for problem in problems)
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_a_slow_store_holds_the_peer_back_instead_of_filling_memory(
+    store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jetstream, "QUEUE_BYTES", 1_000_000)
+    monkeypatch.setattr(jetstream, "FLUSH_BYTES", 500_000)
+    most = 0
+
+    def slow(store: Store, source: str, batch: Sequence[bytes | str]) -> Loaded:
+        nonlocal most
+        assert sum(map(len, batch)) < 700_000
+        time.sleep(0.05)
+        most = max(most, listener._pending)
+        return load(store, source, batch)
+
+    monkeypatch.setattr(jetstream, "load", slow)
+    frames = Frames()
+    for number in range(200):
+        frames.pull(MARA, f"pull{number}", body="x" * 100_000)
+    with peer(frames) as server:
+        listener = listen(server.url)
+        wait_for_frame(store, 199)
+    assert most * 100_000 < 2_000_000
+    assert_whole(store, frames, open_store("other"))
+
+
+def test_hostile_frames_do_not_end_the_listener(store: Store, listen: Start) -> None:
+    frames = written(20)
+    hostile = Frames([b"no frame", frames[3].replace(b"createdAt", b"created\xff"), b'{"time_us": 1}', *frames])
+    with peer(hostile) as server:
+        listen(server.url)
+        wait_for_frame(store, 19)
+    assert rows(store, "select count(*) from events") == [(18,)]
+    assert len(letters(store)) == 3
+
+
+def test_a_frame_larger_than_any_record_is_stepped_over_as_a_dead_letter(
+    store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.load.LARGEST_FRAME", 20_000)
+    monkeypatch.setattr(jetstream, "LARGEST_FRAME", 20_000)
+    frames = written(20)
+    frames.pull(MARA, "huge", body="x" * 200_000)
+    for number in range(20):
+        frames.pull(MARA, f"pull{number}")
+    with peer(frames) as server:
+        listen(server.url)
+        wait_for_frame(store, 40)
+    assert rows(store, "select count(*) from events") == [(38,)]
+    (reason,) = letters(store)
+    assert "no record makes more than 20000" in reason
+
+
+def test_an_inbox_gives_batches_bounded_in_number_and_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jetstream, "FLUSH_ROWS", 3)
+    monkeypatch.setattr(jetstream, "FLUSH_BYTES", 10)
+
+    async def play() -> list[list[bytes | str]]:
+        inbox = Inbox()
+        for frame in (b"1", b"2", b"3", b"4", b"x" * 50, b"5"):
+            await inbox.put(frame)
+        inbox.end()
+        batches = []
+        while not inbox.is_done:
+            await inbox.wait()
+            batches.append(inbox.take())
+        return batches
+
+    assert asyncio.run(play()) == [[b"1", b"2", b"3"], [b"4", b"x" * 50], [b"5"]]

@@ -1,0 +1,297 @@
+"""Published copies: each is one whole state, and a reader's stays while the world moves on."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingest import snapshot
+from ingest.snapshot import Publisher, PublishProblem, SnapshotReader, current_number, publish
+from ingest.store import Store
+from tests.sources import PROJECT
+
+TRY_TO_OPEN = """
+import sys
+from pathlib import Path
+from ingest.store import Store, StoreProblem
+try:
+    Store.open(Path(sys.argv[1]))
+    print("opened")
+except StoreProblem as problem:
+    print(problem)
+"""
+MONEY = "select sum(value::integer), count(*) from meta where key in ('ana', 'mara')"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "snapshots"
+
+
+@pytest.fixture
+def reader(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SnapshotReader]:
+    """One that looks for a newer snapshot at every request."""
+    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
+    opened = SnapshotReader(folder)
+    yield opened
+    opened.close()
+
+
+def put(store: Store, value: object) -> None:
+    with store.write() as txn:
+        txn.upsert("meta", [{"key": "told", "value": str(value)}])
+
+
+def told(reader: SnapshotReader) -> str | None:
+    with reader.pin() as pinned:
+        return pinned.value("select value from meta where key = 'told'") if pinned else None
+
+
+def attached(reader: SnapshotReader) -> int:
+    with reader._database.cursor() as cursor:
+        return len(cursor.execute("from duckdb_databases() where database_name like 's%' and not internal").fetchall())
+
+
+def test_before_the_first_publish_there_is_nothing_to_read(reader: SnapshotReader) -> None:
+    with reader.pin() as pinned:
+        assert pinned is None
+
+
+def test_readers_see_the_newest_publish_and_nothing_after_it(
+    store: Store, folder: Path, reader: SnapshotReader
+) -> None:
+    put(store, 1)
+    assert publish(store, folder) == 1
+    put(store, 2)
+    assert told(reader) == "1"
+    assert publish(store, folder) == 2
+    assert told(reader) == "2"
+
+
+def test_a_pinned_snapshot_stays_while_newer_ones_come_and_its_file_goes(
+    store: Store, folder: Path, reader: SnapshotReader
+) -> None:
+    put(store, 0)
+    publish(store, folder)
+    with reader.pin() as old:
+        assert old is not None
+        for number in range(1, 6):
+            put(store, number)
+            publish(store, folder)
+            assert told(reader) == str(number)
+        assert not (folder / "serve-1.duckdb").exists()
+        assert old.value("select value from meta where key = 'told'") == "0"
+        assert (old.number, attached(reader)) == (1, 2)
+    assert attached(reader) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["CURRENT", *(f"serve-{n}.duckdb" for n in (4, 5, 6))]
+
+
+def test_every_snapshot_is_one_whole_state(store: Store, folder: Path, reader: SnapshotReader) -> None:
+    with store.write() as txn:
+        txn.execute("insert into meta values ('ana', '500'), ('mara', '500')")
+    publish(store, folder)
+    stop, seen, wrong = threading.Event(), set[int](), list[object]()
+
+    def move() -> None:
+        amount = 0
+        while not stop.is_set():
+            amount = (amount + 7) % 900
+            with store.write() as txn:
+                txn.execute("update meta set value = ? where key = 'ana'", [str(amount)])
+                txn.execute("update meta set value = ? where key = 'mara'", [str(1000 - amount)])
+
+    def look() -> None:
+        while not stop.is_set():
+            with reader.pin() as pinned:
+                assert pinned is not None
+                found = [tuple((pinned.row(MONEY) or {}).values()) for _ in range(3)]
+                seen.add(pinned.number)
+                wrong.extend(row for row in found if row != (1000, 2))
+
+    threads = [threading.Thread(target=move), *(threading.Thread(target=look) for _ in range(3))]
+    for thread in threads:
+        thread.start()
+    for _ in range(15):
+        publish(store, folder)
+        time.sleep(0.02)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(seen) > 3
+    assert told(reader) is None
+    assert attached(reader) == 1
+
+
+def test_another_process_cannot_open_the_file_after_a_publish(store: Store, folder: Path) -> None:
+    publish(store, folder)
+    command = [sys.executable, "-c", TRY_TO_OPEN, str(store.path)]
+    said = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "is held by process" in said
+
+
+def test_the_pointer_always_names_a_whole_snapshot(store: Store, folder: Path) -> None:
+    publish(store, folder)
+    stop, read = threading.Event(), list[tuple[str, bool]]()
+
+    def look() -> None:
+        while not stop.is_set():
+            text = (folder / "CURRENT").read_text()
+            exists = (folder / f"serve-{text}.duckdb").exists()
+            read.append((text, exists or current_number(folder) >= int(text) + snapshot.KEEP))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for _ in range(10):
+        publish(store, folder)
+    stop.set()
+    thread.join()
+    assert read
+    assert all(whole for _, whole in read)
+
+
+def broken_copy(folder: Path) -> None:
+    """The next copy goes to a device that is always full."""
+    (folder / "serve-2.partial").symlink_to("/dev/full")
+
+
+def folder_in_the_way(folder: Path) -> None:
+    (folder / "serve-2.partial").mkdir()
+    (folder / "serve-2.partial" / "kept").write_text("")
+
+
+def pointer_in_the_way(folder: Path) -> None:
+    (folder / "CURRENT.partial").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (broken_copy, "No space left on device"),
+        (folder_in_the_way, "cannot overwrite directory"),
+        (pointer_in_the_way, "no snapshot could be made in"),
+    ],
+)
+def test_a_publish_that_fails_says_why_and_the_one_before_it_serves_on(
+    store: Store,
+    folder: Path,
+    reader: SnapshotReader,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: object,
+    why: str,
+) -> None:
+    put(store, 1)
+    publish(store, folder)
+    put(store, 2)
+    # A number is never used twice, so the next one is told before anything lies in its way.
+    monkeypatch.setattr(snapshot, "_numbers", lambda _: {})
+    assert callable(spoil)
+    spoil(folder)
+    with pytest.raises(PublishProblem, match=why):
+        publish(store, folder)
+    assert (current_number(folder), told(reader)) == (1, "1")
+
+
+def test_what_a_killed_publish_left_is_never_taken_for_a_snapshot(
+    store: Store, folder: Path, reader: SnapshotReader
+) -> None:
+    publish(store, folder)
+    (folder / "serve-7.partial").write_bytes(b"half")
+    (folder / "serve-8.duckdb").write_bytes(b"whole, but nothing points at it")
+    put(store, 1)
+    assert publish(store, folder) == 9
+    assert told(reader) == "1"
+    assert not list(folder.glob("*.partial"))
+
+
+def test_a_lost_pointer_does_not_bring_back_an_old_name(store: Store, folder: Path, reader: SnapshotReader) -> None:
+    for number in range(4):
+        put(store, number)
+        publish(store, folder)
+    assert told(reader) == "3"
+    (folder / "CURRENT").write_text("not a number")
+    put(store, "new")
+    assert publish(store, folder) == 5
+    assert told(reader) == "new"
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"x" * 9000)])
+def test_a_snapshot_that_cannot_be_read_leaves_the_one_before_it_in_service(
+    store: Store, folder: Path, reader: SnapshotReader, damage: object
+) -> None:
+    put(store, 1)
+    publish(store, folder)
+    assert told(reader) == "1"
+    put(store, 2)
+    publish(store, folder)
+    assert callable(damage)
+    damage(folder / "serve-2.duckdb")
+    assert told(reader) == "1"
+    put(store, 3)
+    publish(store, folder)
+    assert told(reader) == "3"
+
+
+def test_a_folder_that_is_a_file_is_a_problem_in_words(store: Store, folder: Path) -> None:
+    folder.write_text("")
+    with pytest.raises(PublishProblem, match="make it writable"):
+        publish(store, folder)
+
+
+def test_without_room_nothing_is_copied(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "SPARE_BYTES", 10**18)
+    with pytest.raises(PublishProblem, match=r"no room for a snapshot of \d+ MB: free some space"):
+        publish(store, folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_the_publisher_survives_a_problem_and_publishes_when_it_is_gone(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "EVERY_SECONDS", 0.05)
+    folder.write_text("")
+    problems: list[str] = []
+    publisher = Publisher(store, folder, problems.append)
+    publisher.start()
+    publisher.mark()
+    wait_until(lambda: len(problems) > 1)
+    folder.unlink()
+    wait_until(lambda: current_number(folder) == 1)
+    publisher.mark()
+    publisher.stop()
+    assert current_number(folder) in (2, 3)
+    assert not publisher.is_alive()
+
+
+def test_a_publisher_that_never_began_can_be_stopped(store: Store, folder: Path) -> None:
+    publisher = Publisher(store, folder, pytest.fail)
+    publisher.mark()
+    publisher.stop()
+    assert current_number(folder) == 1
+
+
+def test_publishing_takes_a_fifth_of_the_time_at_most(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "EVERY_SECONDS", 0.0)
+    publisher = Publisher(store, folder, pytest.fail)
+    took = sum(publisher.publish_now() for _ in range(5)) / 5
+    publisher.start()
+    began, before = time.monotonic(), current_number(folder)
+    while time.monotonic() - began < 1:
+        publisher.mark()
+        time.sleep(0.005)
+    publisher.stop()
+    assert (current_number(folder) - before) * took < 0.5
+
+
+def wait_until(condition: object, seconds: float = 10) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
