@@ -183,10 +183,11 @@ def contributor(rows: Rows, did: str) -> ContributorPage | None:
     if person is None or overall is None:
         return None
     number = person["contributor_id"]
-    each = rows.rows(f"{SCORES} where c.contributor_id = ? and c.repository_id > 0 order by c.repository_id", [number])
+    each = rows.rows(f"{SCORES} where c.contributor_id = ? and c.repository_id > 0", [number])
+    here = _scores(rows, [(row, read_verdict(row)) for row in each])
     return ContributorPage(
         score=overall,
-        per_repository=_scores(rows, [(row, read_verdict(row)) for row in each]),
+        per_repository=tuple(sorted(here, key=lambda one: one.repository or "")),
         vouches=_vouches(rows, number),
         pulls=_pulls(rows, number),
         history=_history(rows, number),
@@ -243,11 +244,11 @@ def _outcome(row: Mapping[str, Any]) -> str:
 
 
 def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
-    """Recorded scores at the site, oldest first."""
+    """Recorded scores at the site, oldest first; several passes may share the present of a recorded stream."""
     found = rows.rows(
         "select as_of, probability, lane from scores "
         "where contributor_id = ? and repository_id = 0 and pull_uri is null "
-        "order by as_of desc, score_id limit ?",
+        "order by as_of desc, decided_clock desc limit ?",
         [number, HISTORY_SHOWN],
     )
     return tuple(HistoryPoint(row["as_of"], row["probability"], Lane(row["lane"])) for row in reversed(found))

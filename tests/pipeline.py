@@ -30,6 +30,17 @@ BATCH = 5_000
 OPEN_LANE = Policy(thresholds=Thresholds(t_high=0.6))
 
 
+@dataclass(frozen=True, slots=True)
+class At:
+    """A clock that stands."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        """Always the same."""
+        return self.moment
+
+
 @dataclass(slots=True)
 class Result:
     """A store in hand, with what pages and JSON would be told of it."""
@@ -54,9 +65,9 @@ class Result:
             pass
         return self.judge()
 
-    def judge(self) -> int:
-        """One scoring pass."""
-        return score(self.store, StreamClock(self.store), self.policy)
+    def judge(self, now: datetime | None = None) -> int:
+        """One scoring pass, at the newest frame's time or another; returns how many people were scored."""
+        return score(self.store, At(now) if now else StreamClock(self.store), self.policy)
 
     def ask(self, peers: StandIns) -> None:
         """Every look-up that is due."""

@@ -1,134 +1,23 @@
 """Every attack of the simulated network, played with and without: nobody honest is moved, nobody gains."""
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as draw
 
 from scoring.policy import Policy
 from scoring.trust import Parameters
 from scoring.verdict import Lane
-from tests.conftest import count
-from tests.ingest.stream import PULL, STATUS, Frames
-from tests.pipeline import OPEN_LANE, Later, Result, opened, run
+from tests.attacks.played import DECISIONS, SCORES, STATES, Play, Played, later, now, scores, without_time
+from tests.pipeline import OPEN_LANE, Result, run
 from trustsite.standins.recording import Recording, make_recording
-from trustsite.world import ATTACKS, World, build_world
+from trustsite.world import ATTACKS
 from trustsite.world.cast import PROJECTS
 from trustsite.world.encoding import encode_tid, iso
 from trustsite.world.network import Sheet
 
 PRIOR = Policy().prior
-LANTERN, TIDEPOOL, DRIFTWOOD = (project.name for project in PROJECTS)
-# What a person is told to be, in every repository and at the site.
-SCORES = """
-select c.did, coalesce(r.repo_key, '') as repository, s.probability, s.low, s.high, s.cases, s.structural_trust, s.lane,
-  s.reasons, s.as_of
-from current_scores s join contributors c using (contributor_id)
-left join repositories r on r.repository_id = s.repository_id
-"""
-DECISIONS = """
-select c.did, d.pull_uri, d.record_cid, d.round, d.patch_id, d.own, d.probability, d.structural_trust, d.lane, d.reasons
-from current_decisions d join contributors c using (contributor_id)
-"""
-STATES = """
-select c.did, p.pull_uri, p.state, p.state_at, p.merged_at, p.merge_verified, l.clean, l.known_from
-from pull_requests p join contributors c on c.contributor_id = p.author_id left join labels l using (pull_uri)
-"""
-Facts = dict[tuple[str, str], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Played:
-    """A world that was played to its end, with the store that holds it."""
-
-    world: World
-    result: Result
-
-    def facts(self, sql: str, key: str) -> Facts:
-        """Rows of one of the statements above about everybody honest."""
-        honest = set(self.world.honest)
-        return {(row["did"], row[key]): row for row in self.result.rows(sql) if row["did"] in honest}
-
-    def dids(self, attack: str) -> tuple[str, ...]:
-        return self.world.groups[attack]
-
-    def mass(self, dids: tuple[str, ...], repository: str = "") -> float:
-        """First-passage trust of these people together, from a repository's seeds or the site's."""
-        sql = """
-            select coalesce(sum(first_passage), 0) from trust join contributors using (contributor_id)
-            left join repositories using (repository_id)
-            where coalesce(repo_key, '') = ? and list_contains(?, did)
-        """
-        return self.result.value(sql, [repository, list(dids)])
-
-
-Play = Callable[..., Played]
-
-
-@pytest.fixture(scope="module", name="play")
-def play_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
-    """`play(without=…)`: that variant of the world, judged with a fast lane from .60 on; each is played once."""
-    done: dict[tuple[str, ...], Played] = {}
-    with ExitStack() as stack:
-
-        def play(*, without: tuple[str, ...] = ()) -> Played:
-            if without not in done:
-                world = build_world(without=without)
-                folder = tmp_path_factory.mktemp("world")
-                context = run(
-                    world.recording, folder, world.watched.values(), [world.cast["ana"]], world.stages, OPEN_LANE
-                )
-                done[without] = Played(world, stack.enter_context(context))
-            return done[without]
-
-        yield play
-
-
-@pytest.fixture(scope="module", name="full")
-def full_fixture(play: Play) -> Played:
-    """The world with all its attacks."""
-    return play()
-
-
-@pytest.fixture(scope="module", name="base")
-def base_fixture(full: Played, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed copy of the full world's store, to go on from."""
-    folder = tmp_path_factory.mktemp("base")
-    full.result.store.checkpoint()
-    shutil.copy(full.result.store.path, folder / "trust.duckdb")
-    return folder
-
-
-@pytest.fixture(name="after")
-def after_fixture(base: Path, tmp_path: Path) -> Iterator[Result]:
-    """That copy, opened: what is fed to it comes after everything else."""
-    shutil.copy(base / "trust.duckdb", tmp_path / "trust.duckdb")
-    with opened(tmp_path, OPEN_LANE) as result:
-        yield result
-
-
-def now(result: Result) -> datetime:
-    return result.value("select max(as_of) from current_scores")
-
-
-def later(result: Result, **change: int) -> Later:
-    """Frames that come a minute, or `change`, after everything else."""
-    return Later(now(result) + timedelta(**change or {"minutes": 1}))
-
-
-def scores(result: Result) -> Mapping[tuple[str, str], dict[str, Any]]:
-    return {(row["did"], row["repository"]): row for row in result.rows(SCORES)}
-
-
-def without_time(facts: Mapping[tuple[str, str], dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {key: {name: value for name, value in row.items() if name != "as_of"} for key, row in facts.items()}
+LANTERN, DRIFTWOOD = PROJECTS[0].name, PROJECTS[2].name
 
 
 @pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"ring"}))
@@ -334,108 +223,3 @@ def test_a_vouch_dated_2099_weighs_as_one_of_today(full: Played, after: Result) 
     frames.vouch(teo, bodo, createdAt=iso(frames.first_us + 10**6))
     after.feed(frames)
     assert after.score(alba).structural_trust == pytest.approx(after.score(bodo).structural_trust, rel=1e-6)
-
-
-def settled_pulls(result: Result, did: str) -> list[str]:
-    sql = "select pull_uri from labels join contributors on contributor_id = author_id where did = ? order by pull_uri"
-    return [row["pull_uri"] for row in result.rows(sql, [did])]
-
-
-@pytest.mark.parametrize("words", [("open",), ("closed",), ("merged",), ("closed", "open"), ("open", "merged")])
-def test_what_authors_say_of_their_own_settled_work_changes_no_score(
-    full: Played, after: Result, words: tuple[str, ...]
-) -> None:
-    for name in ("ruben", "emil", "sami", "switcher"):
-        did, before, frames = full.world.cast[name], after.score(full.world.cast[name]), later(after)
-        uris = settled_pulls(after, did)
-        assert uris
-        for word in words:
-            for number, uri in enumerate(uris):
-                frames.status(did, uri, word, f"own{word}{number}")
-        after.feed(frames)
-        found = after.score(did).verdict
-        assert (found.estimate, found.lane, found.reasons) == (
-            before.verdict.estimate,
-            before.verdict.lane,
-            before.verdict.reasons,
-        )
-        assert settled_pulls(after, did) == uris
-
-
-@pytest.mark.parametrize("then", ["deleted", "written again", "pointed elsewhere"])
-def test_taking_settled_work_back_changes_no_score(full: Played, after: Result, then: str) -> None:
-    for name in ("ruben", "sami"):
-        did, before, frames = full.world.cast[name], after.score(full.world.cast[name]), later(after)
-        for uri in settled_pulls(after, did):
-            rkey = uri.rsplit("/", 1)[-1]
-            if then != "pointed elsewhere":
-                frames.delete(did, PULL, rkey)
-            if then != "deleted":
-                elsewhere = full.world.watched[TIDEPOOL] if then == "written again" else f"did:plc:{'z' * 24}"
-                frames.pull(did, rkey, "update", target=elsewhere)
-        after.feed(frames)
-        assert after.score(did).verdict.estimate == before.verdict.estimate
-        assert after.score(did).verdict.lane is before.verdict.lane
-
-
-NAMES = ("ruben", "sami", "goran", "alba", "mallory", "switcher", "noor")
-ACTIONS = draw.lists(
-    draw.tuples(
-        draw.sampled_from(["vouch", "denounce", "pull", "status", "delete", "star", "profile", "repository"]),
-        draw.integers(0, 40),
-        draw.sampled_from(["open", "closed", "merged"]),
-    ),
-    min_size=1,
-    max_size=25,
-)
-
-
-@settings(max_examples=count(8, 100))
-@given(name=draw.sampled_from(NAMES), actions=ACTIONS, days=draw.integers(0, 3))
-def test_whatever_a_person_does_alone_leaves_their_probability_and_lane(
-    full: Played, base: Path, tmp_path_factory: pytest.TempPathFactory, name: str, actions: list[Any], days: int
-) -> None:
-    folder = tmp_path_factory.mktemp("alone")
-    shutil.copy(base / "trust.duckdb", folder / "trust.duckdb")
-    did = full.world.cast[name]
-    with opened(folder, OPEN_LANE) as result:
-        # Time alone settles merges that wait: the comparison is with a world in which only time went by.
-        start = later(result, days=days, minutes=1)
-        quiet = Later(now(result) + timedelta(days=days, minutes=5))
-        start.identity(full.world.cast["ana"])
-        result.feed(start)
-        before, frames = result.score(did), later(result)
-        act(frames, did, actions, list(full.world.cast.values()), settled_pulls(result, did), full.world)
-        result.feed(frames)
-        quiet.identity(full.world.cast["ana"])
-        result.feed(quiet)
-        moved = result.score(did)
-    shutil.rmtree(folder)
-    one, other = before.verdict.estimate.probability, moved.verdict.estimate.probability
-    assert (one is None) == (other is None)
-    assert abs((one or 0) - (other or 0)) <= 0.02
-    assert moved.verdict.lane is before.verdict.lane
-    assert moved.structural_trust == pytest.approx(before.structural_trust, abs=1e-4)
-
-
-def act(frames: Frames, did: str, actions: list[Any], people: list[str], settled: list[str], world: World) -> None:
-    """What somebody may write on their own server, one record for each action."""
-    repositories = list(world.watched.values())
-    for number, (kind, choice, word) in enumerate(actions):
-        if kind in ("vouch", "denounce"):
-            subject = people[choice % len(people)]
-            frames.vouch(did, subject, "update", kind=kind, createdAt=iso(frames.first_us + number * 10**6))
-        elif kind == "pull":
-            frames.pull(did, f"3own{number:09d}", target=repositories[choice % len(repositories)])
-        elif kind == "status":
-            uris = [*settled, f"at://{did}/{PULL}/3own{choice % 25:09d}"]
-            frames.status(did, uris[choice % len(uris)], word, f"said{number}")
-        elif kind == "delete" and settled:
-            frames.delete(did, PULL, settled[choice % len(settled)].rsplit("/", 1)[-1])
-        elif kind == "repository":
-            frames.repository(did, f"own{number}", repoDid=repositories[choice % len(repositories)])
-        elif kind in ("star", "profile"):
-            collection = STATUS.replace("repo.pull.status", "feed.star" if kind == "star" else "actor.profile")
-            frames.commit(
-                did, collection, "self" if kind == "profile" else str(number), {"subject": people[choice % len(people)]}
-            )

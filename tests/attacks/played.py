@@ -1,0 +1,71 @@
+"""A world played to its end, and what is compared of two of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.pipeline import Later, Result
+from trustsite.world import World
+
+# What a person is told to be, in every repository and at the site.
+SCORES = """
+select c.did, coalesce(r.repo_key, '') as repository, s.probability, s.low, s.high, s.cases, s.structural_trust, s.lane,
+  s.reasons, s.as_of
+from current_scores s join contributors c using (contributor_id)
+left join repositories r on r.repository_id = s.repository_id
+"""
+DECISIONS = """
+select c.did, d.pull_uri, d.record_cid, d.round, d.patch_id, d.own, d.probability, d.structural_trust, d.lane, d.reasons
+from current_decisions d join contributors c using (contributor_id)
+"""
+STATES = """
+select c.did, p.pull_uri, p.state, p.state_at, p.merged_at, p.merge_verified, l.clean, l.known_from
+from pull_requests p join contributors c on c.contributor_id = p.author_id left join labels l using (pull_uri)
+"""
+Facts = dict[tuple[str, str], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """A world that was played to its end, with the store that holds it."""
+
+    world: World
+    result: Result
+
+    def facts(self, sql: str, key: str) -> Facts:
+        """Rows of one of the statements above about everybody honest."""
+        honest = set(self.world.honest)
+        return {(row["did"], row[key]): row for row in self.result.rows(sql) if row["did"] in honest}
+
+    def dids(self, attack: str) -> tuple[str, ...]:
+        return self.world.groups[attack]
+
+    def mass(self, dids: tuple[str, ...], repository: str = "") -> float:
+        """First-passage trust of these people together, from a repository's seeds or the site's."""
+        sql = """
+            select coalesce(sum(first_passage), 0) from trust join contributors using (contributor_id)
+            left join repositories using (repository_id)
+            where coalesce(repo_key, '') = ? and list_contains(?, did)
+        """
+        return self.result.value(sql, [repository, list(dids)])
+
+
+Play = Callable[..., Played]
+
+
+def now(result: Result) -> datetime:
+    return result.value("select max(as_of) from current_scores")
+
+
+def later(result: Result, **change: int) -> Later:
+    """Frames that come a minute, or `change`, after everything else."""
+    return Later(now(result) + timedelta(**change or {"minutes": 1}))
+
+
+def scores(result: Result) -> Mapping[tuple[str, str], dict[str, Any]]:
+    return {(row["did"], row["repository"]): row for row in result.rows(SCORES)}
+
+
+def without_time(facts: Mapping[tuple[str, str], dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {key: {name: value for name, value in row.items() if name != "as_of"} for key, row in facts.items()}

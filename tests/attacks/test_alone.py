@@ -1,0 +1,125 @@
+"""What a person can move alone cannot open a lane: own records, whatever they say, leave P(clean) where it was."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as draw
+
+from tests.attacks.played import Played, later, now
+from tests.conftest import count
+from tests.ingest.stream import PULL, STATUS
+from tests.pipeline import OPEN_LANE, Later, Result, opened
+from trustsite.world import World
+from trustsite.world.cast import PROJECTS
+from trustsite.world.encoding import iso
+
+TIDEPOOL = PROJECTS[1].name
+
+
+def settled_pulls(result: Result, did: str) -> list[str]:
+    sql = "select pull_uri from labels join contributors on contributor_id = author_id where did = ? order by pull_uri"
+    return [row["pull_uri"] for row in result.rows(sql, [did])]
+
+
+@pytest.mark.parametrize("words", [("open",), ("closed",), ("merged",), ("closed", "open"), ("open", "merged")])
+def test_what_authors_say_of_their_own_settled_work_changes_no_score(
+    full: Played, after: Result, words: tuple[str, ...]
+) -> None:
+    for name in ("ruben", "emil", "sami", "switcher"):
+        did, before, frames = full.world.cast[name], after.score(full.world.cast[name]), later(after)
+        uris = settled_pulls(after, did)
+        assert uris
+        for word in words:
+            for number, uri in enumerate(uris):
+                frames.status(did, uri, word, f"own{word}{number}")
+        after.feed(frames)
+        found = after.score(did).verdict
+        assert (found.estimate, found.lane, found.reasons) == (
+            before.verdict.estimate,
+            before.verdict.lane,
+            before.verdict.reasons,
+        )
+        assert settled_pulls(after, did) == uris
+
+
+@pytest.mark.parametrize("then", ["deleted", "written again", "pointed elsewhere"])
+def test_taking_settled_work_back_changes_no_score(full: Played, after: Result, then: str) -> None:
+    for name in ("ruben", "sami"):
+        did, before, frames = full.world.cast[name], after.score(full.world.cast[name]), later(after)
+        for uri in settled_pulls(after, did):
+            rkey = uri.rsplit("/", 1)[-1]
+            if then != "pointed elsewhere":
+                frames.delete(did, PULL, rkey)
+            if then != "deleted":
+                elsewhere = full.world.watched[TIDEPOOL] if then == "written again" else f"did:plc:{'z' * 24}"
+                frames.pull(did, rkey, "update", target=elsewhere)
+        after.feed(frames)
+        assert after.score(did).verdict.estimate == before.verdict.estimate
+        assert after.score(did).verdict.lane is before.verdict.lane
+
+
+NAMES = ("ruben", "sami", "goran", "alba", "mallory", "switcher", "noor")
+ACTIONS = draw.lists(
+    draw.tuples(
+        draw.sampled_from(["vouch", "denounce", "pull", "status", "delete", "star", "profile", "repository"]),
+        draw.integers(0, 40),
+        draw.sampled_from(["open", "closed", "merged"]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=count(8, 100))
+@given(name=draw.sampled_from(NAMES), actions=ACTIONS, days=draw.integers(0, 3))
+def test_whatever_a_person_does_alone_leaves_their_probability_and_lane(
+    full: Played, base: Path, tmp_path_factory: pytest.TempPathFactory, name: str, actions: list[Any], days: int
+) -> None:
+    folder = tmp_path_factory.mktemp("alone")
+    shutil.copy(base / "trust.duckdb", folder / "trust.duckdb")
+    did = full.world.cast[name]
+    with opened(folder, OPEN_LANE) as result:
+        # Time alone settles merges that wait: the comparison is with a world in which only time went by.
+        start = later(result, days=days, minutes=1)
+        quiet = Later(now(result) + timedelta(days=days, minutes=5))
+        start.identity(full.world.cast["ana"])
+        result.feed(start)
+        before, frames = result.score(did), later(result)
+        act(frames, did, actions, list(full.world.cast.values()), settled_pulls(result, did), full.world)
+        result.feed(frames)
+        quiet.identity(full.world.cast["ana"])
+        result.feed(quiet)
+        moved = result.score(did)
+    shutil.rmtree(folder)
+    one, other = before.verdict.estimate.probability, moved.verdict.estimate.probability
+    assert (one is None) == (other is None)
+    assert abs((one or 0) - (other or 0)) <= 0.02
+    assert moved.verdict.lane is before.verdict.lane
+    assert moved.structural_trust == pytest.approx(before.structural_trust, abs=1e-4)
+
+
+def act(frames: Later, did: str, actions: list[Any], people: list[str], settled: list[str], world: World) -> None:
+    """What somebody may write on their own server, one record for each action."""
+    repositories = list(world.watched.values())
+    for number, (kind, choice, word) in enumerate(actions):
+        if kind in ("vouch", "denounce"):
+            subject = people[choice % len(people)]
+            frames.vouch(did, subject, "update", kind=kind, createdAt=iso(frames.first_us + number * 10**6))
+        elif kind == "pull":
+            frames.pull(did, f"3own{number:09d}", target=repositories[choice % len(repositories)])
+        elif kind == "status":
+            uris = [*settled, f"at://{did}/{PULL}/3own{choice % 25:09d}"]
+            frames.status(did, uris[choice % len(uris)], word, f"said{number}")
+        elif kind == "delete" and settled:
+            frames.delete(did, PULL, settled[choice % len(settled)].rsplit("/", 1)[-1])
+        elif kind == "repository":
+            frames.repository(did, f"own{number}", repoDid=repositories[choice % len(repositories)])
+        elif kind in ("star", "profile"):
+            collection = STATUS.replace("repo.pull.status", "feed.star" if kind == "star" else "actor.profile")
+            frames.commit(
+                did, collection, "self" if kind == "profile" else str(number), {"subject": people[choice % len(people)]}
+            )

@@ -1,0 +1,293 @@
+"""What pages and JSON are told: whole, consistent, and in a number of statements that does not grow."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from ingest.store import Params, Rows
+from scoring import read
+from scoring.answers import GroupKey, LeaderboardSort, QueueQuery
+from scoring.read import QueueRow
+from scoring.verdict import Lane
+from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
+from tests.pipeline import OPEN_LANE, Result, opened, run
+from tests.scoring.small import take
+from trustsite.world import World, build_world
+
+
+@pytest.fixture(scope="module", name="world")
+def world_fixture() -> World:
+    """The simulated network."""
+    return build_world()
+
+
+@pytest.fixture(scope="module", name="played")
+def played_fixture(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """Its end, judged with a fast lane from .60 on."""
+    folder, seeds = tmp_path_factory.mktemp("played"), [world.cast["ana"]]
+    with run(world.recording, folder, world.watched.values(), seeds, policy=OPEN_LANE) as result:
+        yield result
+
+
+class Counting(Rows):
+    """Rows that count the statements."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows.cursor)
+        self.statements = 0
+
+    def rows(self, sql: str, params: Params = ()) -> list[dict[str, Any]]:
+        self.statements += 1
+        return super().rows(sql, params)
+
+    def value(self, sql: str, params: Params = ()) -> Any:
+        self.statements += 1
+        return super().value(sql, params)
+
+
+def all_rows(result: Result, query: QueueQuery | None = None) -> list[QueueRow]:
+    return [row for group in result.queue(query).groups for row in group.rows]
+
+
+def test_nobody_unknown_is_scored(played: Result) -> None:
+    with played.reading() as rows:
+        assert read.score(rows, "did:plc:nobody") is None
+        assert read.contributor(rows, "did:plc:nobody") is None
+
+
+@pytest.mark.parametrize("repository", ["", "did:plc:unknown", "nobody/nothing", "at://did:plc:x/a.b.c/d", "/", "'"])
+def test_an_unknown_repository_is_none(played: Result, world: World, repository: str) -> None:
+    with played.reading() as rows:
+        assert read.score(rows, world.cast["mara"], repository) is None
+
+
+def test_a_known_repository_that_nobody_watches_is_none(played: Result, world: World) -> None:
+    kit = played.value("select repo_key from repositories where name = 'kit'")
+    with played.reading() as rows:
+        assert read.score(rows, world.cast["mallory"], kit) is None
+
+
+def test_a_repository_has_three_names(played: Result, world: World) -> None:
+    lantern = world.watched["lantern"]
+    uri = played.value("select alias from repository_aliases where alias like 'at://%' and contains(alias, ?) limit 1",
+                       [world.cast["ana"]])  # fmt: skip
+    names = [lantern, "ana.example.test/lantern", f"{world.cast['ana']}/lantern"]
+    answers = {played.score(world.cast["mara"], name).repository for name in names}
+    assert answers == {"lantern"}
+    assert uri is not None
+
+
+def test_who_offered_nothing_here_is_judged_by_the_seeds_here_and_the_record_elsewhere(tmp_path: Path) -> None:
+    with opened(tmp_path) as result:
+        frames = Frames()
+        frames.repository(SEED, repoDid=REPO)
+        frames.vouch(SEED, MARA)
+        take(result, frames)
+        found = result.score(MARA, REPO)
+        assert (found.distance, [person.did for person in found.path]) == (1, [SEED, MARA])
+        assert found.structural_trust > 0.9
+        assert found.explanation.startswith("Vouched for by the maintainer")
+        shown = {factor.name: factor.value for factor in found.verdict.factors}
+        assert shown["structural_trust"] == found.structural_trust
+        assert {reason.code for reason in found.verdict.reasons} >= {"not_enough_evidence", "trust_path"}
+        seed = result.score(SEED, REPO)
+        assert (seed.structural_trust, seed.distance) == (1, 0)
+        assert "is_seed" in {reason.code for reason in seed.verdict.reasons}
+
+
+def test_a_person_without_ties_to_a_repository_has_the_factors_of_that_repository(played: Result, world: World) -> None:
+    for name in ("blitz", "tilde", "narcis", "mallory-7"):
+        for repository in (None, *world.watched.values()):
+            found = played.score(world.cast[name], repository)
+            shown = {factor.name: factor.value for factor in found.verdict.factors}
+            assert shown["structural_trust"] == found.structural_trust
+            assert shown["distance"] == found.distance
+            assert (found.repository is None) == (repository is None)
+            assert found.seeds
+
+
+def test_probability_and_lane_never_contradict(played: Result, world: World) -> None:
+    verdicts = [
+        played.score(did, where).verdict for did in world.cast.values() for where in (None, world.watched["lantern"])
+    ]
+    verdicts += [row.verdict for row in all_rows(played)]
+    for verdict in verdicts:
+        probability, codes = verdict.estimate.probability, {reason.code for reason in verdict.reasons}
+        if verdict.lane is Lane.FAST_LANE:
+            assert probability is not None
+            assert probability >= 0.6
+            assert codes & {"trust_path", "is_seed", "trust_reaches"}
+        elif verdict.lane is Lane.NEEDS_HUMAN:
+            assert "denounced_by_seed" in codes or (probability is not None and probability < 0.3)
+        else:
+            assert probability is None or probability >= 0.3
+            assert codes & {"not_enough_evidence", "below_fast_lane", "no_trust_path"}
+        assert verdict.estimate.low <= (probability or 0.5) <= verdict.estimate.high
+    assert {verdict.lane for verdict in verdicts} == set(Lane)
+
+
+def test_score_names_the_lane_of_the_newest_open_pull_request(played: Result, world: World) -> None:
+    for name in ("mara", "ruben", "alba"):
+        newest = max(
+            (row for row in all_rows(played) if row.author.did == world.cast[name]), key=lambda row: row.opened_at
+        )
+        assert played.score(world.cast[name]).decision is newest.verdict.lane
+
+
+def test_groups_add_up_to_the_counts(played: Result) -> None:
+    queue = played.queue()
+    assert [group.key for group in queue.groups] == [
+        key for key in get_args(GroupKey) if key in {g.key for g in queue.groups}
+    ]
+    for group in queue.groups:
+        assert (
+            group.total == len(group.rows) == (queue.own_count if group.key == "own" else queue.counts[Lane(group.key)])
+        )
+        assert group.oldest == min(row.opened_at for row in group.rows)
+        newcomers = [row.opened_at for row in group.rows if row.first_timer]
+        assert group.oldest_first_timer == min(newcomers, default=None)
+    assert len(queue.repositories) == 3
+
+
+@pytest.mark.parametrize("sort", ["lowest", "oldest", "newest"])
+def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) -> None:
+    whole = {group.key: group.rows for group in played.queue(QueueQuery(sort=sort)).groups}
+    for rows in whole.values():
+        ages = [row.opened_at for row in rows]
+        if sort == "lowest":
+            chances = [row.verdict.estimate.probability for row in rows]
+            assert chances == sorted(chances, key=lambda p: (p is None, p or 0))
+        else:
+            assert ages == sorted(ages, reverse=sort == "newest")
+    for key, rows in whole.items():
+        size, paged = 4, []
+        for page in range(1, -(-len(rows) // size) + 1):
+            (group,) = played.queue(QueueQuery(bucket=key, sort=sort, page=page, size=size)).groups
+            assert group.total == len(rows)
+            paged += group.rows
+        assert tuple(paged) == rows
+        (last,) = played.queue(QueueQuery(bucket=key, sort=sort, page=99, size=size)).groups
+        assert last.rows == rows[(len(rows) - 1) // size * size :]
+
+
+def test_a_preview_shows_the_first_rows_of_every_group(played: Result) -> None:
+    whole, cut = played.queue(), played.queue(QueueQuery(size=2))
+    assert [(g.key, g.rows[:2], g.total, g.oldest) for g in whole.groups] == [
+        (g.key, g.rows, g.total, g.oldest) for g in cut.groups
+    ]
+
+
+def test_the_queue_is_narrowed_by_text_repository_and_bucket(played: Result, world: World) -> None:
+    mara = world.cast["mara"]
+    assert {row.author.did for row in all_rows(played, QueueQuery(text="mara.EXAMPLE"))} == {mara}
+    assert {row.author.did for row in all_rows(played, QueueQuery(text=mara))} == {mara}
+    assert {row.repository_name for row in all_rows(played, QueueQuery(text="tidepo"))} == {"tidepool"}
+    title = all_rows(played)[0].title
+    assert title in {row.title for row in all_rows(played, QueueQuery(text=title.upper()))}
+    key = world.watched["driftwood"]
+    assert {row.repository_key for row in all_rows(played, QueueQuery(repository=key))} == {key}
+    assert all(row.own for row in all_rows(played, QueueQuery(bucket="own")))
+    narrowed = played.queue(QueueQuery(text="nothing %_' is called so", bucket="needs_human"))
+    assert narrowed.groups == ()
+    assert narrowed.counts == played.queue().counts, "the tiles count all of them"
+    assert not all_rows(played, QueueQuery(repository="unknown"))
+
+
+def test_a_handle_that_is_not_proven_finds_and_names_nobody(played: Result, world: World) -> None:
+    teo = world.cast["teo"]
+    drifter = next(row for row in all_rows(played) if row.author.did == world.cast["drifter"])
+    assert drifter.author.name.startswith("did:plc:")
+    assert {row.author.did for row in all_rows(played, QueueQuery(text="teo.example"))} == {teo}
+
+
+@pytest.mark.parametrize("sort", get_args(LeaderboardSort))
+@pytest.mark.parametrize("descending", [True, False])
+def test_the_leaderboard_is_in_order_and_its_pages_hold_everybody_once(
+    played: Result, world: World, sort: LeaderboardSort, descending: bool
+) -> None:
+    with played.reading() as rows:
+        first = read.leaderboard(rows, sort, descending, 1)
+        lines = [
+            line for page in range(1, first.pages + 1) for line in read.leaderboard(rows, sort, descending, page).rows
+        ]
+        assert read.leaderboard(rows, sort, descending, 10**6).page == first.pages
+        assert read.leaderboard(rows, sort, descending, -5).page == 1
+    assert sorted(line.person.did for line in lines) == sorted(world.cast.values())
+    assert [line.rank for line in lines] == list(range(1, first.total + 1))
+    values = {
+        "score": [line.verdict.estimate.probability for line in lines],
+        "merged": [line.merged for line in lines],
+        "reverts": [line.reverts for line in lines],
+        "hops": [line.distance for line in lines],
+    }[sort]
+    known = [value for value in values if value is not None]
+    assert known == sorted(known, reverse=descending)
+    assert values[: len(known)] == known, "who has no value comes last either way"
+    assert all(line.provisional == (line.verdict.estimate.cases < 5) for line in lines)
+
+
+def test_the_dashboard_adds_up(played: Result, world: World) -> None:
+    with played.reading() as rows:
+        board = read.dashboard(rows)
+    queue = played.queue()
+    assert (board.lanes, board.own) == (queue.counts, queue.own_count)
+    assert board.scored == board.contributors == len(world.cast)
+    assert sum(part.count for part in board.histogram) + board.not_enough_evidence == board.scored
+    assert (board.watched, board.dead_letters) == (3, 0)
+    assert (board.t_low, board.t_high) == (0.3, 0.6)
+    assert board.seeds == len(played.score(world.cast["mara"]).seeds)
+
+
+def test_a_probability_of_one_is_in_the_last_bar(played: Result) -> None:
+    with played.reading() as rows:
+        bars = read.dashboard(rows).histogram
+    chances = [
+        row["probability"]
+        for row in played.rows("from current_scores where repository_id = 0 and probability is not null")
+    ]
+    assert [bar.count for bar in bars] == [sum(bar.low <= p < bar.high for p in chances) for bar in bars]
+
+
+def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: World) -> None:
+    for name in ("mara", "ruben", "alba", "blitz", "mallory"):
+        with played.reading() as rows:
+            page = read.contributor(rows, world.cast[name])
+        assert page is not None
+        assert page.score == played.score(world.cast[name])
+        assert [one.repository for one in page.per_repository] == sorted(
+            one.repository or "" for one in page.per_repository
+        )
+        watched = [played.score(world.cast[name], key) for key in world.watched.values()]
+        assert all(one in watched for one in page.per_repository)
+        assert page.history[-1].lane is page.score.verdict.lane
+    with played.reading() as rows:
+        page = read.contributor(rows, world.cast["alba"])
+    assert page is not None
+    assert not page.vouches, "a stranger's denounce is not shown"
+
+
+def test_reading_takes_the_same_number_of_statements_however_much_there_is(
+    played: Result, world: World, tmp_path: Path
+) -> None:
+    few = Frames()
+    few.repository(SEED, repoDid=REPO)
+    few.pull(MARA, "only")
+    with opened(tmp_path) as small:
+        take(small, few)
+        asked = {
+            "queue": (lambda rows, did: read.queue(rows, QueueQuery(size=25)), 5),
+            "score": (lambda rows, did: read.score(rows, did), 6),
+            "pull": (lambda rows, did: read.pull(rows, pull_uri(did, "only")), 4),
+            "leaderboard": (lambda rows, did: read.leaderboard(rows, "score", True, 1), 3),
+            "contributor": (lambda rows, did: read.contributor(rows, did), 25),
+        }
+        for name, (ask, most) in asked.items():
+            counted = []
+            for result, did in ((small, MARA), (played, world.cast["mara"])):
+                with result.reading() as rows:
+                    counting = Counting(rows)
+                    ask(counting, did)
+                    counted.append(counting.statements)
+            assert max(counted) <= most, name
