@@ -1,4 +1,4 @@
-"""The words of a judgement: lanes, reasons, factors, estimates, verdicts. Pure data; every part of the system speaks it."""
+"""The words of a judgement: lanes, reasons, factors, estimates, verdicts. Pure data, spoken by every part."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
