@@ -11,12 +11,12 @@ import numpy as np
 
 from tests.trustsite.busy import busy_site, get
 
-REQUESTS = 500
+REQUESTS, PULLS = 500, 100_000
 
 
 def main() -> None:
     """500 requests each, one after another, on one connection a request."""
-    with tempfile.TemporaryDirectory() as folder, busy_site(Path(folder)) as (port, did):
+    with tempfile.TemporaryDirectory() as folder, busy_site(Path(folder), PULLS) as (port, did):
         for name, path in (("/score/{did}", f"/score/{did}"), ("/", "/")):
             took = [_timed(port, path) for _ in range(REQUESTS)]
             median, slow = np.percentile(took, [50, 99])

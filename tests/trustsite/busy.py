@@ -13,7 +13,7 @@ from trustsite import drive
 from trustsite.standins.recording import write_recording
 from trustsite.world import bulk
 
-PEOPLE, PULLS = 4_000, 60_000
+PEOPLE = 4_000
 
 
 def free_port() -> int:
@@ -38,9 +38,12 @@ def answers_at(port: int, path: str) -> bool:
 
 
 @contextmanager
-def busy_site(folder: Path) -> Generator[tuple[int, str]]:
-    """The web process's port and the DID of the recording's first author, once that one is scored."""
-    recording, port = bulk(PEOPLE, PULLS), free_port()
+def busy_site(folder: Path, pulls: int) -> Generator[tuple[int, str]]:
+    """The web process's port and the DID of the recording's first author, once that one is scored.
+
+    A recording of `pulls` pull requests; AssertionError where it was worked off before the block ended.
+    """
+    recording, port = bulk(PEOPLE, pulls), free_port()
     write_recording(folder / "bulk", recording)
     place = drive.replay_place(folder, folder / "bulk")
     did = json.loads(recording.frames[0])["did"]
@@ -52,6 +55,7 @@ def busy_site(folder: Path) -> Generator[tuple[int, str]]:
         runs.wait_for(lambda: answers_at(port, f"/score/{did}"))
         assert replaying.poll() is None, "the replay was over before the first request"
         yield port, did
+        assert replaying.poll() is None, "the replay was over before the last request: give it more pull requests"
     finally:
         for process in (serving, replaying):
             process.kill()
