@@ -27,7 +27,7 @@ def make_known(store: Store, fetcher: Fetcher, plc_url: str, clock: Clock, repos
     names = []
     for name in repositories:
         with store.read() as rows:
-            known = watch.find_repository(rows, name) is not None
+            known = watch.is_known(rows, name)
         names.append(name if known else _fetch_owner(store, fetcher, plc_url, clock, name))
     return names
 

@@ -7,6 +7,7 @@ and the replay-to-live cut-over reorders), and the event ids drop what repeats.
 import asyncio
 import logging
 import random
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -44,9 +45,11 @@ class Subscription:
 
 
 class Listener(threading.Thread):
-    """Listens until stopped; `on_loaded` is called after every stored batch."""
+    """Listens until stopped; `on_loaded` is called after every stored batch. ValueError without an address."""
 
     def __init__(self, store: Store, subscription: Subscription, on_loaded: Callable[[], None]) -> None:
+        if not subscription.urls:
+            raise ValueError("There is no address to listen to: give at least one, such as wss://host/subscribe.")
         super().__init__(name="jetstream", daemon=True)
         self._store = store
         self._subscription = subscription
@@ -58,12 +61,23 @@ class Listener(threading.Thread):
         self._pending = 0  # frames received and not stored yet
         self._received = time.monotonic()
         self.problem: str | None = None  # why it is not listening just now, in words
+        self.ended_because: str | None = (
+            None  # the error that ended it unasked: it listens no more, a renewed one would
+        )
 
     def run(self) -> None:
         """Connect, listen, reconnect; each failure waits longer, up to 30 s, with jitter."""
-        with asyncio.Runner() as runner:
-            self._loop = runner.get_loop()
-            runner.run(self._supervise())
+        try:
+            with asyncio.Runner() as runner:
+                self._loop = runner.get_loop()
+                runner.run(self._supervise())
+        except BaseException as error:
+            self.problem = self.ended_because = f"the listener ended by an error in the program ({_first(error)})"
+            raise
+
+    def renewed(self) -> "Listener":
+        """A listener of the same stream, not started yet, in place of one that ended; it goes on at the cursor."""
+        return Listener(self._store, self._subscription, self._on_loaded)
 
     def quiet_for(self) -> float:
         """Seconds since the last frame came in, 0 while any is in hand."""
@@ -87,7 +101,9 @@ class Listener(threading.Thread):
                     await self._listen(url)
                 except* (OSError, WebSocketException) as group:
                     self.problem = f"{url} is not answering ({_first(group)})"
-                except* (duckdb.Error, StoreProblem) as group:
+                except* (ValueError, ImportError) as group:  # no address; a SOCKS proxy, which needs another package
+                    self.problem = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
+                except* (duckdb.Error, sqlite3.Error, StoreProblem) as group:
                     self.problem = f"the store cannot be written ({_first(group)}): free space on the drive, then wait"
                 failures = failures + 1 if asyncio.get_running_loop().time() - began < LONGEST_WAIT_SECONDS else 1
                 log.warning("listening again soon: %s", self.problem)
@@ -199,9 +215,8 @@ class Inbox:
         return batch
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    """The first of the failures in words."""
-    error: BaseException = group
+def _first(error: BaseException) -> str:
+    """The error, or the first of a group, in words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)[:200] or type(error).__name__

@@ -208,13 +208,14 @@ def _blob_ref(item: Mapping[str, Any]) -> str:
 
 
 def _target(record: Mapping[str, Any]) -> str:
-    """The repository a pull request names, by DID where it gives one; `repo` first, as the forge reads it."""
+    """The repository a pull request names: `target.repo`, else `target.repoDid`, else `targetRepo`.
+
+    Each as a DID or an at-uri, the first that can be read: the order in which the forge reads them.
+    """
     target = mapping(record, "target")
-    named = (target.get("repo"), target.get("repoDid"), record.get("targetRepo"))
-    for pattern in (DID, AT_URI):
-        for value in named:
-            if found := identifier(pattern, value):
-                return found
+    for value in (target.get("repo"), target.get("repoDid"), record.get("targetRepo")):
+        if found := identifier(DID, value) or identifier(AT_URI, value):
+            return found
     raise Unreadable("a pull request without a readable target repository")
 
 

@@ -1,15 +1,28 @@
 """Repositories by every name that records use for them, and who owns them.
 
 A record's author owns the key that it names only if nobody claimed that key before: `repoDid` is a claim that anyone
-can write, so a later record by somebody else stays a repository of its own under its at-uri.
+can write, so a later record by somebody else stays a repository of its own under its at-uri. Who came first proves
+nothing either: the operator's word on who the owner is outranks every claim.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from ingest.records import DID, REPOSITORY, Event, PullRecord, RepositoryRecord, identifier, written_at
-from ingest.store import Transaction
+from ingest.records import (
+    AT_URI,
+    DID,
+    REPOSITORY,
+    Event,
+    PullRecord,
+    RepositoryRecord,
+    Unreadable,
+    identifier,
+    read,
+    written_at,
+)
+from ingest.store import Rows, Transaction
 
 KNOWN_ALIASES = """
 select alias, repository_id from repository_aliases semi join (
@@ -17,6 +30,18 @@ select alias, repository_id from repository_aliases semi join (
 ) using (repository_id)
 """
 JOINS = "(select unnest(?) as gone, unnest(?) as kept)"
+# The newest event of each record that was derived, where it left the record standing.
+STANDING = """
+select n.uri, max(e.event_seq) as seq
+from events e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as rkey) n on (e.did, e.rkey) = (n.did, n.rkey)
+where e.collection = ? and e.event_seq <= (select position_seq from hops where name = 'derive')
+group by n.uri having arg_max(e.operation, e.event_seq) <> 'delete'
+"""
+LOGGED = """
+select event_seq as seq, event_id, source, kind, did, collection, rkey, operation, cid, seen_at, body
+from events where event_seq = ?
+"""
+Standing = tuple[Event, RepositoryRecord]
 
 
 def names_in(records: Iterable[tuple[Event, object]]) -> list[str]:
@@ -30,6 +55,28 @@ def names_in(records: Iterable[tuple[Event, object]]) -> list[str]:
         if isinstance(record, RepositoryRecord) and record.repo_did:
             names[record.repo_did] = None
     return list(names)
+
+
+def standing_records(rows: Rows, uris: Iterable[str]) -> Mapping[str, int]:
+    """Of these at-uris those where a repository's record stands, each with the event that wrote it."""
+    parts = [parts for uri in uris if (parts := AT_URI.fullmatch(uri)) and parts[2] == REPOSITORY]
+    if not parts:
+        return {}
+    params = [[part[0] for part in parts], [part[1] for part in parts], [part[3] for part in parts], REPOSITORY]
+    return {row["uri"]: row["seq"] for row in rows.rows(STANDING, params)}
+
+
+def logged_record(rows: Rows, seq: int | None) -> Standing | None:
+    """The repository's record that this event wrote; None where there is none, or none that can be read."""
+    row = rows.row(LOGGED, [seq])
+    if row is None:
+        return None
+    event = Event(**row)
+    try:
+        record = read(event)
+    except Unreadable:
+        return None
+    return (event, record) if isinstance(record, RepositoryRecord) else None
 
 
 class Repositories:
@@ -49,6 +96,10 @@ class Repositories:
         self._joined: dict[int, int] = {}
         self._touched: set[int] = set()
         self._new_aliases: dict[str, int] = {}
+        self._names: dict[int, set[str]] = {number: set() for number in self.rows}
+        for alias, number in self.aliases.items():
+            self._names[number].add(alias)
+        self._records: dict[str, Standing | None] = {}  # what this batch wrote or deleted, or was read from the log
 
     def find(self, name: str, seen_at: datetime) -> int:
         """The number of the repository with this DID or at-uri, given now where it is new."""
@@ -67,7 +118,10 @@ class Repositories:
 
     def put(self, event: Event, record: RepositoryRecord, owner_id: int) -> None:
         """Take a repository record: its author becomes the owner unless somebody claimed the DID before."""
-        number = self._claim(event, record.repo_did, owner_id)
+        self._records[event.uri] = (event, record)
+        self._describe(self._claim(event, record.repo_did, owner_id), event, record, owner_id)
+
+    def _describe(self, number: int, event: Event, record: RepositoryRecord, owner_id: int) -> None:
         row = self.rows[number]
         row |= {
             "owner_id": owner_id,
@@ -100,13 +154,71 @@ class Repositories:
 
     def _reuse(self, event: Event, before: int, did: str) -> int:
         """A key that stood for one repository stands for another from now on: two repositories, never one."""
-        self.rows[before]["deleted_at"] = event.seen_at
-        self._touched.add(before)
+        self._leave(event, before)
         number = self.find(did, event.seen_at)
         self._name(event.uri, number)
         return number
 
+    def _leave(self, event: Event, number: int) -> None:
+        """A record describes this repository no more: another record of it does, else it is deleted."""
+        row = self.rows[number]
+        if row["rkey"] != event.rkey and row["deleted_at"] is None:
+            return
+        self._touched.add(number)
+        other = min((name for name in self._names[number] - {event.uri} if self._stands(name)), default=None)
+        if other is None:
+            row["deleted_at"] = event.seen_at
+        elif found := self._record(other):
+            self._describe(number, *found, row["owner_id"])
+
+    def _stands(self, uri: str) -> bool:
+        return self._records[uri] is not None if uri in self._records else uri in self._logged
+
+    @cached_property
+    def _logged(self) -> Mapping[str, int]:
+        """Asked once a batch: anybody can move their records by the thousand."""
+        return standing_records(self.txn, self.aliases)
+
+    def _record(self, uri: str) -> Standing | None:
+        if uri not in self._records:
+            self._records[uri] = logged_record(self.txn, self._logged.get(uri))
+        return self._records[uri]
+
+    def outrank(self, event: Event, record: RepositoryRecord, owner_id: int) -> None:
+        """Give the DID that this record names to its author, whoever claimed it before; the others keep what is theirs.
+
+        Only for who the operator named: a record alone proves nothing.
+        """
+        claimed = self.aliases.get(record.repo_did or "")
+        if claimed is None or self.rows[claimed]["owner_id"] in (None, owner_id):
+            return
+        rivals = sorted(name for name in self._names[claimed] if identifier(AT_URI, name))
+        self.rows[claimed] |= {"owner_id": None, "written_at": None}
+        self._forget_holders(claimed)
+        self.put(event, record, owner_id)
+        for uri in rivals:
+            self._part(uri)
+
+    def _forget_holders(self, number: int) -> None:
+        """Drop what another owner's knot said, and have it asked again."""
+        self.txn.execute("delete from push_holders where repository_id = ?", [number])
+        key = self.rows[number]["repo_key"]
+        self.txn.execute("delete from fetches where kind = 'push_holders' and subject = ?", [key])
+
+    def _part(self, uri: str) -> None:
+        """Make a repository of its own of a record whose claim was outranked."""
+        found = self._record(uri)
+        number = self.txn.value("select nextval('repository_numbers')")
+        self.rows[number] = _unowned(uri, number, None)
+        self._name(uri, number)
+        if found:
+            event, record = found
+            self.put(event, record, self.txn.person_ids([event.did])[event.did])
+
     def _name(self, alias: str, number: int) -> None:
+        if alias in self.aliases:
+            self._names[self.aliases[alias]].discard(alias)
+        self._names.setdefault(number, set()).add(alias)
         self.aliases[alias] = self._new_aliases[alias] = number
         self._touched.add(number)
 
@@ -115,15 +227,15 @@ class Repositories:
         del self.rows[gone]
         self._touched.discard(gone)
         self._joined[gone] = kept
-        for alias in [name for name, number in self.aliases.items() if number == gone]:
+        for alias in list(self._names[gone]):
             self._name(alias, kept)
 
     def delete(self, event: Event, owner_id: int) -> None:
         """Note that the owner deleted the record."""
+        self._records[event.uri] = None
         number = self.aliases.get(event.uri)
         if number is not None and self.rows[number]["owner_id"] == owner_id:
-            self.rows[number]["deleted_at"] = event.seen_at
-            self._touched.add(number)
+            self._leave(event, number)
 
     def write(self) -> None:
         """Write the touched repositories and the new names, and move what was filed under a name that is gone."""
@@ -151,6 +263,6 @@ class Repositories:
             self.txn.execute(f"delete from {table} where repository_id in (select unnest(?))", [gone])
 
 
-def _unowned(name: str, number: int, seen_at: datetime) -> dict[str, Any]:
+def _unowned(name: str, number: int, seen_at: datetime | None) -> dict[str, Any]:
     empty = dict.fromkeys(("owner_id", "rkey", "name", "knot", "spindle", "written_at", "deleted_at"))
     return {"repo_key": name, "repository_id": number, "seen_at": seen_at} | empty

@@ -1,8 +1,7 @@
 """What the worker's tasks work with: set once by the worker, found here by every package's tasks."""
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.clock import Clock
@@ -16,7 +15,7 @@ class Runtime:
 
     `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
     `changed` says that a hop has written something: the hops that read it are woken, the publisher too.
-    One lock a hop keeps a hop from running beside itself.
+   
     """
 
     store: Store
@@ -28,11 +27,6 @@ class Runtime:
     watch_everything: bool
     behind: Callable[[], bool]
     changed: Callable[[str], None]
-    locks: dict[str, threading.Lock] = field(default_factory=dict)
-
-    def lock(self, hop: str) -> threading.Lock:
-        """The lock of a hop."""
-        return self.locks.setdefault(hop, threading.Lock())
 
 
 _current: list[Runtime] = []

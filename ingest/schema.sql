@@ -10,7 +10,7 @@ create table meta (
 
 -- A cursor per source. The cursor moves in the transaction that stores the rows it covers.
 create table ingest_state (
-  source varchar primary key,         -- 'jetstream', 'replay:<fingerprint>', 'demo:<seed>'
+  source varchar primary key,         -- 'jetstream', 'replay:<fingerprint>', 'demo'
   cursor_us bigint not null,          -- time_us of the newest frame handled, unix microseconds
   dropped_strangers bigint not null,  -- identity and account events of DIDs that never wrote here
   moved_clock timestamp not null
@@ -53,7 +53,7 @@ create table hops (
 
 -- What has been asked of the network, so that a failed look-up is tried again later and a finished one is not.
 create table fetches (
-  kind varchar not null,              -- 'identity', 'push_holders', 'patch', 'records'
+  kind varchar not null,              -- 'identity', 'push_holders', 'patch'
   subject varchar not null,           -- DID, repository key or patch reference
   outcome varchar not null,           -- 'found', 'absent', 'failed'
   reason varchar,                     -- why not, in words
@@ -79,7 +79,7 @@ create table contributors (
 create table repositories (
   repo_key varchar primary key,
   repository_id integer not null,     -- from 1; 0 is the site
-  owner_id integer,                   -- author of the first record that claims the key; null until one is seen
+  owner_id integer,                   -- whom the operator named, else the first to claim the key; null until one is seen
   rkey varchar,
   name varchar,
   knot varchar,                       -- host of the git server
@@ -127,7 +127,7 @@ create table vouches (
   reason varchar,
   evidences varchar not null,         -- JSON list of at-uris, unchecked claims
   record_cid varchar,
-  written_at timestamp not null,      -- clamped between the voucher's arrival and seen_at
+  written_at timestamp not null,      -- its createdAt, never later than seen_at; no lower limit: a claim
   seen_at timestamp not null,
   superseded_at timestamp,            -- when a put or delete replaced it, by the stream's clock
   superseded_by varchar,              -- 'put', 'delete'
@@ -148,13 +148,13 @@ create table pull_requests (
   round integer not null,             -- index of the newest round, from 0
   round_count integer not null,
   patch_ref varchar,                  -- the newest round's pull_rounds.patch_ref; null where the record names no patch
-  opened_at timestamp not null,       -- TID of the record key, never later than first seen
+  opened_at timestamp not null,       -- TID of the key, else createdAt; never later than seen_at; no lower limit: a claim
   seen_at timestamp not null,         -- first seen
   changed_at timestamp not null,      -- last version seen
   deleted_at timestamp,
   state varchar not null,             -- 'open', 'merged', 'closed', 'abandoned'
   state_at timestamp,                 -- when that state was seen; null while open from the start
-  merged_at timestamp,                -- null for a back-written status: the moment is unknown
+  merged_at timestamp,                -- when the merge was seen; null for a back-written status: the moment is unknown
   merge_verified boolean not null     -- a push-holder other than the author recorded the merge
 );
 
@@ -190,7 +190,7 @@ create table statuses (
   actor_id integer not null,
   status varchar not null,            -- last segment: 'open', 'closed', 'merged', or an unknown word
   back_written boolean not null,      -- same key as the pull request: its time says nothing
-  written_at timestamp not null,
+  written_at timestamp not null,      -- TID of the key, else createdAt; never later than seen_at; no lower limit: a claim
   seen_at timestamp not null,
   deleted_at timestamp,
   authority varchar not null,         -- 'push_holder', 'author', 'author_push_holder', 'stranger'

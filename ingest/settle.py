@@ -2,7 +2,8 @@
 
 A status proves only that its author wrote it. `merged` counts from people who may push to the target repository, and is
 *verified* only where that person is not the pull request's author; `closed` and `open` count from the author too. Of
-those that count the one seen last stands (never the one that claims the latest time). What a push-holder settled is
+those that count the one seen last stands (never the one that claims the latest time), and a merge happened when it was
+seen: its writer could date it out of the window in which it may be reverted. What a push-holder settled is
 beyond the author's reach: it cannot be reopened once merged, nor deleted out of the record. Set-based and idempotent:
 it also repairs what was judged before a knot told who may push.
 """
@@ -39,14 +40,14 @@ with counting as (
   where c.may_push or l.status is distinct from 'merged'
   qualify row_number() over (partition by c.pull_uri order by c.seen_at desc, c.event_seq desc) = 1
 ), standings as (
-  select p.pull_uri, p.deleted_at, s.status, s.seen_at, s.written_at, s.back_written,
+  select p.pull_uri, p.deleted_at, s.status, s.seen_at, s.back_written,
     p.deleted_at is not null and (s.status is null or s.status = 'open' or s.authority = 'author') as gone
   from pull_requests p left join standing s using (pull_uri)
 ), wanted as (
   select pull_uri,
     case when gone then 'abandoned' else coalesce(status, 'open') end as state,
     case when gone then deleted_at else seen_at end as state_at,
-    case when status = 'merged' and not back_written then written_at end as merged_at,
+    case when status = 'merged' and not back_written then seen_at end as merged_at,
     coalesce(status = 'merged' and exists (
       from statuses v where v.pull_uri = standings.pull_uri and v.status = 'merged'
         and v.authority = 'push_holder' and v.deleted_at is null), false) as merge_verified

@@ -40,7 +40,8 @@ def publish(store: Store, folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_room(store, folder)
-        store.checkpoint()
+        with store.whole:
+            store.checkpoint()
         number = max([current_number(folder), *_numbers(folder).values()]) + 1
         partial = folder / f"serve-{number}.partial"
         _copy(store.path, partial)

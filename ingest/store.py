@@ -133,6 +133,8 @@ class Store:
         self.wall = wall
         self.people = People()
         self._database = database
+        # Held over the transactions of one scoring pass: no snapshot shows half of it, since publishing waits.
+        self.whole = threading.Lock()
         self._writer = threading.Lock()
         self._schemas: dict[str, pa.Schema] = {}
 
@@ -289,5 +291,8 @@ def _why_not(path: Path, error: str) -> str:
         )
     told = " ".join(error.split())[:200]
     if "WAL" in error or f"{path}.wal" in error:
-        return f"{path}.wal cannot be replayed ({told}): move it aside, start again, and the stream fills the gap."
+        return (
+            f"{path}.wal cannot be replayed ({told}): move it aside and start again; the stream fills the gap, "
+            "but maintainers added since the last publish must be added again."
+        )
     return f"{path} cannot be opened ({told}): restore a backup, or move the file away to start afresh."

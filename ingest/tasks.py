@@ -14,9 +14,8 @@ from ingest.store import StoreProblem
 def derive_events() -> None:
     """Work off the event log."""
     runtime = current()
-    with runtime.lock("derive"):
-        if derive(runtime.store):
-            runtime.changed("derive_events")
+    if derive(runtime.store):
+        runtime.changed("derive_events")
 
 
 @huey.task()
@@ -28,14 +27,13 @@ def ask_network() -> None:
     """
     runtime = current()
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
-    with runtime.lock("network"):
-        caught_up = not runtime.behind()
-        found = watch.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
-        found += enrich.fetch_push_holders(store, fetcher, wall)
-        found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
-        if caught_up:
-            settle(store)
-            found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall)
+    caught_up = not runtime.behind()
+    found = watch.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
+    found += enrich.fetch_push_holders(store, fetcher, wall)
+    found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
+    if caught_up:
+        settle(store)
+        found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall)
     if found:
         runtime.changed("ask_network")
 

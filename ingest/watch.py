@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from ingest.records import AT_URI, DID
-from ingest.store import Rows, Store
+from ingest.records import AT_URI, DID, REPOSITORY
+from ingest.repositories import Repositories, logged_record, standing_records
+from ingest.store import Rows, Store, Transaction
 
 
 class UnknownRepository(Exception):
@@ -37,12 +38,24 @@ def find_repository(rows: Rows, name: str) -> int | None:
     )
 
 
+def is_known(rows: Rows, name: str) -> bool:
+    """Whether a repository of this name is here and, unless it is named by its DID alone, its owner's record too."""
+    number = find_repository(rows, name)
+    if number is None or DID.fullmatch(name):
+        return number is not None
+    return rows.value("select owner_id from repositories where repository_id = ?", [number]) is not None
+
+
 def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: datetime) -> list[str]:
     """Make a person maintainer of these repositories (of the site where none is named) and watch them.
 
+    Whoever is named as the owner, by OWNER/NAME or by the at-uri of a record, becomes the owner of the DID that their
+    record names, even if somebody else claimed it before; of two who are named so for one DID, the one named last.
     Returns the repositories' keys; raises UnknownRepository, with nothing changed, where one is not known.
     """
     with store.write() as txn:
+        for name in repositories:
+            _heed(txn, name)
         numbers = [_known(txn, name) for name in repositories] or [0]
         person = txn.person_ids([did])[did]
         for number in numbers:
@@ -55,11 +68,34 @@ def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: dat
         return [row["repo_key"] for row in txn.rows(sql, [numbers])]
 
 
+def _heed(txn: Transaction, name: str) -> None:
+    """Take the operator's word that the repository's owner is who this name says; a bare DID says nothing of it."""
+    number = _known(txn, name)
+    if DID.fullmatch(name):
+        return
+    uri = name if AT_URI.fullmatch(name) else _record_uri(txn, number)
+    found = logged_record(txn, standing_records(txn, [uri]).get(uri))
+    if found and found[1].repo_did:
+        event, record = found
+        repositories = Repositories(txn, [uri, record.repo_did or ""])
+        repositories.outrank(event, record, txn.person_ids([event.did])[event.did])
+        repositories.write()
+
+
+def _record_uri(rows: Rows, number: int) -> str:
+    """The at-uri of the record that describes a repository with an owner."""
+    sql = (
+        "select 'at://' || did || ? || rkey from repositories "
+        "join contributors on contributor_id = owner_id where repository_id = ?"
+    )
+    return rows.value(sql, [f"/{REPOSITORY}/", number])
+
+
 def _known(rows: Rows, name: str) -> int:
     number = find_repository(rows, name)
     if number is None:
         raise UnknownRepository(
-            f"{name[:200]} is not known yet: name it as OWNER/NAME, by its DID or by the at-uri of its record, "
+            f"{name[:200]} is not known yet: name it as OWNER/NAME or by the at-uri of its record, "
             "and let the worker run until that record has arrived."
         )
     return number

@@ -1,4 +1,5 @@
--- Statements of the scoring hop, run in this order inside one transaction; each is named by the comment above it.
+-- Statements of the scoring hop, in the order in which they run; each is named by the comment above it. Trust is
+-- computed after `seeds`; the other tables follow in one transaction.
 -- $now: the present. Only what was seen before it counts. $window: days until a merge counts as clean.
 
 -- name: seeds

@@ -74,7 +74,12 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
             return 0
         position = rows.value(INPUTS)
     settle(store)
-    now = clock.now()
+    with store.whole:
+        return _pass(store, clock.now(), policy, position)
+
+
+def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
+    """Judge everyone as of now from the inputs up to `position`."""
     _rebuild_structure(store, now, policy)
     with store.read() as rows:
         one = Pass(position, now, store.wall(), policy, _counted(rows, policy.thresholds))

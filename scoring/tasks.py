@@ -31,6 +31,5 @@ def policy_from_settings() -> Policy:
 def score_everyone() -> None:
     """Judge anew if anything changed."""
     runtime = current()
-    with runtime.lock("score"):
-        if score(runtime.store, runtime.clock, policy_from_settings()):
-            runtime.changed("score_everyone")
+    if score(runtime.store, runtime.clock, policy_from_settings()):
+        runtime.changed("score_everyone")

@@ -2,7 +2,8 @@
 
 import ipaddress
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import wraps
 from urllib.parse import urlencode
@@ -147,8 +148,8 @@ def sign_in_link(request: Request, token: str) -> HttpResponse:
     if request.method == "POST":
         return _enter(request, token, "sign_in_link.html")
     try:
-        _count_attempt(request)
-        link = check_link(token, timezone.now())
+        with _counted(request):
+            link = check_link(token, timezone.now())
     except SignInProblem as problem:
         return _show(request, "sign_in_link.html", problem)
     return _show(request, "sign_in_link.html", invited=link.person)
@@ -202,17 +203,26 @@ def safe_next(request: HttpRequest) -> str:
 
 def _enter(request: Request, token: str, template: str) -> HttpResponse:
     try:
-        _count_attempt(request)
-        login(request, use_link(token, timezone.now()))  # a new session key: nobody can have planted this one
+        with _counted(request):
+            person = use_link(token, timezone.now())
     except SignInProblem as problem:
         return _show(request, template, problem)
+    login(request, person)  # a new session key: nobody can have planted this one
     return redirect(safe_next(request))
 
 
-def _count_attempt(request: HttpRequest) -> None:
-    wait = throttle.count_attempt("sign-in", request.META.get("REMOTE_ADDR", ""), time.time())
+@contextmanager
+def _counted(request: HttpRequest) -> Generator[None]:
+    """Counts what fails inside against the visitor's address; SignInProblem 429 where too much failed already."""
+    address, now = request.META.get("REMOTE_ADDR", ""), time.time()
+    wait = throttle.seconds_to_wait("sign-in", address, now)
     if wait:
         raise SignInProblem(429, f"Too many sign-in attempts from your address. Try again in {wait} seconds.", wait)
+    try:
+        yield
+    except SignInProblem:
+        throttle.count_failure("sign-in", address, now)
+        raise
 
 
 def _show(

@@ -1,7 +1,8 @@
-"""A fixed-window limit on attempts from one address, kept in Django's cache."""
+"""A fixed-window limit on failed attempts from one address, kept in Django's cache."""
 
 import ipaddress
 import math
+from contextlib import suppress
 
 from django.core.cache import cache
 
@@ -19,13 +20,19 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((parsed, width), strict=False))
 
 
-def count_attempt(purpose: str, address: str, now: float) -> int:
-    """Count one attempt at `now` (Unix seconds); 0 where it may go on, else the seconds until the window ends."""
-    window, inside = divmod(now, WINDOW_SECONDS)
-    key = f"throttle:{purpose}:{network_of(address)}:{window:.0f}"
+def seconds_to_wait(purpose: str, address: str, now: float) -> int:
+    """0 where this address may try at `now` (Unix seconds), else the seconds until its window ends."""
+    failures = cache.get(_key(purpose, address, now), 0)
+    return math.ceil(WINDOW_SECONDS - now % WINDOW_SECONDS) if failures >= LIMIT else 0
+
+
+def count_failure(purpose: str, address: str, now: float) -> None:
+    """Count one failed attempt at `now`; who succeeds is not counted, since many people may share an address."""
+    key = _key(purpose, address, now)
     cache.add(key, 0, WINDOW_SECONDS)
-    left = math.ceil(WINDOW_SECONDS - inside)
-    try:
-        return left if cache.incr(key) > LIMIT else 0
-    except ValueError:  # the cache dropped the key between the two calls, under pressure
-        return 0
+    with suppress(ValueError):  # the cache dropped the key between the two calls, under pressure
+        cache.incr(key)
+
+
+def _key(purpose: str, address: str, now: float) -> str:
+    return f"throttle:{purpose}:{network_of(address)}:{now // WINDOW_SECONDS:.0f}"

@@ -6,12 +6,13 @@ Everything here runs before a file is opened and before Django is imported, so o
 import argparse
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,7 @@ from typing import Literal
 Mode = Literal["drive", "demo", "replay"]
 
 MARKER = ".sunstead"
+MADE = ".made-by-sunstead"  # in folders that are emptied without asking
 FREE_BYTES = 200_000_000
 # Below a file, so that no call can ever make it; every error of an open() names what is missing.
 UNSET = Path(os.devnull) / "DATA_ROOT is not set"
@@ -110,9 +112,51 @@ def require(place: Place) -> None:
             f"DATA_ROOT={place.root} has no mark ({MARKER}), as a drive that is not mounted: "
             "mount it, or run `manage.py init_drive` once if this is the folder you mean."
         )
-    if place.mode != "drive":
+    if place.mode == "demo":
+        claim(place.root)
+    if place.mode == "replay":
         place.root.parent.mkdir(mode=0o700, exist_ok=True)
         place.root.mkdir(mode=0o700, exist_ok=True)
+
+
+def claim(folder: Path) -> None:
+    """Make `folder` (mode 700) one of ours, which may be emptied; DriveProblem where it holds what is not ours."""
+    if folder.exists() and not folder.is_dir():
+        raise DriveProblem(f"{folder} is not a folder: move it away, or set DATA_ROOT to another folder.")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if (folder / MADE).is_file():
+        return
+    if any(folder.iterdir()):
+        raise DriveProblem(
+            f"{folder} holds files that Sunstead did not put there and would delete: "
+            "move them away, or set DATA_ROOT to another folder."
+        )
+    (folder / MADE).write_text("Sunstead made this folder and deletes what is in it: keep nothing here.\n")
+
+
+def empty(folder: Path) -> None:
+    """Delete everything in a folder of ours; DriveProblem, and nothing deleted, where it is not one."""
+    claim(folder)
+    for path in folder.iterdir():
+        if path.name == MADE:  # stays all along: a start that is killed here finds the folder ours again
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def alone(place: Place) -> Generator[None]:
+    """Hold the folder of a demo for as long as the block runs; DriveProblem while another process holds it."""
+    with place.root.with_name(f".{place.root.name}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise DriveProblem(
+                f"Another {place.mode} runs in {place.root}: stop that one first, or set DATA_ROOT to another folder."
+            ) from problem
+        yield
 
 
 def check_ground(root: Path) -> None:
@@ -191,7 +235,7 @@ def key(root: Path, name: str) -> str:
 
 def _is_ours(root: Path) -> bool:
     """A marked drive, or the folder of a demo or replay: `check --deploy` asks for a key on an unmarked drive too."""
-    return (root / MARKER).is_file() or root.name == "demo" or root.parent.name == "replay"
+    return (root / MARKER).is_file() or (root / MADE).is_file() or root.parent.name == "replay"
 
 
 def _make_key(path: Path) -> None:

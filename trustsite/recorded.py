@@ -48,7 +48,7 @@ def run_beside(worker: Worker, job: Callable[[], None]) -> None:
     with ThreadPoolExecutor(1, thread_name_prefix="beside") as pool:
         done = pool.submit(job)
         done.add_done_callback(lambda _: worker.finish())
-        worker.run()
+        worker.run(done)
     done.result()
 
 

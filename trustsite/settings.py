@@ -1,18 +1,21 @@
 """Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it."""
 
+import ipaddress
 import sys
 from functools import partial
 from pathlib import Path
 
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
-from environs import Env
+from environs import Env, EnvError
 from environs import validate as check
 
 from trustsite import drive
 
 env = Env()
 unit = check.Range(min=0, max=1)
+inside_unit = check.Range(min=0, max=1, min_inclusive=False, max_inclusive=False)
+stream_url = check.URL(schemes={"ws", "wss"}, require_tld=False, error="{input!r} is not a ws:// or wss:// URL")
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 # --- The drive (DESIGN.md §2). Nothing that grows is written outside PLACE.root. -------------------------------------
@@ -23,7 +26,9 @@ ROOT = PLACE.root
 
 def _place(name: str, default: str) -> Path:
     """The path of a setting: the operator's own only for the drive's store, never for a demo or a replay."""
-    return env.path(name, ROOT / default) if PLACE.mode == "drive" else ROOT / default
+    if PLACE.mode != "drive" or not env.str(name, ""):
+        return ROOT / default
+    return env.path(name, validate=check.Predicate("is_absolute", error="a path must begin with /, not {input}"))
 
 
 DUCKDB_PATH = _place("DUCKDB_PATH", "duckdb/trust.duckdb")
@@ -37,11 +42,20 @@ QUEUE_PATH = ROOT / "queue.sqlite3"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
+def _check_streams(urls: list[str]) -> None:
+    """Refuse a list that names no server, or something else than servers."""
+    if not urls:
+        raise check.ValidationError("name at least one ws:// or wss:// URL")
+    for url in urls:
+        stream_url(url)
+
+
 JETSTREAM_URLS: list[str] = env.list(
     "JETSTREAM_URLS",
     ["wss://jetstream1.us-west.bsky.network/subscribe", "wss://jetstream2.us-east.bsky.network/subscribe"],
+    validate=_check_streams,
 )
-PLC_URL: str = env.str("PLC_URL", "https://plc.directory")
+PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
 FETCH_TIMEOUT_SECONDS: float = env.float("FETCH_TIMEOUT_SECONDS", 15.0, validate=check.Range(min=0.1, max=300))
 PATCH_LIMIT_BYTES: int = env.int("PATCH_LIMIT_BYTES", 4_000_000, validate=check.Range(min=10_000))
 
@@ -60,15 +74,26 @@ TRUST_HOPS: int = env.int("TRUST_HOPS", 4, validate=check.Range(min=1, max=4))
 TRUST_HALF_LIFE_DAYS: float = env.float("TRUST_HALF_LIFE_DAYS", 730.0, validate=check.Range(min=1))
 LABEL_WINDOW_DAYS: int = env.int("LABEL_WINDOW_DAYS", 14, validate=check.Range(min=0, max=365))
 # 4,540 people's first pull requests to 11 public projects: 53.4 % were merged.
-PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=unit)
+PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=inside_unit)
 PRIOR_STRENGTH: float = env.float("PRIOR_STRENGTH", 5.0, validate=check.Range(min=0.1))
 T_LOW: float = env.float("T_LOW", 0.30, validate=unit)
-T_HIGH: float | None = env.float("T_HIGH", None, validate=unit)
-FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=unit)
-FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=unit)
+T_HIGH: float | None = env.float("T_HIGH", None, validate=unit) if env.str("T_HIGH", "") else None
+if T_HIGH is not None and T_HIGH < T_LOW:
+    raise EnvError(f"T_HIGH={T_HIGH} is below T_LOW={T_LOW}: a pull request would belong into both lanes.")
+FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=inside_unit)
+FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
 
 # --- The web process. ------------------------------------------------------------------------------------------------
+def _check_address(address: str) -> None:
+    """Refuse what is neither empty nor an IP address; a name or * would let anybody say who they are."""
+    try:
+        ipaddress.ip_address(address or "::")
+    except ValueError as problem:
+        raise check.ValidationError(f"{address!r} is not an IP address such as 127.0.0.1") from problem
+
+
 BIND: str = env.str("BIND", "127.0.0.1:8000")
+TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=_check_address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
@@ -161,12 +186,13 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     }
 }
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING")},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING", validate=check.OneOf(LEVELS))},
     # Anybody can send any Host header; the answer says what to do, and a traceback for each would fill the log.
     "loggers": {"django.security.DisallowedHost": {"level": "CRITICAL", "propagate": True}},
 }

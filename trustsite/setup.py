@@ -69,13 +69,14 @@ def install(root: Path, kind: str) -> None:
     environment = {**os.environ, **drive.child_environment(root), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     uv = shutil.which("uv")
     if not done:
+        drive.empty(venv)  # what an earlier set-up left half made
         _say(f"Set-up: {venv} is made with {'uv' if uv else 'venv and pip'}.")
-        clear = (
-            [uv, "venv", "--quiet", "--clear", "--python", sys.executable]
+        make = (
+            [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable]
             if uv
-            else [sys.executable, "-m", "venv", "--clear"]
+            else [sys.executable, "-m", "venv"]
         )
-        _run([*clear, str(venv)], environment, "install the venv module of this Python (python3-venv) or uv")
+        _run([*make, str(venv)], environment, "install the venv module of this Python (python3-venv) or uv")
     _say(f"Set-up: {PINS[kind].relative_to(CLONE)} is installed (a minute or two, once).")
     python = str(venv / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--no-input", "--quiet"]  # quiet twice: errors only

@@ -81,13 +81,12 @@ def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promi
     yield Promise(
         "the ring holds less trust than one vouch of a seed", _mass(rows, world.groups["ring"]) < _entry_limit()
     )
-    for name, words in (("narcis", "a self-vouch"), ("castor", "a mutual vouch"), ("selma", "a self-marked merge")):
-        found = read.score(rows, world.cast[name])
-        probability = found.verdict.estimate.probability if found else None
-        nothing = found is not None and found.structural_trust == 0 and (probability or 0.0) < settings.PRIOR_CLEAN_RATE
-        yield Promise(f"{words} gives neither trust nor a record", nothing)
+    for name, words in (("narcis", "a self-vouch"), ("castor", "a mutual vouch")):
+        yield Promise(f"{words} gives neither trust nor a record", _gained_nothing(rows, world.cast[name]))
+    nothing = _gained_nothing(rows, world.cast["selma"]) and _has_no_record(rows, world.cast["selma"])
+    yield Promise("a self-marked merge gives neither trust nor a record", nothing)
     yield Promise("the self-marked pull requests are still open", _all_open(rows, world.pulls["self_marked"]))
-    yield Promise("the lone denouncer moved nobody to a human", _grudge_is_nothing(rows, world))
+    yield Promise("the lone denouncer moved nobody to a human", _moved_nobody(rows, world.cast["grudge"]))
     swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
     yield Promise("the swapped patch has a decision of its own", swapped)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
@@ -105,10 +104,53 @@ def _all_open(rows: Rows, uris: Sequence[str]) -> bool:
     return bool(watched) and all(row["state"] == "open" for row in watched)
 
 
-def _grudge_is_nothing(rows: Rows, world: World) -> bool:
-    """Nobody honest is denounced in the eyes of any seed but the one whom a maintainer denounced."""
-    found = rows.rows("select distinct did from trust join contributors using (contributor_id) where denounced_by_seed")
-    return {row["did"] for row in found} <= set(world.groups["denounced"])
+def _gained_nothing(rows: Rows, did: str) -> bool:
+    """No trust, and no better chance than somebody without a record."""
+    found = read.score(rows, did)
+    if found is None or found.structural_trust > 0:
+        return False
+    return (found.verdict.estimate.probability or 0.0) < settings.PRIOR_CLEAN_RATE
+
+
+def _has_no_record(rows: Rows, did: str) -> bool:
+    """Nothing that was offered by this person counts as settled, verified or labelled."""
+    found = read.score(rows, did)
+    return found is not None and found.verdict.estimate.cases == 0 and rows.value(_SETTLED, [did]) == 0
+
+
+_SETTLED = """
+select count(*) from contributors c join pull_requests p on p.author_id = c.contributor_id left join labels l using (pull_uri)
+where c.did = ? and (p.merge_verified or l.pull_uri is not null)
+"""
+
+
+def _moved_nobody(rows: Rows, denouncer: str) -> bool:
+    """Whom only this person denounced stands as before: sent to a human by their record alone, trusted if vouched for."""
+    touched = rows.rows(_TOUCHED, [denouncer])
+    trusted = [row for row in touched if row["vouched_by_seed"]]
+    return bool(trusted) and not any(row["moved"] for row in touched) and all(row["trust"] > 0.5 for row in trusted)
+
+
+# Judgements, at the site and in each repository, of those whom this person denounces and no seed of that place does.
+_TOUCHED = """
+with said as (select voucher_id, subject_id, kind from vouches where superseded_at is null),
+by_seed as (select repository_id, subject_id, kind from said join seeds s on s.contributor_id = voucher_id),
+judged as (
+  select contributor_id, repository_id, structural_trust, lane, reasons from current_scores
+  union all select contributor_id, repository_id, structural_trust, lane, reasons from current_decisions
+)
+select j.structural_trust as trust,
+  contains(j.reasons, '"denounced_by_seed"') or (j.lane = 'needs_human' and not contains(j.reasons, '"low_probability"'))
+    as moved,
+  exists (from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch')
+    as vouched_by_seed
+from judged j
+join said d on d.subject_id = j.contributor_id and d.kind = 'denounce'
+join contributors c on c.contributor_id = d.voucher_id and c.did = ?
+where not exists (
+  from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'denounce'
+)
+"""
 
 
 def _mass(rows: Rows, dids: Sequence[str]) -> float:

@@ -1,23 +1,21 @@
 """The worker: the one process that owns the store. Huey consumer in the main thread, listener and publisher beside it.
 
-The hops are strung together here: one that has written something wakes those that read it, and a sweep every minute
-finds what a kill left behind (Huey takes a task off the queue before it runs).
+The hops are strung together in trustsite/hops.py: one that has written something wakes those that read it, and a sweep
+every minute finds what a kill left behind (Huey takes a task off the queue before it runs).
 """
 
 import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.module_loading import autodiscover_modules
-from huey import Huey
 from huey.consumer import Consumer
-from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
 from ingest import backfill, enrich, runtime, watch
 from ingest.clock import Clock, WallClock, to_microseconds
@@ -25,79 +23,17 @@ from ingest.derive import has_underived
 from ingest.jetstream import Listener, Subscription
 from ingest.net import Fetcher
 from ingest.records import NAMESPACE
-from ingest.snapshot import Publisher, publish
+from ingest.snapshot import Publisher, PublishProblem, publish
 from ingest.store import Store, StoreProblem, StreamClock
 from scoring.score import has_work
+from trustsite.hops import Hops
 
 log = logging.getLogger(__name__)
 
-FIRST_HOPS = ("derive_events", "ask_network", "score_everyone")
-NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
-    "load": ("derive_events", "ask_network"),
-    "derive_events": ("derive_events", "ask_network", "score_everyone"),
-    "ask_network": ("score_everyone",),
-    "add_maintainer": ("ask_network", "score_everyone"),
-    "score_everyone": (),
-    "sweep": FIRST_HOPS,
-}
 BEHIND_US = 60_000_000
-WORKERS = 3
+WORKERS = 4  # one for each hop, and one for what is handed over
 SHUTDOWN_SECONDS = 8
 REPLY_SECONDS = 60.0
-
-
-class Hops:
-    """Wakes hops; one that waits already is not queued twice."""
-
-    def __init__(self, huey: Huey, tasks: Mapping[str, Callable[[], object]]) -> None:
-        self._tasks = tasks
-        self._waiting: set[str] = set()
-        self._running = 0
-        self._failures: dict[str, str] = {}
-        self._lock = threading.Lock()
-        huey.signal(SIGNAL_EXECUTING)(self._began)
-        huey.signal(SIGNAL_COMPLETE)(self._completed)
-        huey.signal(SIGNAL_ERROR)(self._failed)
-
-    def follow(self, hop: str) -> None:
-        """Wake the hops that read what this one writes."""
-        for name in NEXT_HOPS[hop]:
-            self._wake(name)
-
-    def _wake(self, name: str) -> None:
-        with self._lock:
-            if name in self._waiting:
-                return
-            self._waiting.add(name)
-        self._tasks[name]()
-
-    @property
-    def idle(self) -> bool:
-        """Whether no hop runs or waits."""
-        with self._lock:
-            return not self._waiting and not self._running
-
-    def _began(self, signal: str, task: Any) -> None:
-        with self._lock:
-            self._waiting.discard(task.name)
-            self._running += 1
-
-    @property
-    def failure(self) -> str | None:
-        """A hop whose newest run failed, with its error; None where none did."""
-        with self._lock:
-            return next((f"{name} failed: {error}" for name, error in self._failures.items()), None)
-
-    def _completed(self, signal: str, task: Any) -> None:
-        with self._lock:
-            self._running -= 1
-            self._failures.pop(task.name, None)
-
-    def _failed(self, signal: str, task: Any, error: BaseException | None = None) -> None:
-        log.error("%s failed and is tried again within a minute: %s", task.name, error)
-        with self._lock:
-            self._running -= 1
-            self._failures[task.name] = str(error)[:300]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +62,6 @@ class Worker:
 
         self.stream = stream
         self.huey = ingest_tasks.huey
-        self.huey.flush()  # every task is found again by the sweep
         tasks = {
             "derive_events": ingest_tasks.derive_events,
             "ask_network": ingest_tasks.ask_network,
@@ -138,7 +73,9 @@ class Worker:
         except StoreProblem:
             self.store.close()
             raise
+        self.huey.flush()  # only now that the store is ours: every hop is found again by the sweep
         self.hops = Hops(self.huey, tasks)
+        self.problem: str | None = None  # why it ended by itself, in one sentence
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
         self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, lambda problem: log.error("%s", problem))
@@ -153,8 +90,11 @@ class Worker:
             flush_locks=True,
         )
 
-    def run(self) -> None:
-        """Work until SIGTERM, Ctrl-C or `finish`; then finish what is in hand, publish and let go of the store."""
+    def run(self, beside: Future[None] | None = None) -> None:
+        """Work until SIGTERM, Ctrl-C or `finish`; then finish what is in hand, publish and let go of the store.
+
+        A job `beside` it, which reads the store, is waited for before the store is closed.
+        """
         runtime.start(self._runtime())
         self.publisher.start()
         self._changed("sweep")
@@ -163,7 +103,7 @@ class Worker:
         try:
             self.consumer.run()
         finally:
-            self._stop()
+            self._stop(beside)
 
     def finish(self) -> None:
         """End `run` from another thread."""
@@ -174,10 +114,13 @@ class Worker:
         self.consumer.stop_flag.wait()
         self.fetcher.close()
 
-    def _stop(self) -> None:
+    def _stop(self, beside: Future[None] | None) -> None:
+        ends = time.monotonic() + SHUTDOWN_SECONDS
         self.listener.stop()
+        if beside is not None:
+            wait([beside], SHUTDOWN_SECONDS)
         for _, thread in self.consumer.worker_threads:
-            thread.join(SHUTDOWN_SECONDS)
+            thread.join(max(0.0, ends - time.monotonic()))
         self.publisher.stop()
         runtime.stop()
         self.store.close()
@@ -196,6 +139,9 @@ class Worker:
         )
 
     def _changed(self, hop: str) -> None:
+        if hop == "sweep" and self.listener.ident is not None and not self.listener.is_alive():
+            self.problem = f"The listener ended ({self.listener.problem or 'see the log'}): start the worker again."
+            self.finish()
         self.publisher.mark()
         self.hops.follow(hop)
 
@@ -223,13 +169,11 @@ class Worker:
             return not has_work(rows, self.clock.now()) and not enrich.due(rows, self.store.wall) and self.hops.idle
 
 
-def hand_over(command: str, *, did: str, repositories: list[str]) -> list[str]:
-    """Have the owner of the store carry out a command; its answer, or CommandError in one sentence.
+def hand_over(did: str, repositories: list[str]) -> list[str]:
+    """Have the owner of the store record a maintainer; the keys of the repositories, or CommandError in one sentence.
 
-    Where no worker runs, this process becomes the owner for as long as it takes. The only command is 'watch'.
+    Where no worker runs, this process becomes the owner for as long as it takes.
     """
-    if command != "watch":
-        raise CommandError(f"The worker knows no command {command!r}.")
     try:
         store = Store.open(settings.DUCKDB_PATH)
     except StoreProblem as problem:
@@ -240,12 +184,20 @@ def hand_over(command: str, *, did: str, repositories: list[str]) -> list[str]:
         fetcher, clock = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS), WallClock()
         names = backfill.make_known(store, fetcher, settings.PLC_URL, clock, repositories)
         keys = watch.add_maintainer(store, did, names, clock.now())
-        publish(store, settings.SNAPSHOT_DIR)
+        _publish(store)
         return keys
     except watch.UnknownRepository as problem:
         raise CommandError(str(problem)) from problem
     finally:
         store.close()
+
+
+def _publish(store: Store) -> None:
+    """Publish; where that fails, what was recorded stays and the next worker publishes it."""
+    try:
+        publish(store, settings.SNAPSHOT_DIR)
+    except PublishProblem as problem:
+        log.warning("Recorded, but not published yet: %s", problem)
 
 
 def _ask_worker(did: str, repositories: list[str]) -> list[str]:

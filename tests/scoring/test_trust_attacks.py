@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from scoring.trust import Edges, Parameters, eigentrust, find_transfers, first_passage
 from tests.scoring.graphs import REWIRINGS, Vouch, edges_of, graphs, parameters, people, region, young_forge
@@ -149,10 +150,7 @@ def test_a_ring_of_ten_thousand_leaves_every_honest_person_where_they_were() -> 
 
 
 def test_ten_ways_of_rewiring_lift_nobody_among_the_people_of_advogato(shared: Path, count: Count) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
     path = shared / "data" / "trust_advogato_edges.parquet"
-    if not path.exists():
-        pytest.skip(f"the Advogato graph is not at {path}")
     table = parquet.read_table(path, filters=[("snapshot", "=", "latest"), ("level", ">=", 1)])
     source, target = (table[name].to_numpy() for name in ("source", "target"))
     edges = Edges(source, target, np.ones(len(source)))

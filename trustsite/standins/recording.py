@@ -12,6 +12,8 @@ import msgspec
 import pyarrow
 import pyarrow.parquet
 
+from ingest.load import EARLIEST_US, LATEST_US
+
 FRAMES, BLOBS, PEOPLE, REPOSITORIES = "frames.ndjson.gz", "blobs.parquet", "plc.ndjson.gz", "repos.ndjson.gz"
 AGAIN = "copy or download it again"
 BARE_SUFFIXES = (".jsonl", ".ndjson")
@@ -59,8 +61,9 @@ class _Head(msgspec.Struct):
 class Recording:
     """A stream in `time_us` order with everything the network would answer about it.
 
-    `frames`, `times`, `collections` and `dids` run in parallel. A line that is no frame keeps its place: it takes the
-    time of the line before it and has neither collection nor DID. `collections` is None for identity and account.
+    `frames`, `times`, `collections` and `dids` run in parallel. A line that is no frame, or whose time is no time of the
+    network, keeps its place: it takes the time of the line before it and has neither collection nor DID. `collections`
+    is None for identity and account.
     """
 
     frames: list[bytes]
@@ -246,9 +249,11 @@ def _rows_of(lines: list[bytes]) -> list[_Row]:
 
 def _head(decoder: msgspec.json.Decoder[_Head], line: bytes) -> _Head | None:
     try:
-        return decoder.decode(line)
+        head = decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+    # A reader's cursor never moves to a time that it refuses, and would wait for such an end of the recording for ever.
+    return head if EARLIEST_US <= head.time_us <= LATEST_US else None
 
 
 def _fingerprint(paths: Iterable[Path]) -> str:

@@ -17,7 +17,7 @@ from triage.models import Maintainer, Person
 from trustsite.worker import hand_over
 
 MINUTES = 15
-REPOSITORY = re.compile(r"did:\S+|at://[^/\s]+/[^/\s]+/[^/\s]+|[^/\s:]+/[^/\s]+")
+REPOSITORY = re.compile(r"at://[^/\s]+/[^/\s]+/[^/\s]+|(?:did:[^/\s]+|[^/\s:]+)/[^/\s]+")
 
 
 class Command(BaseCommand):
@@ -34,7 +34,8 @@ class Command(BaseCommand):
             action="extend",
             nargs="+",
             default=[],
-            help="a repository to watch: its DID, the at-uri of its record, or OWNER/NAME; without one, the whole site",
+            help="a repository to watch: OWNER/NAME (OWNER a handle or DID), or the at-uri of its record; without one, "
+            "the whole site",
         )
 
     def handle(self, *args: object, who: str, repo: list[str], **options: object) -> None:
@@ -83,14 +84,19 @@ def _resolved_did(handle: str) -> str:
 
 
 def _repository(text: str) -> str:
+    if text.startswith("did:") and "/" not in text:
+        raise CommandError(
+            f"{text!r} is a repository's bare DID: name it as OWNER/NAME or by the at-uri of its record: "
+            "anybody can claim a DID, the owner must be your word."
+        )
     if not REPOSITORY.fullmatch(text):
-        raise CommandError(f"{text!r} is no repository: give its DID, the at-uri of its record, or OWNER/NAME.")
+        raise CommandError(f"{text!r} is no repository: name it as OWNER/NAME or by the at-uri of its record.")
     return text
 
 
 def _watch(did: str, repositories: list[str]) -> list[str]:
     """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
-    return list(hand_over("watch", did=did, repositories=repositories))
+    return list(hand_over(did, repositories))
 
 
 def _maintain(person: Person, keys: list[str]) -> None:

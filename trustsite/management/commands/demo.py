@@ -1,7 +1,5 @@
 """`manage.py demo`: the real worker on a simulated network, its story, then the pages."""
 
-import shutil
-
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -29,11 +27,16 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="only the story; fails where a promise is not kept")
 
     def handle(self, *args: object, check: bool, **options: object) -> None:
-        """Play, tell, serve; CommandError where a promise of the story fails."""
-        _empty()
+        """Play, tell, serve; CommandError where a promise of the story fails, DriveProblem beside another demo."""
+        with drive.alone(settings.PLACE):
+            drive.empty(settings.ROOT)  # every demo starts from nothing
+            self._start(check)
+
+    def _start(self, check: bool) -> None:
         world = build_world()
         settings.DEMO_MAINTAINER = world.cast["ana"]
-        settings.T_HIGH = settings.T_HIGH or DEMO_T_HIGH
+        if settings.T_HIGH is None:
+            settings.T_HIGH = max(DEMO_T_HIGH, settings.T_LOW)
         with StandIns(world.recording, hold_after=world.stages[0]) as peers:
             worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
             run_beside(worker, lambda: self._play(worker, peers, world, check))
@@ -68,12 +71,6 @@ class Command(BaseCommand):
         broken = [promise.words for promise in promises if not promise.kept]
         if broken:
             raise CommandError(f"The demo broke {len(broken)} of its promises: {'; '.join(broken)}.")
-
-
-def _empty() -> None:
-    """Every demo starts from nothing."""
-    shutil.rmtree(settings.ROOT)
-    drive.require(settings.PLACE)
 
 
 def _name(worker: Worker) -> str:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 # A request pins one snapshot and answers in milliseconds; 8 threads keep a slow page from blocking the API.
 THREADS = 8
 
@@ -35,7 +36,7 @@ def listen(bind: str) -> Any:
     from trustsite.wsgi import application
 
     try:
-        return waitress.create_server(application, listen=bind, threads=THREADS, ident=None)
+        return waitress.create_server(application, listen=bind, threads=THREADS, ident=None, **_proxy())
     except OSError as problem:
         if problem.errno == errno.EADDRINUSE:
             raise CommandError(
@@ -49,6 +50,12 @@ def listen(bind: str) -> Any:
         raise CommandError(
             f"BIND={bind} is not an address and port such as 127.0.0.1:8000: set BIND.", returncode=2
         ) from problem
+
+
+def _proxy() -> dict[str, Any]:
+    """Whose word on the address of a visitor counts: TRUSTED_PROXY's; what anybody else says of it is dropped."""
+    trusted = {"trusted_proxy": settings.TRUSTED_PROXY, "trusted_proxy_headers": PROXY_HEADERS}
+    return {"clear_untrusted_proxy_headers": True} | (trusted if settings.TRUSTED_PROXY else {})
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,0 +1,208 @@
+"""The demo as a process that loses nobody's files, and its promises, each of which can be broken."""
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from ingest.store import Rows
+from scoring import read
+from scoring.gate import Thresholds
+from scoring.policy import Policy
+from tests.conftest import Manage
+from tests.pipeline import Result, opened, run
+from tests.trustsite import runs
+from tests.trustsite.busy import free_port
+from trustsite import drive
+from trustsite.story import Promise, tell
+from trustsite.world import World, build_world
+
+POLICY = Policy(thresholds=Thresholds(t_high=0.8))
+
+
+def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage, tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    letter = tmp_path / "demo" / "letter.txt"
+    letter.write_text("mine")
+    result = manage("demo", "--check", DATA_ROOT=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "holds files that Sunstead did not put there" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert letter.read_text() == "mine"
+
+
+def test_a_second_demo_is_refused_and_the_first_goes_on_with_all_it_has(tmp_path: Path) -> None:
+    first = runs.start("demo", DATA_ROOT=tmp_path, BIND=f"127.0.0.1:{free_port()}")
+    store = tmp_path / "demo" / "duckdb" / "trust.duckdb"
+    try:
+        runs.wait_for(store.exists)
+        file = store.stat().st_ino
+        status, out, err = runs.run("demo", "--check", DATA_ROOT=tmp_path)
+        assert (status, out) == (2, "")
+        assert "Another demo runs in" in err
+        assert err.count("\n") == 1
+        assert first.poll() is None
+        assert store.stat().st_ino == file
+    finally:
+        first.send_signal(signal.SIGTERM)
+        runs.finish(first, timeout=15)
+
+
+def test_a_demo_starts_from_nothing_after_one_that_was_killed(manage: Manage, tmp_path: Path) -> None:
+    killed = runs.start("demo", DATA_ROOT=tmp_path, BIND=f"127.0.0.1:{free_port()}")
+    runs.wait_for((tmp_path / "demo" / "duckdb" / "trust.duckdb").exists)
+    killed.kill()
+    killed.communicate()
+    (tmp_path / "demo" / "left").write_text("")
+    result = manage("demo", "--check", DATA_ROOT=tmp_path, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert not (tmp_path / "demo" / "left").exists()
+
+
+def test_an_operators_own_thresholds_hold_in_the_demo(manage: Manage, tmp_path: Path) -> None:
+    result = manage("demo", "--check", DATA_ROOT=tmp_path, T_LOW="0.85", timeout=120)
+    assert "P(clean) must be at least" not in result.stderr
+    assert "failed" not in result.stderr
+    assert "BROKEN" in result.stdout or "kept" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """The simulated network."""
+    return build_world()
+
+
+@pytest.fixture(scope="module")
+def played(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, read.QueueRow]:
+    """The store at the demo's end, closed, and the swapped pull request as it was judged before."""
+    folder = tmp_path_factory.mktemp("demo")
+    first, _ = world.stages
+    with run(
+        world.recording, folder, world.watched.values(), [world.cast["ana"]], world.stages[:1], POLICY
+    ) as result:
+        before = result.pull(world.pulls["swapped"][0])
+        assert before is not None
+        result.play(world.recording.frames[first:])
+        result.store.checkpoint()
+    return folder / "trust.duckdb", before
+
+
+@pytest.fixture
+def ended(played: tuple[Path, read.QueueRow], tmp_path: Path) -> Iterator[Result]:
+    """A copy of that store for one test."""
+    shutil.copy(played[0], tmp_path / "trust.duckdb")
+    with opened(tmp_path, POLICY) as result:
+        yield result
+
+
+def promises(rows: Rows, world: World, before: read.QueueRow) -> dict[str, bool]:
+    """Which promises hold."""
+    told: list[Promise] = tell(rows, world, before)[1]
+    assert len({promise.words for promise in told}) == len(told)
+    return {promise.words: promise.kept for promise in told}
+
+
+THEM = "(select contributor_id from contributors where did = $did)"
+DENOUNCED = """'[{"code": "denounced_by_seed", "params": {}}]'"""
+SELF_MARKED = "a self-marked merge gives neither trust nor a record"
+DENOUNCER = "the lone denouncer moved nobody to a human"
+# What breaks each promise: its words, whom the statement is about, and the statement.
+BREACHES = [
+    ("at least one pull request is fast-laned, with its trust path", "ana", "delete from trust"),
+    (
+        "at least one goes to a human, with the reason",
+        "ana",
+        "update current_decisions set lane = 'normal_queue' where lane = 'needs_human'",
+    ),
+    (
+        "no attacker is in the fast lane",
+        "mallory",
+        f"update current_decisions set lane = 'fast_lane' where contributor_id = {THEM}",
+    ),
+    (
+        "the ring holds less trust than one vouch of a seed",
+        "mallory",
+        f"update trust set first_passage = 0.2 where contributor_id = {THEM}",
+    ),
+    *(
+        (words, name, f"update current_scores set {change} where contributor_id = {THEM}")
+        for words, name in (
+            ("a self-vouch gives neither trust nor a record", "narcis"),
+            ("a mutual vouch gives neither trust nor a record", "castor"),
+            (SELF_MARKED, "selma"),
+        )
+        for change in ("structural_trust = 0.01", "probability = 0.6, cases = 1", "cases = 1")
+        if name == "selma" or change != "cases = 1"
+    ),
+    (SELF_MARKED, "selma", f"update pull_requests set merge_verified = true where author_id = {THEM}"),
+    (
+        SELF_MARKED,
+        "selma",
+        "insert into labels select pull_uri, author_id, repository_id, false, seen_at from pull_requests "
+        f"where author_id = {THEM} limit 1",
+    ),
+    (
+        "the self-marked pull requests are still open",
+        "selma",
+        f"update pull_requests set state = 'merged' where author_id = {THEM}",
+    ),
+    (DENOUNCER, "mara", f"update current_scores set reasons = {DENOUNCED} where contributor_id = {THEM}"),
+    (DENOUNCER, "alba", f"update current_decisions set reasons = {DENOUNCED} where contributor_id = {THEM}"),
+    (DENOUNCER, "mara", f"update current_scores set lane = 'needs_human' where contributor_id = {THEM}"),
+    (DENOUNCER, "mara", f"update current_scores set structural_trust = 0.5 where contributor_id = {THEM}"),
+    (DENOUNCER, "grudge", f"delete from vouches where voucher_id = {THEM}"),
+    (
+        "the swapped patch has a decision of its own",
+        "switcher",
+        "update current_decisions d set record_cid = s.record_cid, patch_id = s.patch_id from scores s "
+        f"where s.pull_uri = d.pull_uri and d.contributor_id = {THEM} and s.record_cid <> d.record_cid",
+    ),
+    ("everybody was scored", "mara", f"delete from current_scores where contributor_id = {THEM}"),
+]
+
+
+@pytest.fixture
+def prior(settings: Settings) -> None:
+    """The setting that promises compare with is the one that the store was judged by."""
+    settings.PRIOR_CLEAN_RATE = POLICY.prior
+
+
+@pytest.mark.usefixtures("prior")
+def test_every_promise_holds_and_has_a_breach_below(
+    ended: Result, world: World, played: tuple[Path, read.QueueRow]
+) -> None:
+    with ended.reading() as rows:
+        told = promises(rows, world, played[1])
+    assert told == dict.fromkeys((words for words, _, _ in BREACHES), True)
+
+
+@pytest.mark.usefixtures("prior")
+@pytest.mark.parametrize(("words", "name", "statement"), BREACHES)
+def test_a_promise_that_does_not_hold_is_told_as_broken(
+    ended: Result, world: World, played: tuple[Path, read.QueueRow], words: str, name: str, statement: str
+) -> None:
+    with ended.store.write() as transaction:
+        transaction.execute(statement.replace("$did", f"'{world.cast[name]}'"))
+    with ended.reading() as rows:
+        assert promises(rows, world, played[1])[words] is False
+
+
+def test_only_a_folder_that_sunstead_made_is_emptied(tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("")
+    drive.empty(folder)
+    (folder / "link").symlink_to(elsewhere)
+    (folder / "below").mkdir()
+    (folder / "below" / "file").write_text("")
+    drive.empty(folder)
+    assert [path.name for path in folder.iterdir()] == [drive.MADE]
+    assert (elsewhere / "kept").exists()
+    with pytest.raises(drive.DriveProblem, match="did not put there"):
+        drive.empty(elsewhere)
+    assert (elsewhere / "kept").exists()
+    with pytest.raises(drive.DriveProblem, match="is not a folder"):
+        drive.empty(elsewhere / "kept")

@@ -1,0 +1,84 @@
+"""Hops are woken exactly as often as there is something new, and a hop that is stuck stops no other."""
+
+import sqlite3
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huey import MemoryHuey
+from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
+
+from trustsite.hops import FIRST_HOPS, Hops
+
+
+class Line:
+    """Hops over a queue that only counts; `send` plays the consumer's signals."""
+
+    def __init__(self) -> None:
+        self.huey = MemoryHuey("hops")
+        self.queued: list[str] = []
+        self.hops = Hops(self.huey, {name: self.queue(name) for name in FIRST_HOPS})
+
+    def queue(self, name: str) -> Callable[[], object]:
+        return lambda: self.queued.append(name)
+
+    def send(self, signal: str, name: str, *arguments: Any) -> None:
+        self.huey._emit(signal, SimpleNamespace(name=name, id="1"), *arguments)
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+def test_a_hop_that_waits_is_not_queued_twice(line: Line) -> None:
+    line.hops.wake("derive_events")
+    line.hops.wake("derive_events")
+    assert line.queued == ["derive_events"]
+
+
+def test_what_comes_while_a_hop_runs_makes_it_run_once_more_when_it_ends(line: Line) -> None:
+    line.hops.wake("ask_network")
+    line.send(SIGNAL_EXECUTING, "ask_network")
+    for _ in range(5):
+        line.hops.wake("ask_network")
+    assert line.queued == ["ask_network"]
+    assert not line.hops.idle
+    line.send(SIGNAL_COMPLETE, "ask_network")
+    assert line.queued == ["ask_network", "ask_network"]
+
+
+def test_a_stuck_hop_takes_one_place_in_the_queue_and_the_others_go_on(line: Line) -> None:
+    line.hops.follow("sweep")
+    line.send(SIGNAL_EXECUTING, "ask_network")
+    for _ in range(20):
+        line.hops.follow("load")
+        line.send(SIGNAL_EXECUTING, "derive_events")
+        line.send(SIGNAL_COMPLETE, "derive_events")
+    assert line.queued.count("ask_network") == 1
+    assert line.queued.count("derive_events") == 20
+
+
+def test_a_failure_is_told_until_the_hop_succeeds(line: Line) -> None:
+    line.send(SIGNAL_EXECUTING, "score_everyone")
+    line.send(SIGNAL_ERROR, "score_everyone", ValueError("no room"))
+    assert line.hops.failure == "score_everyone failed: no room"
+    assert line.hops.idle
+    line.send(SIGNAL_EXECUTING, "score_everyone")
+    line.send(SIGNAL_COMPLETE, "score_everyone")
+    assert line.hops.failure is None
+
+
+def test_a_queue_that_cannot_be_written_leaves_the_hop_to_the_next_sweep() -> None:
+    calls: list[int] = []
+
+    def full() -> None:
+        calls.append(1)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    hops = Hops(MemoryHuey("full"), dict.fromkeys(FIRST_HOPS, full))
+    hops.wake("derive_events")
+    hops.wake("derive_events")
+    assert len(calls) == 2
+    assert hops.idle

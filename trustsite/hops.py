@@ -1,0 +1,93 @@
+"""Waking hops: each runs once at a time, and what comes while it runs makes it run once more."""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from huey import Huey
+from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
+
+log = logging.getLogger(__name__)
+
+FIRST_HOPS = ("derive_events", "ask_network", "score_everyone")
+NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
+    "load": ("derive_events", "ask_network"),
+    "derive_events": ("derive_events", "ask_network", "score_everyone"),
+    "ask_network": ("ask_network", "score_everyone"),
+    "add_maintainer": ("ask_network", "score_everyone"),
+    "score_everyone": (),
+    "sweep": FIRST_HOPS,
+}
+
+
+class Hops:
+    """The hops of one worker. None ever waits for itself, so each needs one consumer thread and no more."""
+
+    def __init__(self, huey: Huey, tasks: Mapping[str, Callable[[], object]]) -> None:
+        self._tasks = tasks
+        self._waiting: set[str] = set()
+        self._running: set[str] = set()
+        self._again: set[str] = set()
+        self._failures: dict[str, str] = {}
+        self._lock = threading.Lock()
+        huey.signal(SIGNAL_EXECUTING)(self._began)
+        huey.signal(SIGNAL_COMPLETE)(self._completed)
+        huey.signal(SIGNAL_ERROR)(self._failed)
+
+    def follow(self, hop: str) -> None:
+        """Wake the hops that read what this one writes."""
+        for name in NEXT_HOPS[hop]:
+            self.wake(name)
+
+    def wake(self, name: str) -> None:
+        """Queue a hop; where it waits already that is enough, and where it runs it is queued when it ends."""
+        with self._lock:
+            if name in self._running:
+                self._again.add(name)
+            if name in self._running or name in self._waiting:
+                return
+            self._waiting.add(name)
+        try:
+            self._tasks[name]()
+        except sqlite3.Error as error:
+            with self._lock:
+                self._waiting.discard(name)
+            log.error("%s could not be queued and is tried again within a minute: %s", name, error)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no hop runs or waits."""
+        with self._lock:
+            return not self._waiting and not self._running
+
+    @property
+    def failure(self) -> str | None:
+        """A hop whose newest run failed, with its error; None where none did."""
+        with self._lock:
+            return next((f"{name} failed: {error}" for name, error in self._failures.items()), None)
+
+    def _began(self, signal: str, task: Any) -> None:
+        with self._lock:
+            self._waiting.discard(task.name)
+            self._running.add(task.name)
+
+    def _completed(self, signal: str, task: Any) -> None:
+        with self._lock:
+            self._failures.pop(task.name, None)
+        self._ended(task.name)
+
+    def _failed(self, signal: str, task: Any, error: BaseException | None = None) -> None:
+        log.error("%s failed and is tried again within a minute: %s", task.name, error)
+        with self._lock:
+            self._failures[task.name] = str(error)[:300]
+        self._ended(task.name)
+
+    def _ended(self, name: str) -> None:
+        with self._lock:
+            self._running.discard(name)
+            again = name in self._again
+            self._again.discard(name)
+        if again:
+            self.wake(name)
