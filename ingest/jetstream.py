@@ -61,9 +61,7 @@ class Listener(threading.Thread):
         self._pending = 0  # frames received and not stored yet
         self._received = time.monotonic()
         self.problem: str | None = None  # why it is not listening just now, in words
-        self.ended_because: str | None = (
-            None  # the error that ended it unasked: it listens no more, a renewed one would
-        )
+        self.ended_because: str | None = None  # the error that ended it unasked; a renewed one would listen again
 
     def run(self) -> None:
         """Connect, listen, reconnect; each failure waits longer, up to 30 s, with jitter."""

@@ -15,7 +15,7 @@ class Runtime:
 
     `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
     `changed` says that a hop has written something: the hops that read it are woken, the publisher too.
-   
+
     """
 
     store: Store

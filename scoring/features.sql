@@ -25,23 +25,22 @@ select repository_id, contributor_id, arg_min(role, precedence) from wanted grou
 -- name: outcomes
 -- What became of each pull request in the word of the last push-holder who is not its author, and from when that is
 -- known. Nothing that the author does counts, neither closing nor reopening nor deleting the record (DESIGN.md §1.9).
--- A merge is clean when its lines stayed quiet for the window; before that it waits.
+-- A merge is clean when its lines stayed quiet for the window; before that it waits. The window begins when the word was
+-- seen: the time that a record claims could end it at once.
 create or replace temp table outcomes as
 with told as (
-  select pull_uri, arg_max({
-      'status': status, 'seen_at': seen_at, 'moment': case when back_written then seen_at else written_at end
-    }, (seen_at, event_seq)) as word
+  select pull_uri, arg_max({'status': status, 'seen_at': seen_at}, (seen_at, event_seq)) as word
   from statuses
   where authority = 'push_holder' and status in ('open', 'closed', 'merged') and deleted_at is null and seen_at <= $now
   group by pull_uri
 ), trouble as (
   select pull_uri, min(f.known_from) as known_from from pull_followups f join told t using (pull_uri)
-  where f.known_from <= $now and f.happened_at <= t.word.moment + to_days($window) group by pull_uri
+  where f.known_from <= $now and f.happened_at <= t.word.seen_at + to_days($window) group by pull_uri
 )
 select p.pull_uri, p.author_id, p.repository_id, t.word.status = 'merged' as merged,
   t.word.status = 'merged' and trouble.pull_uri is null as clean,
   case when t.word.status = 'closed' then t.word.seen_at
-       else greatest(coalesce(trouble.known_from, t.word.moment + to_days($window)), t.word.seen_at) end as known_from
+       else greatest(coalesce(trouble.known_from, t.word.seen_at + to_days($window)), t.word.seen_at) end as known_from
 from pull_requests p join told t using (pull_uri) left join trouble using (pull_uri)
 where t.word.status <> 'open';
 

@@ -256,7 +256,7 @@ def test_a_demo_needs_no_mark_and_leaves_none(tmp_path: Path) -> None:
     place = drive.demo_place(tmp_path)
     drive.require(place)
     assert stat.S_IMODE(place.root.stat().st_mode) == 0o700
-    assert files_below(tmp_path) == ["demo"]
+    assert files_below(tmp_path) == ["demo", f"demo/{drive.MADE}"]
 
 
 SHOW_PATHS = """

@@ -18,6 +18,23 @@ inside_unit = check.Range(min=0, max=1, min_inclusive=False, max_inclusive=False
 stream_url = check.URL(schemes={"ws", "wss"}, require_tld=False, error="{input!r} is not a ws:// or wss:// URL")
 BASE_DIR = Path(__file__).resolve().parent.parent
 
+
+def _check_streams(urls: list[str]) -> None:
+    """Refuse a list that names no server, or something else than servers."""
+    if not urls:
+        raise check.ValidationError("name at least one ws:// or wss:// URL")
+    for url in urls:
+        stream_url(url)
+
+
+def _check_address(address: str) -> None:
+    """Refuse what is neither empty nor an IP address; a name or * would let anybody say who they are."""
+    try:
+        ipaddress.ip_address(address or "::")
+    except ValueError as problem:
+        raise check.ValidationError(f"{address!r} is not an IP address such as 127.0.0.1") from problem
+
+
 # --- The drive (DESIGN.md §2). Nothing that grows is written outside PLACE.root. -------------------------------------
 DATA_ROOT: Path | None = env.path("DATA_ROOT", None) if env.str("DATA_ROOT", "") else None  # empty is not "."
 PLACE = drive.choose_place(sys.argv, DATA_ROOT)
@@ -42,14 +59,6 @@ QUEUE_PATH = ROOT / "queue.sqlite3"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
-def _check_streams(urls: list[str]) -> None:
-    """Refuse a list that names no server, or something else than servers."""
-    if not urls:
-        raise check.ValidationError("name at least one ws:// or wss:// URL")
-    for url in urls:
-        stream_url(url)
-
-
 JETSTREAM_URLS: list[str] = env.list(
     "JETSTREAM_URLS",
     ["wss://jetstream1.us-west.bsky.network/subscribe", "wss://jetstream2.us-east.bsky.network/subscribe"],
@@ -84,14 +93,6 @@ FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate
 FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
 
 # --- The web process. ------------------------------------------------------------------------------------------------
-def _check_address(address: str) -> None:
-    """Refuse what is neither empty nor an IP address; a name or * would let anybody say who they are."""
-    try:
-        ipaddress.ip_address(address or "::")
-    except ValueError as problem:
-        raise check.ValidationError(f"{address!r} is not an IP address such as 127.0.0.1") from problem
-
-
 BIND: str = env.str("BIND", "127.0.0.1:8000")
 TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=_check_address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])

@@ -119,13 +119,14 @@ def _has_no_record(rows: Rows, did: str) -> bool:
 
 
 _SETTLED = """
-select count(*) from contributors c join pull_requests p on p.author_id = c.contributor_id left join labels l using (pull_uri)
+select count(*) from contributors c
+join pull_requests p on p.author_id = c.contributor_id left join labels l using (pull_uri)
 where c.did = ? and (p.merge_verified or l.pull_uri is not null)
 """
 
 
 def _moved_nobody(rows: Rows, denouncer: str) -> bool:
-    """Whom only this person denounced stands as before: sent to a human by their record alone, trusted if vouched for."""
+    """Whom only this person denounced stands as before: to a human by their record alone, trusted where vouched for."""
     touched = rows.rows(_TOUCHED, [denouncer])
     trusted = [row for row in touched if row["vouched_by_seed"]]
     return bool(trusted) and not any(row["moved"] for row in touched) and all(row["trust"] > 0.5 for row in trusted)
@@ -140,10 +141,11 @@ judged as (
   union all select contributor_id, repository_id, structural_trust, lane, reasons from current_decisions
 )
 select j.structural_trust as trust,
-  contains(j.reasons, '"denounced_by_seed"') or (j.lane = 'needs_human' and not contains(j.reasons, '"low_probability"'))
-    as moved,
-  exists (from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch')
-    as vouched_by_seed
+  contains(j.reasons, '"denounced_by_seed"')
+    or (j.lane = 'needs_human' and not contains(j.reasons, '"low_probability"')) as moved,
+  exists (
+    from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch'
+  ) as vouched_by_seed
 from judged j
 join said d on d.subject_id = j.contributor_id and d.kind = 'denounce'
 join contributors c on c.contributor_id = d.voucher_id and c.did = ?

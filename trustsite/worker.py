@@ -75,7 +75,6 @@ class Worker:
             raise
         self.huey.flush()  # only now that the store is ours: every hop is found again by the sweep
         self.hops = Hops(self.huey, tasks)
-        self.problem: str | None = None  # why it ended by itself, in one sentence
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
         self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, lambda problem: log.error("%s", problem))
@@ -139,9 +138,10 @@ class Worker:
         )
 
     def _changed(self, hop: str) -> None:
-        if hop == "sweep" and self.listener.ident is not None and not self.listener.is_alive():
-            self.problem = f"The listener ended ({self.listener.problem or 'see the log'}): start the worker again."
-            self.finish()
+        if hop == "sweep" and self.listener.ended_because:
+            log.error("%s; a new one starts", self.listener.ended_because)
+            self.listener = self.listener.renewed()
+            self.listener.start()
         self.publisher.mark()
         self.hops.follow(hop)
 

@@ -81,10 +81,18 @@ def test_of_endless_rounds_the_newest_are_read_since_the_last_one_would_be_merge
     assert (len(pull.rounds), refs(pull)[-1], refs(pull)[0][0]) == (200, (999, f"blob:{BLOB}999"), 800)
 
 
-def test_a_did_names_the_target_before_a_uri_and_the_field_that_the_forge_reads_before_the_other() -> None:
-    other = "did:plc:" + "o" * 24
-    assert read_pull(target={"repo": AT_URI, "repoDid": REPO}).target == REPO
-    assert read_pull(target={"repo": REPO, "repoDid": other}).target == REPO
+@pytest.mark.parametrize(
+    ("record", "target"),
+    [
+        ({"target": {"repo": AT_URI, "repoDid": REPO}}, AT_URI),
+        ({"target": {"repo": REPO, "repoDid": AT_URI}}, REPO),
+        ({"target": {"repo": "https://x", "repoDid": REPO}, "targetRepo": AT_URI}, REPO),
+        ({"target": {"repo": AT_URI}, "targetRepo": REPO}, AT_URI),
+        ({"target": {"repoDid": 3}, "targetRepo": REPO}, REPO),
+    ],
+)
+def test_the_target_is_the_field_that_the_forge_reads_first_in_whatever_form(record: Any, target: str) -> None:
+    assert read_pull(**record).target == target
 
 
 def test_titles_and_bodies_are_cut() -> None:

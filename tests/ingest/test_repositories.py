@@ -159,3 +159,45 @@ def test_thousands_of_claims_in_a_batch_take_moments(store: Store) -> None:
     before = digest_of(store)
     take(store, frames)
     assert digest_of(store) == before
+
+
+RECORDS = "select repo_key, name, rkey, deleted_at from repositories order by repo_key"
+
+
+@feeds
+def test_a_repository_stands_while_one_of_its_records_does(store: Store, one_by_one: bool) -> None:
+    frames = Frames()
+    frames.repository(SEED, "rr", repoDid=REPO)
+    frames.repository(SEED, "rs", repoDid=REPO)
+    frames.repository(SEED, "rs", "update", repoDid=OTHER)
+    feed(store, frames, one_by_one)
+    assert rows(store, RECORDS) == [(OTHER, "rs", "rs", None), (REPO, "rr", "rr", None)]
+    frames.repository(SEED, "rr", "update", repoDid=OTHER)
+    feed(store, frames, one_by_one)
+    assert rows(store, RECORDS) == [(OTHER, "rr", "rr", None), (REPO, "rr", "rr", at(3))]
+
+
+@feeds
+@pytest.mark.parametrize("gone", [("rr", "rs"), ("rs", "rr")])
+def test_a_repository_is_deleted_with_the_last_of_its_records(
+    store: Store, gone: tuple[str, str], one_by_one: bool
+) -> None:
+    frames = Frames()
+    frames.repository(SEED, "rr", repoDid=REPO)
+    frames.repository(SEED, "rs", repoDid=REPO)
+    frames.delete(SEED, REPOSITORY, gone[0])
+    feed(store, frames, one_by_one)
+    assert rows(store, RECORDS) == [(REPO, gone[1], gone[1], None)]
+    frames.delete(SEED, REPOSITORY, gone[1])
+    feed(store, frames, one_by_one)
+    assert rows(store, RECORDS) == [(REPO, gone[1], gone[1], at(3))]
+
+
+def test_thousands_of_records_of_one_repository_leave_it_in_moments(store: Store) -> None:
+    frames = Frames()
+    for number in range(1_000):
+        frames.repository(MALLORY, f"r{number:04d}", repoDid=REPO)
+    for number in range(1_000):
+        frames.delete(MALLORY, REPOSITORY, f"r{number:04d}")
+    take(store, frames)
+    assert rows(store, "select deleted_at from repositories") == [(at(1_999),)]

@@ -196,3 +196,12 @@ def test_settling_again_changes_nothing(store: Store) -> None:
     before = rows(store, "from pull_requests")
     settle(store)
     assert rows(store, "from pull_requests") == before
+
+
+def test_a_merge_happened_when_it_was_seen_whatever_its_writer_claims(store: Store) -> None:
+    frames = world()
+    early = "3k2aaaaaaaa22"
+    frames.commit(SEED, STATUS, early, {"pull": ONE, "status": "merged", "createdAt": "2020-01-01T00:00:00Z"})
+    take(store, frames)
+    assert rows(store, "select written_at < ?, written_at < seen_at from statuses", at(0)) == [(True, True)]
+    assert rows(store, "select merged_at from pull_requests") == [(at(3),)]

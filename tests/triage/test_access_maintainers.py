@@ -43,6 +43,11 @@ def test_adding_someone_again_changes_nothing_but_makes_a_new_link(site: Site) -
         (["did:plc:"], "This is not a DID"),
         ([ANA, "--repo", "lantern"], "'lantern' is no repository"),
         ([ANA, "--repo", "at://ana.example"], "is no repository"),
+        (
+            [ANA, "--repo", "did:plc:rrrr"],
+            "name it as OWNER/NAME or by the at-uri of its record: anybody can claim a DID",
+        ),
+        ([ANA, "--repo", f"{ANA}/lantern", "did:plc:rrrr"], "'did:plc:rrrr' is a repository's bare DID"),
     ],
 )
 def test_a_refusal_is_one_sentence_and_makes_no_account(arguments: list[str], sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Attempts to sign in are counted by address, and what they tried stays out of the log."""
+"""Failed attempts to sign in are counted by address, and what they tried stays out of the log."""
 
 from collections.abc import Generator
 
@@ -6,9 +6,10 @@ import pytest
 from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from triage import throttle
-from triage.access import issue_link
+from triage.access import issue_link, use_link
 from triage.models import Person
 
 pytestmark = pytest.mark.django_db
@@ -44,12 +45,22 @@ def test_the_site_waits_after_too_many_attempts_from_one_address(client: Client,
     assert client.post(link_address(good), REMOTE_ADDR="192.0.2.7").status_code == 302
 
 
+def test_links_that_are_good_are_not_counted(client: Client, ana: Person) -> None:
+    for _ in range(throttle.LIMIT + 1):
+        address = link_address(issue_link(ana))
+        assert client.get(address).status_code == 200
+        assert Client().post(address).status_code == 302
+    assert client.post(reverse("sign_in"), {"link": issue_link(ana)}).status_code == 302
+
+
 def test_the_window_of_the_throttle_opens_again() -> None:
     start = 300.0 * 5_900_000
-    waits = [throttle.count_attempt("test", "192.0.2.1", start + 10) for _ in range(throttle.LIMIT + 1)]
-    assert waits == [0] * throttle.LIMIT + [290]
-    assert throttle.count_attempt("test", "192.0.2.2", start + 10) == 0
-    assert throttle.count_attempt("test", "192.0.2.1", start + 300) == 0
+    for _ in range(throttle.LIMIT):
+        assert throttle.seconds_to_wait("test", "192.0.2.1", start + 10) == 0
+        throttle.count_failure("test", "192.0.2.1", start + 10)
+    assert throttle.seconds_to_wait("test", "192.0.2.1", start + 10) == 290
+    assert throttle.seconds_to_wait("test", "192.0.2.2", start + 10) == 0
+    assert throttle.seconds_to_wait("test", "192.0.2.1", start + 300) == 0
 
 
 def test_one_ipv6_subscriber_counts_as_one_address() -> None:
@@ -62,6 +73,7 @@ def test_no_link_is_written_to_the_log(ana: Person, caplog: pytest.LogCaptureFix
     strict = Client(enforce_csrf_checks=True)
     token = issue_link(ana)
     strict.post(link_address(token))
+    use_link(token, timezone.now())
     for _ in range(throttle.LIMIT + 1):
         strict.get(link_address(token))
     assert "CSRF cookie not set" in caplog.text

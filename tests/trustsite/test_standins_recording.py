@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.load import EARLIEST_US, LATEST_US
 from tests.trustsite.recordings import FIRST_US, MARA, commit, small
 from trustsite.standins.recording import RecordingProblem, open_recording, write_recording
 
@@ -133,3 +134,23 @@ def test_the_recorded_live_frames_open_in_time_order(shared: Path) -> None:
     assert len(read.frames) == 162 + 8
     assert read.times == sorted(read.times)
     assert all(did is not None for did in read.dids)
+
+
+@pytest.mark.parametrize("time_us", [0, -1, EARLIEST_US - 1, LATEST_US + 1, 10**18, 10**30])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_time_that_no_reader_accepts_is_no_time(tmp_path: Path, time_us: int, place: int) -> None:
+    lines = [commit(1, MARA, "a.b", "1"), commit(2, MARA, "a.b", "2")]
+    wrong = json.dumps(json.loads(lines[0]) | {"time_us": time_us}).encode()
+    lines.insert(place, wrong)
+    (tmp_path / "frames.jsonl").write_bytes(b"\n".join(lines))
+    read = open_recording(tmp_path)
+    assert read.frames == lines
+    assert read.times[place] == FIRST_US + max(place, 1)
+    assert read.last_time_us == FIRST_US + 2
+    assert (read.collections[place], read.dids[place]) == (None, None)
+
+
+def test_the_first_and_the_last_moment_that_a_reader_accepts_are_times(tmp_path: Path) -> None:
+    heads = [json.loads(commit(1, MARA, "a.b", "1")) | {"time_us": time_us} for time_us in (EARLIEST_US, LATEST_US)]
+    (tmp_path / "frames.jsonl").write_text("\n".join(map(json.dumps, heads)))
+    assert open_recording(tmp_path).times == [EARLIEST_US, LATEST_US]

@@ -61,8 +61,8 @@ class _Head(msgspec.Struct):
 class Recording:
     """A stream in `time_us` order with everything the network would answer about it.
 
-    `frames`, `times`, `collections` and `dids` run in parallel. A line that is no frame, or whose time is no time of the
-    network, keeps its place: it takes the time of the line before it and has neither collection nor DID. `collections`
+    `frames`, `times`, `collections` and `dids` run in parallel. A line that is no frame, or whose time no reader
+    accepts, keeps its place: it takes the time of the line before it and has neither collection nor DID. `collections`
     is None for identity and account.
     """
 

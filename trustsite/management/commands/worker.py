@@ -18,5 +18,3 @@ class Command(BaseCommand):
         except StoreProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
         worker.run()
-        if worker.problem:
-            raise CommandError(worker.problem)

@@ -1,0 +1,59 @@
+"""Behind a proxy that is named, each visitor has an address of their own; nobody else may say what theirs is."""
+
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+from tests.trustsite import runs
+from tests.trustsite.busy import answers_at, free_port
+from triage import throttle
+from trustsite import drive
+
+Visit = Callable[..., int]
+
+
+@contextmanager
+def site_behind(root: Path, **environment: str) -> Generator[Visit]:
+    """A web process on a new drive; `visit(address)` opens a made-up link as its proxy and returns the status."""
+    drive.mark(root)
+    port = free_port()
+    process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", **environment)
+
+    def visit(address: str, **headers: str) -> int:
+        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", "/sign-in/made-up", headers={"X-Forwarded-For": address, **headers})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    try:
+        runs.wait_for(lambda: answers_at(port, "/sign-in"))
+        yield visit
+    finally:
+        process.send_signal(signal.SIGTERM)
+        runs.finish(process, timeout=10)
+
+
+def test_one_who_guesses_behind_the_trusted_proxy_locks_out_nobody_else(tmp_path: Path) -> None:
+    with site_behind(tmp_path, TRUSTED_PROXY="127.0.0.1") as visit:
+        assert {visit("192.0.2.1") for _ in range(throttle.LIMIT)} == {403}
+        assert visit("192.0.2.1") == 429
+        assert visit("192.0.2.2") == 403
+        assert visit("203.0.113.9, 192.0.2.1") == 429, "only the address that the proxy itself added counts"
+
+
+def test_a_visitor_without_a_trusted_proxy_cannot_choose_an_address(tmp_path: Path) -> None:
+    for number, environment in enumerate(({}, {"TRUSTED_PROXY": "192.0.2.200"})):
+        (tmp_path / str(number)).mkdir()
+        with site_behind(tmp_path / str(number), **environment) as visit:
+            assert {visit(f"192.0.2.{last}") for last in range(throttle.LIMIT)} == {403}
+            assert visit("192.0.2.99") == 429
+
+
+def test_the_public_name_that_the_trusted_proxy_tells_is_checked_too(tmp_path: Path) -> None:
+    environment = {"TRUSTED_PROXY": "127.0.0.1", "ALLOWED_HOSTS": "sunstead.example.test,127.0.0.1"}
+    with site_behind(tmp_path, **environment) as visit:
+        assert visit("192.0.2.1", **{"X-Forwarded-Host": "sunstead.example.test", "X-Forwarded-Proto": "https"}) == 403
+        assert visit("192.0.2.1", **{"X-Forwarded-Host": "evil.example.test"}) == 400
