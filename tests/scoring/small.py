@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 
 from ingest.derive import derive
 from ingest.load import load
-from tests.ingest.stream import MARA, REPO, SEED, SOURCE, Frames, pull_uri
+from tests.ingest.stream import MARA, REPO, SEED, SOURCE, Frames, at, pull_uri
 from tests.pipeline import Result
 
 OFFERED = pull_uri(MARA, "offered")
-MERGED_AT = datetime(2026, 9, 21, 14, 0)  # as the status records of the small world say
+MERGED_AT = at(2)  # when the status of the small world was seen; its record claims an earlier time
 DAY = timedelta(days=1)
 
 
