@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
+from ingest.durable import sync
+
 _GZIP = b"\x1f\x8b"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HUNK = re.compile(rb"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@")
@@ -81,7 +83,7 @@ def store_patch(folder: Path, text: str) -> str:
         Path(draft).replace(place)
     finally:
         Path(draft).unlink(missing_ok=True)
-    _sync_folder(place.parent)
+    sync(place.parent)
     return name
 
 
@@ -100,15 +102,6 @@ def load_patch(folder: Path, sha256: str) -> str:
 
 def _place(folder: Path, sha256: str) -> Path:
     return folder / sha256[:2] / f"{sha256}.patch.gz"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:

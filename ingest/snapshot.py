@@ -5,7 +5,6 @@ databases by path: reopening one name after a rename silently serves the old dat
 """
 
 import logging
-import os
 import shutil
 import subprocess
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest.durable import sync
 from ingest.store import Rows, Store, StoreProblem
 
 log = logging.getLogger(__name__)
@@ -82,23 +82,15 @@ def _copy(source: Path, partial: Path) -> None:
         if not partial.is_dir():
             partial.unlink(missing_ok=True)
         raise PublishProblem(f"the snapshot could not be copied: {copied.stderr.strip()[:300]}")
-    _sync(partial)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(partial)
 
 
 def _point(folder: Path, number: int) -> None:
     partial = folder / "CURRENT.partial"
     partial.write_text(str(number))
-    _sync(partial)
+    sync(partial)
     partial.rename(folder / "CURRENT")
-    _sync(folder)
+    sync(folder)
 
 
 def _drop_old(folder: Path, newest: int) -> None:

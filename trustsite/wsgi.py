@@ -1,17 +1,18 @@
-"""The web process for a WSGI server (`waitress-serve trustsite.wsgi:application`); a bad drive ends it in words."""
+"""The web process for a WSGI server (`waitress-serve trustsite.wsgi:application`); what is wrong ends it in words."""
 
 import os
 import sys
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
+from environs import EnvError
 
 from trustsite import drive
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
 try:
     drive.require(settings.PLACE)
-except drive.DriveProblem as problem:
+except (drive.DriveProblem, EnvError) as problem:
     sys.stderr.write(f"{problem}\n")
     sys.exit(2)
 settings.STATIC_ROOT.mkdir(exist_ok=True)  # only `collectstatic` fills it; WhiteNoise warns at each start without one

@@ -111,6 +111,8 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path, statement: s
     with duckdb.connect(str(path)) as other:
         other.execute(statement)
     refusal(path)
+    with duckdb.connect(str(path)) as other:
+        assert other.execute("select count(*) from duckdb_tables()").fetchall() == [(1,)]
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
