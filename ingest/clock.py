@@ -21,6 +21,15 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
+def parse_time(text: str) -> datetime | None:
+    """An ISO time that somebody wrote as naive UTC; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except (ValueError, OverflowError):
+        return None
+
+
 class Clock(Protocol):
     """The present, as decisions see it."""
 

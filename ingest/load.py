@@ -1,70 +1,32 @@
-"""Frames of a Jetstream v1 socket into the event log: the rows and the cursor in one transaction.
+"""Frames and listings into the event log: the rows and the cursor in one transaction, each event once.
 
-Wire format: facts/tangled.md §3.1. A frame that cannot be read becomes a dead letter; a frame that was already logged
-(the stream is at least once, and every reconnect rewinds) is dropped by its event id.
+An event is its (did, collection, record key, rev or cid, operation), never its time: a stream is at least once, every
+reconnect rewinds it, and another server gives the same event another time. Revs are TIDs that only grow within a
+repository, so an event with a higher one than was logged of its DID is surely new; only others are looked up
+(ingest/log.py). What cannot be read becomes a dead letter.
 """
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from itertools import accumulate
 
 import msgspec
 
+from ingest.batch import Events, events_of, read_commits
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.records import DID, people_named
-from ingest.store import Store, Transaction
+from ingest.frames import Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
+from ingest.log import Arriving, append_events
+from ingest.records import VOUCH
+from ingest.store import Store
+from ingest.tombstones import Tombstones
+from ingest.transaction import Transaction
 
 LETTER_LIMIT = 65_536
-LARGEST_FRAME = 16 * 1024 * 1024  # a record has at most 1 MB, which JSON makes 6 MB at the worst
-# No frame is older than AT Protocol's first public network by more than recorded histories need, nor newer than this.
-EARLIEST_US = to_microseconds(datetime(2000, 1, 1))
-LATEST_US = to_microseconds(datetime(2100, 1, 1))
-COLLECTION = re.compile(r"[A-Za-z0-9.-]{1,317}")
-RECORD_KEY = re.compile(r"[A-Za-z0-9._:~-]{1,512}")
-REVISION_LIMIT = 256
-
-
-class Commit(msgspec.Struct):
-    """The commit part of a frame; the record stays unparsed."""
-
-    operation: str
-    collection: str
-    rkey: str
-    rev: str | None = None
-    cid: str | None = None
-    record: msgspec.Raw = msgspec.Raw(b"")
-
-
-class Frame(msgspec.Struct):
-    """One Jetstream v1 message; unknown fields are ignored."""
-
-    did: str
-    time_us: int
-    kind: str
-    commit: Commit | None = None
-    identity: msgspec.Raw = msgspec.Raw(b"")
-    account: msgspec.Raw = msgspec.Raw(b"")
-
-
-class Moment(msgspec.Struct):
-    """What a frame that cannot be read otherwise may still tell: where in the stream it stood."""
-
-    time_us: int
-
-
-@dataclass(slots=True)
-class Batch:
-    """Frames sorted into what will be written."""
-
-    source: str
-    newest_us: int
-    events: list[dict[str, object]] = field(default_factory=list)
-    letters: list[dict[str, object]] = field(default_factory=list)
-    people: dict[str, datetime | None] = field(default_factory=dict)
-    strangers: int = 0
+LISTING = "backfill"  # the source of what a listing showed
+Key = tuple[int, str, str, str, int]  # a commit's place, DID, collection, record key and time_us
+_decode_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,56 +38,200 @@ class Loaded:
     cursor_us: int
 
 
-_decoder = msgspec.json.Decoder(Frame)
-_moment_decoder = msgspec.json.Decoder(Moment)
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A record as a listing shows it: there, as a `create` with its CID and body, or gone since, as a `delete`."""
+
+    did: str
+    collection: str
+    rkey: str
+    operation: str
+    cid: str | None  # None for a delete
+    rev: str  # the repository's when it was listed
+    seen_at: datetime  # naive UTC
+    body: bytes  # JSON; empty for a delete
 
 
-def load(store: Store, source: str, frames: Sequence[bytes | str]) -> Loaded:
-    """Store a batch of frames and move the source's cursor, all or nothing."""
+@dataclass(slots=True)
+class Admitted:
+    """Frames that will be logged, in order, and what became of the others."""
+
+    frames: list[Frame] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    strangers: int = 0  # identity and account events of people who never wrote here
+    first_seen: dict[str, datetime] = field(default_factory=dict)  # everyone whom the records make known
+
+
+def load(
+    store: Store, source: str, raws: Sequence[bytes | str], on_read: Callable[[], object] = lambda: None
+) -> Loaded:
+    """Store a batch of frames and move the source's cursor, all or nothing; `on_read` comes before it is stored."""
+    plain = read_commits(raws)
+    read = [] if plain else read_frames(raws)
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
-        batch = Batch(source, newest_us=cursor)
-        for raw in frames:
-            _sort(store, batch, raw)
-        new = _append(txn, batch, store.wall())
-        txn.execute(
-            "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "
-            "where source = ?",
-            [batch.newest_us, batch.strangers, store.wall(), source],
-        )
-    return Loaded(*new, batch.newest_us)
+        if plain is not None and not _name_erased(txn.tombstones, plain):
+            newest = max(cursor, *plain.times_us)
+            _move(txn, source, newest, 0)
+            return Loaded(_append_plain(txn, store, Arriving(source, plain), on_read), 0, newest)
+        read = read or read_frames(raws)
+        newest = max([cursor, *(item.time_us for item in read)])
+        admitted = _admit(store, raws, read, cursor)
+        _move(txn, source, newest, admitted.strangers)
+        letters = _add_unread(txn, source, admitted.unread)
+        return Loaded(_append(txn, source, admitted, on_read), letters, newest)
 
 
-def load_records(store: Store, records: Iterable[tuple[str, str, Mapping[str, Any]]], seen_at: datetime) -> int:
-    """Log records that a listing gave, as (at-uri, CID, value), seen now; returns how many are new. No cursor moves.
-
-    The CID stands for the rev, which a listing does not give: listing twice logs once.
-    """
-    batch = Batch("backfill", 0)
-    for uri, cid, value in records:
-        did, collection, rkey = uri.removeprefix("at://").split("/", 2)
-        commit = Commit("create", collection, rkey, cid, cid, msgspec.Raw(msgspec.json.encode(value)))
-        frame = Frame(did, to_microseconds(seen_at), "commit", commit)
-        try:
-            _check(frame, len(bytes(commit.record)))
-            _add_commit(batch, frame, commit)
-        except ValueError as error:
-            batch.letters.append(letter(batch.source, f"a listed record that cannot be read: {error}", None, uri))
-    with store.write() as txn:
-        return _append(txn, batch, store.wall())[0]
-
-
-def _append(txn: Transaction, batch: Batch, wall: datetime) -> tuple[int, int]:
-    """Write the events and dead letters that are new, with the people they name; how many of each."""
-    fresh = _without_known(txn, batch.events)
-    # The log's bodies may move elsewhere one day, its numbers never start again.
-    last = txn.value(
-        "select greatest(max(event_seq), (select max(position_seq) from hops where name = 'derive')) from events"
+def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
+    txn.execute(
+        "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "
+        "where source = ?",
+        [cursor_us, strangers, txn.wall(), source],
     )
-    numbered = [row | {"event_seq": last + n, "loaded_clock": wall} for n, row in enumerate(fresh, start=1)]
-    txn.append("events", numbered)
-    txn.register_people(batch.people)
-    return len(fresh), add_letters(txn, batch.letters, wall)
+
+
+def load_listing(store: Store, listed: Sequence[Listed]) -> int:
+    """Log what a listing showed and the log does not say yet; returns how many events that were. No cursor moves.
+
+    A record is logged unless its newest event in the log (highest rev, then the last to arrive) left it with the same
+    CID; a record that is gone, unless its newest event deleted it. What cannot be read becomes a dead letter.
+    """
+    admitted = Admitted()
+    for one in listed:
+        try:
+            admitted.frames.append(_as_frame(one))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            admitted.unread.append(_unread_listed(one, error))
+    with store.write() as txn:
+        named = _first_named(store, map(_key, enumerate(admitted.frames)))
+        admitted.first_seen = {did: seen_at for did, (_, seen_at) in named.items()}
+        events = _append(txn, LISTING, admitted)
+        _add_unread(txn, LISTING, admitted.unread)
+    return events
+
+
+def _append_plain(txn: Transaction, store: Store, arriving: Arriving, on_read: Callable[[], object]) -> int:
+    events = arriving.events
+    keys = zip(range(len(events)), events.dids, events.collections, events.rkeys, events.times_us, strict=True)
+    named = _first_named(store, keys)
+    return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in named.items()}, on_read)
+
+
+def _name_erased(tombstones: Tombstones, events: Events) -> bool:
+    """Whether any of these is by, about or speaks of somebody who was ever erased."""
+    return not tombstones.empty and (
+        any(tombstones.erased_at(did) for did in set(events.dids))
+        or tombstones.are_named("\n".join(events.rkeys))
+        or any(tombstones.are_named(text) for text in events.bodies())
+    )
+
+
+def _append(txn: Transaction, source: str, admitted: Admitted, on_read: Callable[[], object] = lambda: None) -> int:
+    """Append what is new, but for what was seen of erased accounts before they were; returns how many."""
+    living = events_of(_living(txn.tombstones, admitted.frames))
+    people = txn.tombstones.without_erased_people(admitted.first_seen)
+    first_seen = {did: seen_at for did, seen_at in people.items() if seen_at is not None}
+    return append_events(txn, Arriving(source, living, listed=source == LISTING), first_seen, on_read)
+
+
+def _living(tombstones: Tombstones, frames: Sequence[Frame]) -> Sequence[Frame]:
+    """The frames without those of erased accounts; other people's lose what they say of the erased."""
+    if tombstones.empty:
+        return frames
+    rows = [
+        {
+            "did": frame.did,
+            "rkey": as_commit(frame).rkey,
+            "seen_at": from_microseconds(frame.time_us),
+            "body": bytes(as_commit(frame).record).decode(),
+            "frame": frame,
+        }
+        for frame in frames
+    ]
+    return [_with_body(row["frame"], row["body"]) for row in tombstones.without_erased(rows)]
+
+
+def _with_body(frame: Frame, body: str | None) -> Frame:
+    raw = msgspec.Raw((body or "").encode())
+    if frame.commit is not None:
+        return msgspec.structs.replace(frame, commit=msgspec.structs.replace(frame.commit, record=raw))
+    return msgspec.structs.replace(frame, **{frame.kind: raw})
+
+
+def _add_unread(txn: Transaction, source: str, unread: Iterable[Unread]) -> int:
+    return add_letters(txn, txn.tombstones.without_erased_letters(_letters(source, unread)), txn.wall())
+
+
+def _as_frame(one: Listed) -> Frame:
+    """The frame that would have brought a listed record; raises where the stream would not have carried it."""
+    if one.operation not in ("create", "delete"):
+        raise ValueError(f"its operation {one.operation[:40]!r} is unknown")
+    body = _decode_json(one.body) if one.operation == "create" else msgspec.Raw(b"")
+    bytes(body).decode()
+    commit = Commit(one.operation, one.collection, one.rkey, one.rev, one.cid, body)
+    frame = Frame(one.did, to_microseconds(one.seen_at), "commit", commit)
+    check(frame, len(one.body))
+    return frame
+
+
+def _unread_listed(one: Listed, error: Exception) -> Unread:
+    text = f"at://{one.did}/{one.collection}/{one.rkey} {one.body.decode(errors='replace')}"
+    return Unread(f"a listed record that cannot be read: {str(error)[:200]}", text, 0)
+
+
+def _admit(store: Store, raws: Sequence[bytes | str], read: Sequence[Frame | Unread], cursor: int) -> Admitted:
+    """Sort what was read; a stranger is counted unless that was done before the stream was rewound."""
+    commits = [(place, item) for place, item in enumerate(read) if isinstance(item, Frame) and item.kind == "commit"]
+    named = _first_named(store, map(_key, commits))
+    admitted = Admitted(first_seen={did: seen_at for did, (_, seen_at) in named.items()})
+    before = accumulate((item.time_us for item in read), max, initial=cursor)
+    for place, (raw, item, newest_us) in enumerate(zip(raws, read, before, strict=False)):
+        if isinstance(item, Unread):
+            admitted.unread.append(item)
+        elif item.kind == "commit":
+            admitted.frames.append(item)
+        elif not _is_known(store, named, place, item):
+            admitted.strangers += item.time_us > newest_us
+        elif problem := check_account(item):
+            admitted.unread.append(unread(raw, problem))
+        else:
+            admitted.frames.append(item)
+    return admitted
+
+
+def _is_known(store: Store, named: Mapping[str, tuple[int, datetime]], place: int, frame: Frame) -> bool:
+    """Whether somebody's record came before this frame.
+
+    By the stream's time, not by what is stored: a rewind brings again what was dropped when they still were a stranger.
+    """
+    seen_at = store.seen_since(frame.did)
+    if seen_at is None and frame.did in named and named[frame.did][0] < place:
+        seen_at = named[frame.did][1]
+    return seen_at is not None and seen_at < from_microseconds(frame.time_us)
+
+
+def _first_named(store: Store, commits: Iterable[Key]) -> dict[str, tuple[int, datetime]]:
+    """Everyone new whom these records make known: the place and time of the first that does."""
+    seen = store.people.seen_since
+    named: dict[str, tuple[int, datetime]] = {}
+    for place, did, collection, rkey, time_us in commits:
+        # Only a vouch names somebody else than its author, by its key.
+        if did in seen and (collection != VOUCH or rkey in seen):
+            continue
+        for person in store.registry.people_named(did, collection, rkey):
+            if person not in seen and person not in named:
+                named[person] = place, from_microseconds(time_us)
+    return named
+
+
+def _key(placed: tuple[int, Frame]) -> Key:
+    place, frame = placed
+    commit = as_commit(frame)
+    return place, frame.did, commit.collection, commit.rkey, frame.time_us
+
+
+def _letters(source: str, items: Iterable[Unread]) -> list[dict[str, object]]:
+    return [letter(source, item.reason, None, item.text) for item in items]
 
 
 def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
@@ -149,115 +255,5 @@ def letter(source: str, reason: str, event_id: str | None, body: str) -> dict[st
     }
 
 
-def _sort(store: Store, batch: Batch, raw: bytes | str) -> None:
-    """Put one frame where it belongs."""
-    try:
-        frame = _decoder.decode(raw)
-        _check(frame, len(raw))
-        if frame.kind == "commit" and frame.commit is not None:
-            _add_commit(batch, frame, frame.commit)
-        elif _is_known(store, batch, frame):
-            _add_account(batch, frame)
-        elif frame.time_us > batch.newest_us:  # else it was counted before the stream was rewound
-            batch.strangers += 1
-        batch.newest_us = max(batch.newest_us, frame.time_us)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        reason = f"a frame that cannot be read: {str(error)[:200]}"
-        batch.letters.append(letter(batch.source, reason, None, _readable(raw)))
-        batch.newest_us = max(batch.newest_us, _time_of(raw))
-
-
-def _check(frame: Frame, size: int) -> None:
-    if size > LARGEST_FRAME:
-        raise ValueError(f"it has {size} bytes, and no record makes more than {LARGEST_FRAME}")
-    if not DID.fullmatch(frame.did):
-        raise ValueError("its did is malformed")
-    if not EARLIEST_US <= frame.time_us <= LATEST_US:
-        raise ValueError(f"its time_us {frame.time_us} is no time of this network")
-    if frame.kind == "commit":
-        _check_commit(frame.commit)
-
-
-def _check_commit(commit: Commit | None) -> None:
-    if commit is None:
-        raise ValueError("a commit without its commit part")
-    if commit.operation not in ("create", "update", "delete"):
-        raise ValueError(f"its operation {commit.operation[:40]!r} is unknown")
-    if not COLLECTION.fullmatch(commit.collection) or not RECORD_KEY.fullmatch(commit.rkey):
-        raise ValueError("its collection or record key is malformed")
-    if max(len(commit.rev or ""), len(commit.cid or "")) > REVISION_LIMIT:
-        raise ValueError("its rev or cid is too long")
-    if commit.operation != "delete" and not bytes(commit.record):
-        raise ValueError("a commit without its record")
-
-
-def _time_of(raw: bytes | str) -> int:
-    """Where in the stream an unreadable frame stood; 0 where it does not say. Else a last one would never be passed."""
-    try:
-        time_us = _moment_decoder.decode(raw).time_us
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return 0
-    return time_us if EARLIEST_US <= time_us <= LATEST_US else 0
-
-
-def _is_known(store: Store, batch: Batch, frame: Frame) -> bool:
-    """Whether somebody's record came before this frame.
-
-    By the stream's time, not by what is stored: a rewind brings again what was dropped when they still were a stranger.
-    """
-    seen_at = store.seen_since(frame.did) or batch.people.get(frame.did)
-    return seen_at is not None and seen_at < from_microseconds(frame.time_us)
-
-
-def _add_commit(batch: Batch, frame: Frame, commit: Commit) -> None:
-    body = bytes(commit.record).decode() or None
-    # Without a rev, which every real frame has, only the moment tells a return to an earlier record from a repetition.
-    version = commit.rev or f"{commit.cid} {frame.time_us}"
-    parts = (frame.did, commit.collection, commit.rkey, version, commit.operation)
-    row = _row(batch.source, frame, parts, body)
-    named = {name: getattr(commit, name) for name in ("collection", "rkey", "operation", "rev", "cid")}
-    batch.events.append(row | named)
-    for did in people_named(frame.did, commit.collection, commit.rkey):
-        batch.people.setdefault(did, from_microseconds(frame.time_us))
-
-
-def _add_account(batch: Batch, frame: Frame) -> None:
-    part = {"identity": frame.identity, "account": frame.account}.get(frame.kind)
-    if part is None:
-        raise ValueError(f"its kind {frame.kind[:40]!r} is unknown")
-    body = bytes(part).decode()
-    if not body:
-        raise ValueError(f"an {frame.kind} event without its {frame.kind} part")
-    nothing = dict.fromkeys(("collection", "rkey", "operation", "rev", "cid"))
-    batch.events.append(_row(batch.source, frame, (frame.did, frame.kind, str(frame.time_us), body), body) | nothing)
-
-
-def _row(source: str, frame: Frame, parts: Sequence[str], body: str | None) -> dict[str, object]:
-    return {
-        "event_id": _hash(*parts),
-        "source": source,
-        "kind": frame.kind,
-        "did": frame.did,
-        "seen_at": from_microseconds(frame.time_us),
-        "body": body,
-    }
-
-
 def _hash(*parts: str) -> str:
     return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
-
-
-def _without_known(txn: Transaction, events: Sequence[dict[str, object]]) -> list[dict[str, object]]:
-    """The events that are not in the log, each once, in order."""
-    unique: dict[object, dict[str, object]] = {}
-    for row in events:
-        unique.setdefault(row["event_id"], row)
-    logged = txn.rows("select event_id from events where event_id in (select unnest(?))", [list(unique)])
-    for row in logged:
-        del unique[row["event_id"]]
-    return list(unique.values())
-
-
-def _readable(raw: bytes | str) -> str:
-    """The text of a frame with what no text may hold replaced."""
-    return (raw if isinstance(raw, bytes) else raw.encode(errors="replace")).decode(errors="replace")

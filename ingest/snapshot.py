@@ -17,7 +17,8 @@ from pathlib import Path
 import duckdb
 
 from ingest.durable import sync
-from ingest.store import Rows, Store, StoreProblem
+from ingest.store import Store, StoreProblem
+from ingest.transaction import Rows
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,11 @@ def publish(store: Store, folder: Path) -> int:
 
     The copy is made by a child: opening and closing the file inside this process would drop DuckDB's lock on it.
     """
+    with store.publishing:
+        return _publish(store, folder)
+
+
+def _publish(store: Store, folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_room(store, folder)
@@ -98,6 +104,15 @@ def _drop_old(folder: Path, newest: int) -> None:
     for path, number in _numbers(folder).items():
         if number <= newest - KEEP or path.suffix == ".partial":
             path.unlink(missing_ok=True)
+
+
+def drop_but_newest(folder: Path) -> None:
+    """Remove every snapshot before the newest: they hold people who were erased since."""
+    newest = current_number(folder)
+    for path, number in _numbers(folder).items():
+        if number != newest:
+            path.unlink(missing_ok=True)
+    sync(folder)
 
 
 class Publisher(threading.Thread):

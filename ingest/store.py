@@ -2,21 +2,23 @@
 
 import re
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from ingest.clock import from_microseconds, wall_now
-from ingest.people import Arrivals, People, new_contributor
+from ingest.compact import Gate, clear_leftovers, compacted
+from ingest.people import People
+from ingest.records import REGISTRY, Registry
+from ingest.tombstones import Tombstones, WrongKey, load_tombstones
+from ingest.transaction import Rows, Transaction
 
-Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
-SCHEMA = Path(__file__).with_name("schema.sql")
-SCHEMA_VERSION = 1
+SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
+SCHEMA_VERSION = 2
 # Automatic checkpoints stay off: the publisher checkpoints; meanwhile the main file must not change under the copy.
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -29,118 +31,34 @@ class StoreProblem(Exception):
     """The store cannot be used; the message is one sentence that says what to do."""
 
 
-class Rows:
-    """Reading: every call is one statement that is read to its end, so nothing keeps a transaction open.
-
-    An unread result would: FORCE CHECKPOINT waits for it, and the publisher with it.
-    """
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self.cursor = cursor
-
-    def rows(self, sql: str, params: Params = ()) -> list[dict[str, Any]]:
-        """All rows, each as a mapping of column name to value."""
-        result = self.cursor.execute(sql, params)
-        names = [column[0] for column in result.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-    def row(self, sql: str, params: Params = ()) -> dict[str, Any] | None:
-        """The first row, or None."""
-        found = self.rows(sql, params)
-        return found[0] if found else None
-
-    def value(self, sql: str, params: Params = ()) -> Any:
-        """First column of the first row, or None."""
-        found = self.cursor.execute(sql, params).fetchall()
-        return found[0][0] if found else None
-
-    def columns(self, sql: str, params: Params = ()) -> dict[str, Any]:
-        """All rows as one NumPy array a column, for reads of a whole table."""
-        return self.cursor.execute(sql, params).fetchnumpy()
-
-
-class Transaction(Rows):
-    """Writing: everything done through it happens together or not at all."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, store: "Store") -> None:
-        super().__init__(cursor)
-        self._store = store
-        self._changed = False
-        self.arrivals = Arrivals(store.people)
-
-    def execute(self, sql: str, params: Params = ()) -> None:
-        """Run one statement whose result is not needed."""
-        self.cursor.execute(sql, params).fetchall()
-
-    def append(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Insert rows that name every column of the table."""
-        self._insert("insert into", table, rows)
-
-    def upsert(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Insert rows or replace those with the same primary key; keys must differ within one call."""
-        self._insert("insert or replace into", table, rows)
-
-    def append_new(self, table: str, rows: Sequence[Mapping[str, object]]) -> int:
-        """Insert the rows whose primary key is not there yet; returns how many."""
-        return self._insert("insert or ignore into", table, rows)
-
-    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]]) -> int:
-        if not rows:
-            return 0
-        self.cursor.register("incoming", pa.Table.from_pylist(list(rows), schema=self._store.arrow_schema(table)))
-        try:
-            return self.cursor.execute(f"{verb} {table} by name select * from incoming").fetchall()[0][0]
-        finally:
-            self.cursor.unregister("incoming")
-
-    def inputs_changed(self) -> None:
-        """Note that something that scores read has changed, so that the scoring hop has work."""
-        if not self._changed:
-            self.execute(
-                "update hops set position_seq = position_seq + 1, ran_clock = ? where name = 'inputs'",
-                [self._store.wall()],
-            )
-            self._changed = True
-
-    def person_ids(self, dids: Iterable[str], seen_at: datetime | None = None) -> dict[str, int]:
-        """The integer of each DID, given now where there is none; `seen_at` where a record by or about them arrived."""
-        return self.register_people(dict.fromkeys(dids, seen_at))
-
-    def register_people(self, first_seen: Mapping[str, datetime | None]) -> dict[str, int]:
-        """As `person_ids`, with a moment for each DID."""
-        news = self.arrivals.note_seen(first_seen)
-        found = {did: self.arrivals.number(did) for did in first_seen}
-        fresh = {did: self.arrivals.give(did) for did, number in found.items() if number is None}
-        self.append("contributors", [new_contributor(did, number, news.get(did)) for did, number in fresh.items()])
-        self._fill_first_seen({did: seen_at for did, seen_at in news.items() if did not in fresh})
-        return {did: number or fresh[did] for did, number in found.items()}
-
-    def _fill_first_seen(self, seen: Mapping[str, datetime]) -> None:
-        """For people of whom only the name was known so far."""
-        if seen:
-            self.execute(
-                "update contributors set first_seen_at = n.seen_at "
-                "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
-                [list(seen), list(seen.values())],
-            )
-
-
 class Store:
     """The owner of the file: many short reads, one writer at a time."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, path: Path, wall: Callable[[], datetime]) -> None:
+    def __init__(
+        self, database: duckdb.DuckDBPyConnection, path: Path, wall: Callable[[], datetime], registry: Registry
+    ) -> None:
         self.path = path
         self.wall = wall
+        self.registry = registry  # what the records in it mean
         self.people = People()
+        self.tombstones = Tombstones(b"", {})
         self._database = database
         # Held over the transactions of one scoring pass: no snapshot shows half of it, since publishing waits.
         self.whole = threading.Lock()
+        # Held while a snapshot is made: one copied from before an erasure may not be published after it.
+        self.publishing = threading.RLock()
+        # Held while rows move between the table and files, and while files are searched for somebody: a search that
+        # meets a move would miss what is on its way. Taken before any transaction, never within one.
+        self.files = threading.Lock()
         self._writer = threading.Lock()
+        self._gate = Gate()
         self._schemas: dict[str, pa.Schema] = {}
 
     @classmethod
-    def open(cls, path: Path, wall: Callable[[], datetime] = wall_now) -> "Store":
-        """Own the file, made or migrated as needed.
+    def open(
+        cls, path: Path, wall: Callable[[], datetime] = wall_now, registry: Registry = REGISTRY, key: bytes = b""
+    ) -> "Store":
+        """Own the file, made or migrated as needed; `key` is the drive's, under which erased people are remembered.
 
         Raises StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
         """
@@ -149,10 +67,16 @@ class Store:
             database = duckdb.connect(str(path), config=CONFIG)
         except (duckdb.Error, OSError) as error:
             raise StoreProblem(_why_not(path, str(error))) from error
-        store = cls(database, path, wall)
+        store = cls(database, path, wall, registry)
         try:
+            clear_leftovers(path)
             store._migrate()
             store._load_people()
+            with store.read() as rows:
+                store.tombstones = load_tombstones(rows, key)
+        except WrongKey as problem:
+            database.close()
+            raise StoreProblem(str(problem)) from problem
         except duckdb.Error as error:
             database.close()
             raise StoreProblem(_why_not(path, str(error))) from error
@@ -169,8 +93,13 @@ class Store:
                     f"{self.path} was written by a newer Sunstead (schema {version}; this one knows {SCHEMA_VERSION}): "
                     "update Sunstead, or restore a backup made by this version."
                 )
+            schema = "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
+            if version == 1:
+                from ingest.migrate import from_version_1  # which reads the log's rules, and those this module
+
+                from_version_1(txn, schema)
             if version == 0:
-                txn.cursor.execute(SCHEMA.read_text())
+                txn.cursor.execute(schema)
                 txn.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
                 for hop in ("derive", "inputs", "score"):
                     txn.execute("insert into hops values (?, 0, ?)", [hop, self.wall()])
@@ -189,8 +118,11 @@ class Store:
 
     def _load_people(self) -> None:
         with self.read() as rows:
-            for row in rows.rows("select did, contributor_id, first_seen_at from contributors"):
-                self.people.add(row["did"], row["contributor_id"], row["first_seen_at"])
+            sql = "select did, contributor_id, first_seen_at, newest_rev from contributors"
+            for row in rows.cursor.execute(sql).fetchall():
+                self.people.add(*row)
+            given = rows.value("select position_seq from hops where name = 'people'") or 0
+            self.people.highest = max(self.people.highest, given)
 
     def seen_since(self, did: str) -> datetime | None:
         """When the first record by or about this DID was seen; None for a stranger."""
@@ -207,16 +139,17 @@ class Store:
     @contextmanager
     def read(self) -> Generator[Rows]:
         """A cursor for short reads; each statement sees the newest committed state."""
-        cursor = self._database.cursor()
-        try:
-            yield Rows(cursor)
-        finally:
-            cursor.close()
+        with self._gate.passing():
+            cursor = self._database.cursor()
+            try:
+                yield Rows(cursor)
+            finally:
+                cursor.close()
 
     @contextmanager
     def write(self) -> Generator[Transaction]:
         """One transaction under the writer's mutex: committed when the block ends, undone when it raises."""
-        with self._writer:
+        with self._gate.passing(), self._writer:
             cursor = self._database.cursor()
             txn = Transaction(cursor, self)
             try:
@@ -240,7 +173,7 @@ class Store:
             bound = txn.value("select value from meta where key = 'source'")
             if bound is None:
                 txn.execute("insert into meta values ('source', ?)", [source])
-                txn.execute("insert into ingest_state values (?, 0, 0, ?)", [source, self.wall()])
+                txn.execute("insert into ingest_state values (?, 0, 0, null, null, ?)", [source, self.wall()])
             elif bound != source:
                 raise StoreProblem(
                     f"{self.path} was filled from {bound!r} and this run reads {source!r}: "
@@ -253,7 +186,7 @@ class Store:
 
         FORCE, since a plain CHECKPOINT fails while another thread reads and rows were updated.
         """
-        with self._writer:
+        with self._gate.passing(), self._writer:
             cursor = self._database.cursor()
             try:
                 cursor.execute("force checkpoint").fetchall()
@@ -261,6 +194,17 @@ class Store:
                 raise StoreProblem(f"{self.path} could not be checkpointed: {error}") from error
             finally:
                 cursor.close()
+
+    def compact(self) -> None:
+        """Write the file anew without the bytes of deleted rows: nobody reads or writes meanwhile.
+
+        Raises StoreProblem, with the file as it was, where there is no room or something reads for too long.
+        """
+        try:
+            with self._gate.shut():
+                self._database = compacted(self._database, self.path, CONFIG)
+        except (OSError, TimeoutError, duckdb.Error) as error:
+            raise StoreProblem(f"{self.path} could not be compacted ({' '.join(str(error).split())[:200]})") from error
 
     def close(self) -> None:
         """Checkpoint and let go of the file."""

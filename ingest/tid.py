@@ -1,6 +1,7 @@
 """Timestamp identifiers, the sortable record keys of AT Protocol (atproto.com/specs/tid)."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from ingest.clock import from_microseconds
@@ -20,3 +21,17 @@ def tid_time(key: str) -> datetime | None:
     for letter in key:
         number = number * 32 + ALPHABET.index(letter)
     return from_microseconds(number >> 10)
+
+
+def ordered(texts: Sequence[str | None]) -> Sequence[str | None]:
+    """The texts that are TIDs, in their places; None for the others, which tell no order."""
+    told = [text for text in texts if text]
+    whole = "".join(told)
+    if set(map(len, told)) <= {13} and not _others(whole) and max(told, default="") < "k":
+        return [text or None for text in texts]
+    return [text if text and PATTERN.fullmatch(text) else None for text in texts]
+
+
+def _others(text: str) -> bytes:
+    """What no TID holds."""
+    return text.encode().translate(None, ALPHABET.encode())

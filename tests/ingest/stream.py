@@ -88,10 +88,15 @@ class Frames(list[bytes]):
 def take(store: Store, frames: Sequence[bytes | str]) -> Loaded:
     """Load frames, work off the log, settle."""
     loaded = load(store, SOURCE, frames)
+    settled(store)
+    return loaded
+
+
+def settled(store: Store) -> None:
+    """Work off the log and settle."""
     while derive(store):
         pass
     settle(store)
-    return loaded
 
 
 def rows(store: Store, sql: str, *params: object) -> list[tuple[Any, ...]]:

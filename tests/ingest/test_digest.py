@@ -52,7 +52,7 @@ def test_other_numbers_and_another_wall_clock_are_the_same_state(store: Store, t
         ("pull_requests", "update pull_requests set state_at = state_at + interval 1 microsecond"),
         ("statuses", "update statuses set actor_id = 2"),
         ("contributors", "update contributors set did = 'did:plc:other' where contributor_id = 3"),
-        ("push_holders", "insert into push_holders values (1, 1, 'owner')"),
+        ("push_holders", "insert into push_holders values (1, 1, 'owner', 'owner', null, null)"),
         ("dead_letters", "delete from dead_letters"),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_float_that_differs_in_its_last_places_is_the_same(store: Store, open_
 
 def test_a_row_that_names_a_repository_which_is_gone_can_be_hashed(store: Store) -> None:
     with store.write() as txn:
-        txn.execute("insert into push_holders values (99, 1, 'owner')")
+        txn.execute("insert into push_holders values (99, 1, 'owner', 'owner', null, null)")
         txn.person_ids([ANA])
     assert digest_of(store)
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.load import LARGEST_FRAME, load
-from ingest.store import Store, Transaction
+from ingest.frames import LARGEST_FRAME
+from ingest.load import load
+from ingest.store import Store
+from ingest.transaction import Transaction
 from tests.conftest import count
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, FIRST_US, MARA, PULL, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters, rows
@@ -204,10 +206,11 @@ def test_other_collections_stay_in_the_log_and_make_nobody_known(store: Store) -
     assert rows(store, "select count(*) from contributors") == [(0,)]
 
 
-def test_a_return_to_an_earlier_record_is_no_repetition_even_without_a_rev(store: Store) -> None:
-    puts = [frame(time_us=FIRST_US + n, commit={"rev": None, "cid": cid}) for n, cid in enumerate("aba")]
-    assert load(store, SOURCE, puts).events == 3
-    assert load(store, SOURCE, puts).events == 0
+def test_the_time_of_a_frame_tells_no_events_apart(store: Store) -> None:
+    for rev in ("r", None):
+        twice = [frame(time_us=FIRST_US + n, commit={"rev": rev, "rkey": f"key-of-{rev}"}) for n in range(2)]
+        assert load(store, SOURCE, twice).events == 1
+        assert load(store, SOURCE, twice).events == 0
 
 
 def test_every_recorded_frame_loads_and_strangers_do_not_grow_the_log(

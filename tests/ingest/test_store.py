@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from ingest.clock import to_microseconds
-from ingest.store import Store, StoreProblem, StreamClock
+from ingest.store import SCHEMA_VERSION, Store, StoreProblem, StreamClock
 from tests.conftest import count
 from tests.ingest.stream import ANA, FIRST_US, MARA, SEED, SOURCE, rows
 from tests.sources import PROJECT
@@ -100,7 +100,9 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     with store.write() as txn:
         txn.execute("update meta set value = '999' where key = 'schema_version'")
     store.close()
-    assert "written by a newer Sunstead (schema 999; this one knows 1): update Sunstead" in refusal(path)
+    assert f"written by a newer Sunstead (schema 999; this one knows {SCHEMA_VERSION}): update Sunstead" in refusal(
+        path
+    )
     with duckdb.connect(str(path)) as other:  # nothing holds it any more
         assert other.execute("select count(*) from events").fetchall() == [(0,)]
 

@@ -1,0 +1,196 @@
+"""Frames of a Jetstream v1 socket, read and checked: whole batches where all is well, one by one where it is not.
+
+Wire format: facts/tangled.md §3.1. The checks of a batch look at distinct values and joined columns; only a batch that
+fails one is looked through frame by frame, so that what cannot be read costs itself alone.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from ingest.clock import to_microseconds
+from ingest.records import DID
+
+LARGEST_FRAME = 16 * 1024 * 1024  # a record has at most 1 MB, which JSON makes 6 MB at the worst
+# No frame is older than AT Protocol's first public network by more than recorded histories need, nor newer than this.
+EARLIEST_US = to_microseconds(datetime(2000, 1, 1))
+LATEST_US = to_microseconds(datetime(2100, 1, 1))
+OPERATIONS = frozenset({"create", "update", "delete"})
+COLLECTION = re.compile(r"[A-Za-z0-9.-]{1,317}")
+RECORD_KEY = re.compile(r"[A-Za-z0-9._:~-]{1,512}")
+KEY_LIMIT, REVISION_LIMIT = 512, 256
+_KEY_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:~-"
+_NO_BYTES = msgspec.Raw(b"")
+
+
+class Commit(msgspec.Struct, gc=False):
+    """The commit part of a frame; the record stays unparsed. A delete has none."""
+
+    operation: str
+    collection: str
+    rkey: str
+    rev: str | None = None
+    cid: str | None = None
+    record: msgspec.Raw = _NO_BYTES
+
+
+class Frame(msgspec.Struct, gc=False):
+    """One Jetstream v1 message; unknown fields are ignored."""
+
+    did: str
+    time_us: int
+    kind: str
+    commit: Commit | None = None
+    identity: msgspec.Raw = _NO_BYTES
+    account: msgspec.Raw = _NO_BYTES
+
+
+class Moment(msgspec.Struct):
+    """What a frame that cannot be read otherwise may still tell: where in the stream it stood."""
+
+    time_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A frame that cannot be read: why, its text, and its `time_us`, 0 where it does not say."""
+
+    reason: str
+    text: str
+    time_us: int
+
+
+_decode: Callable[[bytes | str], Frame] = msgspec.json.Decoder(Frame).decode
+_decode_moment = msgspec.json.Decoder(Moment).decode
+
+
+def read_frames(raws: Sequence[bytes | str]) -> Sequence[Frame | Unread]:
+    """What each frame says, in order; commits are checked, of other frames only DID and time."""
+    try:
+        frames = [_decode(raw) for raw in raws]
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return [_read_one(raw) for raw in raws]
+    return frames if _all_well(raws, frames) else [_read_one(raw) for raw in raws]
+
+
+def _read_one(raw: bytes | str) -> Frame | Unread:
+    try:
+        frame = _decode(raw)
+        check(frame, len(raw))
+        if isinstance(raw, bytes):
+            raw.decode()
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return unread(raw, str(error))
+    return frame
+
+
+def unread(raw: bytes | str, why: str) -> Unread:
+    """A frame that cannot be read, with the reason in words."""
+    text = (raw if isinstance(raw, bytes) else raw.encode(errors="replace")).decode(errors="replace")
+    return Unread(f"a frame that cannot be read: {why[:200]}", text, _time_of(raw))
+
+
+def _time_of(raw: bytes | str) -> int:
+    """Where in the stream an unreadable frame stood; 0 where it does not say. Else a last one would never be passed."""
+    try:
+        time_us = _decode_moment(raw).time_us
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 0
+    return time_us if EARLIEST_US <= time_us <= LATEST_US else 0
+
+
+def check(frame: Frame, size: int) -> None:
+    """Refuse, with a ValueError that says why, a frame of this size that no stream of this network carries."""
+    if size > LARGEST_FRAME:
+        raise ValueError(f"it has {size} bytes, and no record makes more than {LARGEST_FRAME}")
+    if not DID.fullmatch(frame.did):
+        raise ValueError("its did is malformed")
+    if not EARLIEST_US <= frame.time_us <= LATEST_US:
+        raise ValueError(f"its time_us {frame.time_us} is no time of this network")
+    if frame.kind == "commit":
+        _check_commit(frame.commit)
+
+
+def _check_commit(commit: Commit | None) -> None:
+    if commit is None:
+        raise ValueError("a commit without its commit part")
+    if commit.operation not in OPERATIONS:
+        raise ValueError(f"its operation {commit.operation[:40]!r} is unknown")
+    if not COLLECTION.fullmatch(commit.collection) or not RECORD_KEY.fullmatch(commit.rkey):
+        raise ValueError("its collection or record key is malformed")
+    if max(len(commit.rev or ""), len(commit.cid or "")) > REVISION_LIMIT:
+        raise ValueError("its rev or cid is too long")
+    if commit.operation != "delete" and not bytes(commit.record):
+        raise ValueError("a commit without its record")
+
+
+def only_commits(read: Sequence[Frame | Unread]) -> list[Frame]:
+    """The frames where all of them are commits, as most batches are; else none."""
+    frames = [item for item in read if isinstance(item, Frame)]
+    return frames if len(frames) == len(read) and {frame.kind for frame in frames} <= {"commit"} else []
+
+
+def check_account(frame: Frame) -> str | None:
+    """Why an identity or account event says nothing; None where it is whole."""
+    part = _part(frame)
+    if part is None:
+        return f"its kind {frame.kind[:40]!r} is unknown"
+    return None if bytes(part) else f"an {frame.kind} event without its {frame.kind} part"
+
+
+def as_commit(frame: Frame) -> Commit:
+    """The commit of a frame; of another one its part as the body, and no collection, key or operation."""
+    if frame.kind == "commit" and frame.commit is not None:
+        return frame.commit
+    return Commit("", "", "", None, None, _part(frame) or _NO_BYTES)
+
+
+def _part(frame: Frame) -> msgspec.Raw | None:
+    return {"identity": frame.identity, "account": frame.account}.get(frame.kind)
+
+
+def _all_well(raws: Sequence[bytes | str], frames: Sequence[Frame]) -> bool:
+    """Whether `check` would pass every frame, and all bytes are UTF-8."""
+    times = [frame.time_us for frame in frames]
+    commits = [frame.commit for frame in frames if frame.kind == "commit"]
+    return (
+        bool(frames)
+        and max(map(len, raws)) <= LARGEST_FRAME
+        and min(times) >= EARLIEST_US
+        and max(times) <= LATEST_US
+        and all(map(DID.fullmatch, {frame.did for frame in frames}))
+        and (
+            set(map(type, raws)) == {str} or all(isinstance(raw, str) or raw.isascii() or _is_text(raw) for raw in raws)
+        )
+        and None not in commits
+        and _commits_well([commit for commit in commits if commit is not None])
+    )
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _commits_well(commits: Sequence[Commit]) -> bool:
+    keys = [commit.rkey for commit in commits]
+    return (
+        all(map(COLLECTION.fullmatch, {commit.collection for commit in commits}))
+        and _fit(keys, KEY_LIMIT)
+        and "" not in keys
+        and not "".join(keys).encode().translate(None, _KEY_CHARACTERS)
+        and _fit([commit.rev or "" for commit in commits], REVISION_LIMIT)
+        and _fit([commit.cid or "" for commit in commits], REVISION_LIMIT)
+        and {commit.operation for commit in commits} <= OPERATIONS
+        and _NO_BYTES not in [commit.record for commit in commits if commit.operation != "delete"]
+    )
+
+
+def _fit(texts: Sequence[str], limit: int) -> bool:
+    return max(map(len, texts), default=0) <= limit

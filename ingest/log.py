@@ -1,0 +1,147 @@
+"""Appending to the event log: which of the arriving events are new, which came late, and their rows as columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.archive import IS_TID, LAST, all_events
+from ingest.batch import Events
+from ingest.tid import ordered
+from ingest.transaction import Transaction
+
+# Neither a DID nor a collection, key or kind holds the separator, and what may hold it comes last.
+EVENT_ID = """md5(case when kind = 'commit'
+  then concat_ws(chr(31), did, collection, rkey, operation, coalesce(rev, cid, ''))
+  else concat_ws(chr(31), did, kind, body) end)"""
+INSERT = f"""
+insert into events by name select {EVENT_ID} as event_id, event_seq, ?::varchar as source, kind, did,
+  nullif(collection, '') as collection, nullif(rkey, '') as rkey, nullif(operation, '') as operation,
+  rev, cid, seen_at, late, nullif(body, '') as body, ?::timestamp as loaded_clock
+from incoming
+"""
+REPEATED = f"""
+select place from (select place, {EVENT_ID} as event_id from incoming where place in (select unnest(?)))
+semi join (select event_id from {{events}} where {{which}}) using (event_id)
+"""
+# A listing says how a record stands: nothing new where its newest event in the log left it so.
+LISTED = """
+select place from (
+  select a.place, any_value(a.operation) as operation, any_value(a.cid) as cid,
+    arg_max(struct_pack(operation := e.operation, cid := e.cid), row(e.tid, e.event_seq)) as newest,
+    bool_or(e.operation = a.operation and e.rev = a.rev) as repeated
+  from incoming a join (select *, case when {is_tid} then rev else '' end as tid from {events}) e
+    on e.did = a.did and e.collection = a.collection and e.rkey = a.rkey
+  where a.place in (select unnest(?)) group by a.place
+) where repeated or case when operation = 'delete' then newest.operation = 'delete'
+  else newest.operation <> 'delete' and newest.cid = cid end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """Events that are to be logged, in order; `listed` where a listing showed them and no stream brought them."""
+
+    source: str
+    events: Events
+    listed: bool = False
+
+
+@dataclass(slots=True)
+class _Order:
+    """How arriving events stand to the revs that were logged before them."""
+
+    ranks: Sequence[str | None]  # the rev where it tells an order
+    doubtful: list[int]  # places of events that may be in the log already
+    late: np.ndarray
+    newest: dict[str, str]  # DID to its highest rev, where that rose
+
+
+def append_events(
+    txn: Transaction,
+    arriving: Arriving,
+    first_seen: Mapping[str, datetime],
+    on_read: Callable[[], object] = lambda: None,
+) -> int:
+    """Append the events that are not in the log, with the people they make known; returns how many.
+
+    `on_read` comes before the one long statement, during which other threads have the interpreter.
+    """
+    events = _not_yet_so(txn, arriving.events) if arriving.listed else arriving.events
+    order = _put_in_order(txn, events)
+    columns = events.numbered().append_column("late", pa.array(order.late))
+    if order.doubtful:
+        known = _known(txn, events, order, columns)
+        columns = columns.filter(pa.array(np.isin(np.arange(len(columns)), list(known), invert=True)))
+    txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
+    last = txn.value(LAST)
+    columns = columns.append_column("event_seq", pa.array(np.arange(last + 1, last + 1 + len(columns))))
+    txn.note_revisions(order.newest)
+    with txn.registered(columns):
+        on_read()
+        txn.execute(INSERT, [arriving.source, txn.wall()])
+    return len(columns)
+
+
+def _put_in_order(txn: Transaction, events: Events) -> _Order:
+    # The table of contributors keeps the newest rev of its people only.
+    ours = {name for name in set(events.collections) if txn.registry.is_ours(name)}
+    revs = [rev if name in ours else None for rev, name in zip(events.revs, events.collections, strict=True)]
+    order = _Order(ordered(revs), [], np.zeros(len(events), bool), {})
+    rise, before_batch = order.newest, txn.arrivals.newest_revs()
+    for place, (did, rank) in enumerate(zip(events.dids, order.ranks, strict=True)):
+        before = rise.get(did) or before_batch.get(did, "")
+        if rank is not None and rank > before:
+            rise[did] = rank
+        else:
+            order.doubtful.append(place)
+            order.late[place] = rank is not None and rank < before
+    return order
+
+
+def _known(txn: Transaction, events: Events, order: _Order, columns: pa.Table) -> set[int]:
+    """Of the doubtful events the places of those that are in the log, or came before within the batch."""
+    known, asked = _repeated_within(events, order.doubtful)
+    ranked = [rank for place in asked if (rank := order.ranks[place]) is not None]
+    unranked = [place for place in asked if order.ranks[place] is None]
+    with txn.registered(columns):
+        if ranked:
+            span = [min(ranked), max(ranked)]
+            log = all_events(txn, "low_rev <= ? and high_rev >= ?", span[::-1])
+            places = [place for place in asked if order.ranks[place] is not None]
+            known |= _places(txn, REPEATED.format(events=log, which="rev between ? and ?"), [places, *span])
+        if unranked:
+            sql = REPEATED.format(events=all_events(txn, "unordered > 0"), which="true")
+            known |= _places(txn, sql, [unranked])
+    return known
+
+
+def _repeated_within(events: Events, doubtful: Sequence[int]) -> tuple[set[int], list[int]]:
+    """The doubtful places that repeat an earlier one of the batch, and the others."""
+    dids, unsure = {events.dids[place] for place in doubtful}, set(doubtful)
+    kinds = events.table["kind"].to_pylist()
+    keys = zip(events.dids, events.collections, events.rkeys, events.operations, events.revs, events.cids, strict=True)
+    seen, repeated, asked = set(), set[int](), []
+    for place, (did, collection, rkey, operation, rev, cid) in enumerate(keys):
+        if did in dids:
+            key = (did, collection, rkey, operation, rev or cid or kinds[place])
+            key = key if collection else (*key, events.body(place))
+            if key in seen:
+                repeated.add(place)
+            elif place in unsure:
+                asked.append(place)
+            seen.add(key)
+    return repeated, asked
+
+
+def _not_yet_so(txn: Transaction, events: Events) -> Events:
+    """The listed records of which the log does not say already what the listing says."""
+    with txn.registered(events.numbered()):
+        sql = LISTED.format(events=all_events(txn), is_tid=IS_TID)
+        return events.without(_places(txn, sql, [list(range(len(events)))]))
+
+
+def _places(txn: Transaction, sql: str, params: Sequence[object]) -> set[int]:
+    return {row["place"] for row in txn.rows(sql, params)}

@@ -1,0 +1,66 @@
+"""A store of an older version brought to today's schema: what was learned is kept, what follows is derived anew.
+
+The log, people, repositories with their names and numbers, what the operator said and every decision ever made are
+kept. All else follows from the log: the hop `derive` begins at its first event again, so collections that had no table
+before are read too. Everything happens in one transaction; the caller checkpoints.
+"""
+
+from ingest.log import EVENT_ID
+from ingest.records import NAMESPACE
+from ingest.tid import PATTERN
+from ingest.transaction import Transaction
+
+KEPT = ("meta", "repositories", "repository_aliases", "watched_repositories", "maintainers", "scores")
+# Rows that a listing brought had their CID for a rev; an event was told apart by its time where it had neither.
+EVENTS = f"""
+insert into events by name
+with named as (
+  select * replace (case when rev = cid then null else rev end as rev), {EVENT_ID} as new_id from old_events
+), once as (
+  select * from named qualify row_number() over (partition by new_id order by event_seq) = 1
+), ranked as (
+  select *, case when regexp_full_match(rev, '{PATTERN.pattern}') and starts_with(collection, '{NAMESPACE}')
+    then rev end as rank from once
+)
+select * exclude (new_id, rank) replace (new_id as event_id), coalesce(rank < max(rank) over (
+  partition by did order by event_seq rows between unbounded preceding and 1 preceding), false) as late
+from ranked
+"""
+CONTRIBUTORS = f"""
+insert into contributors by name
+select old.*, n.newest_rev from old_contributors old left join (
+  select did, max(rev) as newest_rev from events
+  where regexp_full_match(rev, '{PATTERN.pattern}') and starts_with(collection, '{NAMESPACE}') group by did
+) n using (did)
+"""
+# That version had no backfill: what is older than its first frame is a gap, which the worker has filled by itself.
+NEVER_ASKED = """
+insert into gaps select source, 0, cursor_us, 'an older version never asked for what came before it', moved_clock, null
+from old_ingest_state where source = 'jetstream' and cursor_us > 0
+"""
+# A letter about an event is written again when the event is derived.
+REST = (
+    "insert into ingest_state by name from old_ingest_state",
+    "insert into dead_letters by name from old_dead_letters where event_id is null",
+    "insert into fetches by name from old_fetches where kind = 'identity'",
+    "insert into hops by name from old_hops where name <> 'derive'",
+    "insert into hops select 'derive', 0, ran_clock from old_hops where name = 'derive'",
+    "update meta set value = '2' where key = 'schema_version'",
+)
+
+
+def from_version_1(txn: Transaction, schema: str) -> None:
+    """Turn a file of schema version 1 into one of version 2; `schema` are the statements that make an empty one."""
+    tables = [row["table_name"] for row in txn.rows("select table_name from duckdb_tables()")]
+    given = txn.value("select last_value from duckdb_sequences() where sequence_name = 'repository_numbers'") or 0
+    for table in tables:
+        txn.execute(f"alter table {table} rename to old_{table}")
+    txn.execute("drop sequence repository_numbers")
+    txn.cursor.execute(schema)
+    for table in KEPT:
+        txn.execute(f"insert into {table} by name from old_{table}")
+    for statement in (EVENTS, CONTRIBUTORS, NEVER_ASKED, *REST):
+        txn.execute(statement)
+    txn.rows("select nextval('repository_numbers') from range(?)", [given])
+    for table in tables:
+        txn.execute(f"drop table old_{table}")

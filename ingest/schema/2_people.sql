@@ -1,0 +1,81 @@
+-- People, repositories and who vouches for whom.
+
+-- Everyone who wrote a Tangled record here or is the subject of one. Repository DIDs are not people.
+create table contributors (
+  did varchar primary key,
+  contributor_id integer not null,    -- given at ingest, in order of arrival
+  first_seen_at timestamp,            -- null: only named by a knot so far, no record by or about them
+  handle varchar,                     -- as the DID document claims it
+  handle_verified boolean not null,   -- the handle's own domain names this DID
+  pds varchar,                        -- https origin of the personal data server
+  did_created_at timestamp,           -- first operation in the PLC log; null for did:web
+  account_status varchar not null,    -- 'active', 'deactivated', 'deleted', 'takendown', 'suspended', ...; 'erasing'
+  newest_rev varchar                  -- highest rev of their repository that was logged: a higher one is surely new
+);
+
+-- Whose account does not stand on the network: shown to nobody, and what they say of others does not count meanwhile.
+-- 'erasing': an erasure has begun. Words of other meaning ('throttled', 'desynchronized') hide nobody.
+create view hidden_people as
+select contributor_id, account_status from contributors
+where account_status in ('deactivated', 'takendown', 'suspended', 'deleted', 'inactive', 'erasing');
+
+-- Repositories by the key that pull requests name: the repository's DID, else the at-uri of its record.
+create table repositories (
+  repo_key varchar primary key,
+  repository_id integer not null,     -- from 1; 0 is the site
+  owner_id integer,                   -- whom the operator named, else the first to claim the key; null until one is seen
+  rkey varchar,
+  name varchar,
+  knot varchar,                       -- host of the git server
+  spindle varchar,                    -- host of the CI server
+  written_at timestamp,
+  seen_at timestamp,
+  deleted_at timestamp
+);
+
+create sequence repository_numbers start 1;
+
+-- Other names of a repository (older pull requests name the record's at-uri, newer ones the DID).
+create table repository_aliases (
+  alias varchar primary key,
+  repository_id integer not null
+);
+
+-- Repositories that a maintainer added: only these have a queue, decisions, patches and seeds of their own.
+create table watched_repositories (
+  repository_id integer primary key,
+  review varchar not null,            -- 'off', 'deterministic', 'claude'
+  watched_at timestamp not null
+);
+
+-- People configured as maintainers; repository_id 0 for the whole site.
+create table maintainers (
+  contributor_id integer not null,
+  repository_id integer not null,
+  primary key (contributor_id, repository_id)
+);
+
+-- Who may push to a repository and since when. A right that ended keeps its row: what its holder did before still counts.
+create table push_holders (
+  repository_id integer not null,
+  contributor_id integer not null,
+  role varchar not null,              -- 'owner', 'collaborator'
+  learned_from varchar not null,      -- 'owner' (of the record), 'knot' (listCollaborators), 'record' (of the owner)
+  held_from timestamp,                -- as the knot or the owner's record says, never later than it was learned; null: ever
+  held_until timestamp                -- when it was seen to have ended; null: it stands
+);
+
+-- Vouches and denounces, every version; the one that stands has no superseded_at.
+create table vouches (
+  voucher_id integer not null,
+  subject_id integer not null,
+  kind varchar not null,              -- 'vouch', 'denounce'
+  reason varchar,
+  evidences varchar not null,         -- JSON list of at-uris, unchecked claims
+  record_cid varchar,
+  written_at timestamp not null,      -- its createdAt, never later than seen_at; no lower limit: a claim
+  seen_at timestamp not null,
+  superseded_at timestamp,            -- when a put or delete replaced it, by the stream's clock
+  superseded_by varchar,              -- 'put', 'delete'
+  event_seq bigint not null
+);

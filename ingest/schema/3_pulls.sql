@@ -1,0 +1,194 @@
+-- Pull requests, and what was learned about them outside the stream.
+
+-- Pull requests as last written, with the state that follows from statuses of people who may set it.
+create table pull_requests (
+  pull_uri varchar primary key,
+  author_id integer not null,
+  repository_id integer not null,
+  title varchar not null,             -- cut at 300 characters
+  body varchar not null,              -- cut at 20,000 characters
+  target_branch varchar,
+  source_branch varchar,
+  record_form varchar not null,       -- 'flat', 'target', 'rounds', 'versions'
+  record_cid varchar,
+  round integer not null,             -- index of the newest round, from 0
+  round_count integer not null,
+  patch_ref varchar,                  -- the newest round's pull_rounds.patch_ref; null where the record names no patch
+  opened_at timestamp not null,       -- TID of the key, else createdAt; never later than seen_at; no lower limit: a claim
+  seen_at timestamp not null,         -- first seen
+  changed_at timestamp not null,      -- last version seen
+  deleted_at timestamp,
+  state varchar not null,             -- 'open', 'merged', 'closed', 'abandoned'
+  state_at timestamp,                 -- when that state was seen; null while open from the start
+  merged_at timestamp,                -- when the merge was seen; null for a back-written status: the moment is unknown
+  merge_proof varchar                 -- null: nobody claims a merge; 'verified', 'unverified', 'contradicted'
+);
+
+-- Every round that was ever seen of a pull request, a swapped patch included.
+create table pull_rounds (
+  pull_uri varchar not null,
+  round integer not null,
+  patch_ref varchar not null,         -- 'blob:<cid>', 'compare:<base>..<head>', 'inline:<sha256>'
+  record_cid varchar,
+  created_at timestamp,               -- self-declared
+  seen_at timestamp not null,
+  witnessed boolean not null,         -- the stream brought it; false: a listing did, and only its own key dates it
+  primary key (pull_uri, round, patch_ref)
+);
+
+-- Patches that were fetched; the bytes lie below DIFF_CORPUS_DIR.
+create table patches (
+  pull_uri varchar not null,
+  patch_ref varchar not null,
+  patch_id varchar,                   -- hash of the change without positions and white space; null if unreadable
+  sha256 varchar,                     -- of the text; its file is <first two>/<sha256>.patch.gz; null: not kept any more
+  bytes bigint not null,
+  files integer not null,
+  added integer not null,
+  removed integer not null,
+  state varchar not null,             -- 'read', 'malformed', 'oversized'
+  proves boolean not null,            -- the change is more than white space, so that finding it again means something
+  series varchar[] not null,          -- patch-id of each mail of the series, in order; empty if unreadable
+  change_ids varchar[] not null,      -- Change-Id trailers of the series: claims that find candidates and prove nothing
+  primary key (pull_uri, patch_ref)
+);
+
+-- Status records. Who wrote one decides what it is worth.
+create table statuses (
+  status_uri varchar primary key,
+  pull_uri varchar not null,
+  actor_id integer not null,
+  status varchar not null,            -- last segment: 'open', 'closed', 'merged', or an unknown word
+  back_written boolean not null,      -- same key as the pull request: its time says nothing
+  written_at timestamp not null,      -- TID of the key, else createdAt; never later than seen_at; no lower limit: a claim
+  seen_at timestamp not null,
+  deleted_at timestamp,
+  authority varchar not null,         -- 'push_holder', 'author', 'author_push_holder', 'stranger'
+  event_seq bigint not null
+);
+
+-- The bare mirror of a watched repository.
+create table mirrors (
+  repository_id integer primary key,
+  state varchar not null,             -- 'fetched', 'failed', 'too_large', 'absent'
+  reason varchar,
+  bytes bigint not null,
+  fetched_at timestamp,               -- the present before its refs were last fetched; null: never
+  head varchar,                       -- the branch that the server calls its own
+  refs varchar not null,              -- JSON object: branch name to commit
+  read_at timestamp,                  -- fetched_at of the refs whose commits are in the tables; null: none
+  read_refs varchar not null default '{}',  -- those refs
+  landings_mark varchar,              -- hash of what landings were last looked for in
+  followups_mark varchar              -- hash of what follow-ups were last looked for in
+);
+
+-- Commits of a mirror, each with the span in which it came to be there.
+create table commits (
+  repository_id integer not null,
+  commit_id varchar not null,
+  patch_id varchar,                   -- as patches.patch_id; null for merges and what cannot be read
+  proves boolean not null,            -- as patches.proves
+  subject varchar not null,           -- cut at 300 characters
+  change_id varchar,
+  reverts varchar[] not null,         -- commits that its message says it reverts, perhaps abbreviated
+  authored_at timestamp not null,     -- as the commit claims
+  committed_at timestamp not null,
+  signature varchar,                  -- raw gpgsig or SSH signature, cut at 10,000 characters
+  absent_at timestamp,                -- no branch had it then; null: it was there at the first fetch
+  appeared_at timestamp not null,     -- the fetch that found it
+  primary key (repository_id, commit_id)
+);
+
+-- On which branches a commit is, and since when.
+create table branch_commits (
+  repository_id integer not null,
+  branch varchar not null,
+  commit_id varchar not null,
+  absent_at timestamp,                -- the branch did not have it then; null: it did at the first fetch
+  appeared_at timestamp not null,
+  primary key (repository_id, branch, commit_id)
+);
+
+-- Commits of the target branch that carry a pull request's newest round.
+create table landings (
+  pull_uri varchar not null,
+  commit_id varchar not null,
+  branch varchar not null,
+  round integer not null,
+  landed_at timestamp not null,       -- branch_commits.appeared_at
+  proof varchar not null,             -- 'patch_id', 'series', 'squash': proven; 'change_id', 'subject': candidates only
+  followed boolean not null default false,  -- its window is over and was looked through for changes of its lines
+  inverse_id varchar,                 -- patch-id of the commit turned round: one that carries it takes it back
+  proven boolean not null,            -- appeared after the round was witnessed, by nobody else offered before, and proves
+  primary key (pull_uri, commit_id)
+);
+
+-- What happened to the merged lines afterwards.
+create table pull_followups (
+  pull_uri varchar not null,
+  kind varchar not null,              -- 'reverted', 'patched'
+  happened_at timestamp not null,
+  known_from timestamp not null,
+  evidence varchar not null,          -- commit that shows it
+  carried_by varchar,                 -- pull request that brought that commit, where known
+  primary key (pull_uri, kind, evidence)
+);
+
+-- What a repository's CI server says about a round; no row: it was not asked, or did not answer.
+create table ci_runs (
+  pull_uri varchar not null,
+  patch_ref varchar not null,         -- the round, as pull_requests.patch_ref names the newest
+  commit_id varchar not null,         -- head of the round; empty where it names none
+  state varchar not null,             -- 'passed', 'failed', 'running', 'never_ran'
+  workflows varchar not null,         -- JSON list of {name, status}, at most 50
+  observed_at timestamp not null,     -- when this was first told
+  primary key (pull_uri, patch_ref)
+);
+
+-- Where a pull request stands on the forge's own site.
+create table pull_pages (
+  pull_uri varchar primary key,
+  number integer not null,
+  url varchar not null
+);
+
+-- The highest number under which the forge's site was found to have a page, of each watched repository.
+create table page_walks (
+  repository_id integer primary key,
+  number integer not null
+);
+
+-- How far each configured event stream of a knot or spindle was read.
+create table event_streams (
+  host varchar primary key,
+  cursor_ns bigint not null,          -- `created` of the newest event, unix nanoseconds
+  moved_clock timestamp not null
+);
+
+-- Pushes to watched repositories as their knot's event stream tells them; of each repository the newest 1,000.
+create table ref_updates (
+  knot varchar not null,
+  repository varchar not null,        -- repositories.repo_key, whatever name the event used
+  ref varchar not null,
+  old_commit varchar,
+  new_commit varchar,
+  committer varchar,                  -- DID; empty for merges by the knot
+  happened_at timestamp not null,     -- `created` of the event
+  primary key (knot, repository, ref, happened_at)
+);
+
+-- Facts learned outside the stream, read as of a moment by the features: of each key the newest row known by then.
+-- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations (how many up to then).
+-- 'bluesky': followers, follows, posts (counts), created_at.
+create table signals (
+  subject varchar not null,           -- DID or at-uri
+  source varchar not null,
+  key varchar not null,
+  value varchar not null,
+  observed_at timestamp not null,
+  known_from timestamp not null,
+  expires_at timestamp,
+  evidence_uri varchar,
+  declared_by varchar,                -- DID whose declared link led here
+  primary key (subject, source, key, known_from)
+);

@@ -1,0 +1,117 @@
+-- What follows from all of it: outcomes, trust, scores, decisions.
+
+-- Outcomes that count, one per settled pull request, each with the moment from which it was known.
+create table labels (
+  pull_uri varchar primary key,
+  author_id integer not null,
+  repository_id integer not null,
+  clean boolean not null,             -- merged by another push-holder and quiet for LABEL_WINDOW_DAYS; else false
+  known_from timestamp not null
+);
+
+-- People whose judgement is taken as given, per watched repository and for the site.
+create table seeds (
+  repository_id integer not null,
+  contributor_id integer not null,
+  role varchar not null,              -- 'owner', 'push_holder', 'maintainer'
+  primary key (repository_id, contributor_id)
+);
+
+-- Structural trust from each seed set; only people whom it reaches.
+create table trust (
+  repository_id integer not null,
+  contributor_id integer not null,
+  first_passage double not null,      -- F >= 0
+  structural_trust double not null,   -- s = F / (F + c^2), in [0, 1]; 1 for a seed
+  eigentrust double not null,         -- share of the personalised walk, in [0, 1]
+  distance integer,                   -- hops from the nearest seed; null beyond TRUST_HOPS
+  path integer[] not null,            -- strongest path, seed first, the contributor last; empty if none
+  denounced_by_seed boolean not null,
+  primary key (repository_id, contributor_id)
+);
+
+-- What a contributor score is computed from, as of the newest pass.
+create table features (
+  contributor_id integer not null,
+  repository_id integer not null,
+  clean integer not null,             -- labelled clean, in every repository that counts
+  not_clean integer not null,
+  merged_here integer not null,       -- in this repository (for the site: in all that count)
+  settled_here integer not null,
+  waiting integer not null,           -- merged, window still open
+  structural_trust double not null,
+  eigentrust double not null,
+  primary key (contributor_id, repository_id)
+);
+
+-- Every score and decision ever made; a row is never overwritten.
+create table scores (
+  score_id varchar primary key,       -- hash of subject, moment and inputs
+  contributor_id integer not null,
+  repository_id integer not null,
+  pull_uri varchar,                   -- null: the contributor in that repository
+  record_cid varchar,                 -- what was judged: record, round and patch
+  round integer,
+  patch_id varchar,
+  as_of timestamp not null,           -- what was seen before this moment counted
+  probability double,                 -- P(clean) in [0, 1]; null: not enough evidence
+  probability_bp integer,             -- the same in basis points
+  low double not null,                -- 95 % interval
+  high double not null,
+  cases integer not null,             -- settled contributions behind it
+  structural_trust double not null,
+  eigentrust double not null,
+  content_risk double,                -- [0, 1]; null: not reviewed
+  lane varchar not null,              -- 'fast_lane', 'normal_queue', 'needs_human'
+  reasons varchar not null,           -- JSON list of {code, params}, strongest first
+  factors varchar not null,           -- JSON list of {name, value, effect}
+  model_version varchar not null,
+  thresholds varchar not null,        -- JSON
+  decided_clock timestamp not null
+);
+
+-- The newest score of each contributor in each repository (0: site).
+create table current_scores (
+  contributor_id integer not null,
+  repository_id integer not null,
+  as_of timestamp not null,
+  probability double,
+  probability_bp integer,
+  low double not null,
+  high double not null,
+  cases integer not null,
+  structural_trust double not null,
+  eigentrust double not null,
+  content_risk double,
+  lane varchar not null,
+  reasons varchar not null,
+  factors varchar not null,
+  model_version varchar not null,
+  thresholds varchar not null,
+  primary key (contributor_id, repository_id)
+);
+
+-- The newest decision on each open pull request of a watched repository.
+create table current_decisions (
+  pull_uri varchar primary key,
+  contributor_id integer not null,
+  repository_id integer not null,
+  record_cid varchar,
+  round integer,
+  patch_id varchar,
+  own boolean not null,               -- the author may push here: a group of its own, never in lane counts
+  as_of timestamp not null,
+  probability double,
+  probability_bp integer,
+  low double not null,
+  high double not null,
+  cases integer not null,
+  structural_trust double not null,
+  eigentrust double not null,
+  content_risk double,
+  lane varchar not null,
+  reasons varchar not null,
+  factors varchar not null,
+  model_version varchar not null,
+  thresholds varchar not null
+);

@@ -1,0 +1,134 @@
+"""Reading and writing the store: what a cursor of it offers to everybody else."""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from ingest.people import Arrivals, new_contributor
+
+if TYPE_CHECKING:
+    from ingest.store import Store
+
+Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
+
+
+class Rows:
+    """Reading: every call is one statement that is read to its end, so nothing keeps a transaction open.
+
+    An unread result would: FORCE CHECKPOINT waits for it, and the publisher with it.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.cursor = cursor
+
+    def rows(self, sql: str, params: Params = ()) -> list[dict[str, Any]]:
+        """All rows, each as a mapping of column name to value."""
+        result = self.cursor.execute(sql, params)
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    def row(self, sql: str, params: Params = ()) -> dict[str, Any] | None:
+        """The first row, or None."""
+        found = self.rows(sql, params)
+        return found[0] if found else None
+
+    def value(self, sql: str, params: Params = ()) -> Any:
+        """First column of the first row, or None."""
+        found = self.cursor.execute(sql, params).fetchall()
+        return found[0][0] if found else None
+
+    def columns(self, sql: str, params: Params = ()) -> dict[str, Any]:
+        """All rows as one NumPy array a column, for reads of a whole table."""
+        return self.cursor.execute(sql, params).fetchnumpy()
+
+
+class Transaction(Rows):
+    """Writing: everything done through it happens together or not at all."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, store: "Store") -> None:
+        super().__init__(cursor)
+        self._store = store
+        self._changed = False
+        self.arrivals = Arrivals(store.people)
+        self.tombstones = store.tombstones
+        self.registry = store.registry
+
+    def execute(self, sql: str, params: Params = ()) -> None:
+        """Run one statement whose result is not needed."""
+        self.cursor.execute(sql, params).fetchall()
+
+    def append(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Insert rows that name every column of the table."""
+        self._insert("insert into", table, rows)
+
+    def upsert(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Insert rows or replace those with the same primary key; keys must differ within one call."""
+        self._insert("insert or replace into", table, rows)
+
+    def append_new(self, table: str, rows: Sequence[Mapping[str, object]]) -> int:
+        """Insert the rows whose primary key is not there yet; returns how many."""
+        return self._insert("insert or ignore into", table, rows)
+
+    def _insert(self, verb: str, table: str, rows: Sequence[Mapping[str, object]]) -> int:
+        rows = self._store.tombstones.living(table, rows, self.arrivals.number)
+        if not rows:
+            return 0
+        with self.registered(pa.Table.from_pylist(list(rows), schema=self._store.arrow_schema(table))):
+            return self.cursor.execute(f"{verb} {table} by name select * from incoming").fetchall()[0][0]
+
+    @contextmanager
+    def registered(self, columns: pa.Table) -> Generator[None]:
+        """Statements in the block read these columns as the table `incoming`."""
+        self.cursor.register("incoming", columns)
+        yield
+        self.cursor.unregister("incoming")  # after a failure the cursor takes nothing more, and is closed
+
+    def wall(self) -> datetime:
+        """The wall clock, for `*_clock` columns."""
+        return self._store.wall()
+
+    def inputs_changed(self) -> None:
+        """Note that something that scores read has changed, so that the scoring hop has work."""
+        if not self._changed:
+            self.execute(
+                "update hops set position_seq = position_seq + 1, ran_clock = ? where name = 'inputs'",
+                [self._store.wall()],
+            )
+            self._changed = True
+
+    def person_ids(self, dids: Iterable[str], seen_at: datetime | None = None) -> dict[str, int]:
+        """The integer of each DID, given now where there is none; `seen_at` where a record by or about them arrived."""
+        return self.register_people(dict.fromkeys(dids, seen_at))
+
+    def register_people(self, first_seen: Mapping[str, datetime | None]) -> dict[str, int]:
+        """As `person_ids`, with a moment for each DID."""
+        news = self.arrivals.note_seen(first_seen)
+        found = {did: self.arrivals.number(did) for did in first_seen}
+        fresh = {did: self.arrivals.give(did) for did, number in found.items() if number is None}
+        self.append("contributors", [new_contributor(did, number, news.get(did)) for did, number in fresh.items()])
+        self._fill_first_seen({did: seen_at for did, seen_at in news.items() if did not in fresh})
+        return {did: number or fresh[did] for did, number in found.items()}
+
+    def note_revisions(self, newest: Mapping[str, str]) -> None:
+        """Note how far the repositories of these people have come; each rev is higher than the one before."""
+        self.arrivals.note_revisions(newest)
+        if newest:
+            columns = {"did": pa.array(newest.keys(), pa.string()), "rev": pa.array(newest.values(), pa.string())}
+            with self.registered(pa.table(columns)):
+                self.execute(
+                    "update contributors set newest_rev = incoming.rev from incoming "
+                    "where incoming.did = contributors.did"
+                )
+
+    def _fill_first_seen(self, seen: Mapping[str, datetime]) -> None:
+        """For people of whom only the name was known so far."""
+        if seen:
+            self.execute(
+                "update contributors set first_seen_at = n.seen_at "
+                "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
+                [list(seen), list(seen.values())],
+            )

@@ -1,0 +1,95 @@
+"""A store of the version before is opened, and says what one says that was filled today."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ingest.backfill.runs import next_run
+from ingest.store import Store
+from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, letters, pull_uri, rows, take
+
+VERSION_1 = Path(__file__).with_name("version_1.sql")
+SAME = ("repositories", "repository_aliases", "watched_repositories", "maintainers", "hops", "scores", "fetches")
+CHANGED = (
+    "insert into old.meta select key, case key when 'schema_version' then '1' else value end from meta",
+    "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
+    "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
+    "insert into old.contributors by name select * exclude newest_rev from contributors",
+    "insert into old.dead_letters select * replace (if(event_id is null, letter_id, 'old') as letter_id) "
+    "from dead_letters",
+)
+
+
+def history() -> Frames:
+    """Repositories, vouches that change, a merge, a deletion, an account, a frame and a record that cannot be read."""
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    frames.repository(ANA, "other", repoDid=REPO)
+    frames.vouch(SEED, ANA)
+    frames.vouch(SEED, ANA, "update", kind="denounce")
+    frames.pull(MARA, "one")
+    frames.pull(MARA, "two")
+    frames.delete(MARA, "sh.tangled.repo.pull", "two")
+    frames.status(SEED, pull_uri(MARA, "one"), "merged")
+    frames.account(MARA, active=False, status="deactivated")
+    frames.commit(ANA, "sh.tangled.graph.vouch", "no did", {})
+    frames.append(b"no frame")
+    return frames
+
+
+def test_a_migrated_store_says_what_a_fresh_one_says(store: Store, tmp_path: Path) -> None:
+    take(store, history())
+    with store.write() as txn:
+        txn.execute("insert into watched_repositories select repository_id, 'off', now() from repositories limit 1")
+    fresh, newer = digest_of(store), letters(store)
+    store.checkpoint()
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        old.execute(VERSION_1.read_text())
+    with store.read() as found:
+        found.cursor.execute(f"attach '{path}' as old")
+        for statement in (*(f"insert into old.{table} from {table}" for table in SAME), *CHANGED):
+            found.cursor.execute(statement)
+        found.cursor.execute("detach old")
+    migrated = Store.open(path)
+    take(migrated, [])
+    assert digest_of(migrated) == fresh
+    assert letters(migrated) == newer
+    assert rows(migrated, "select value from meta where key = 'schema_version'") == [("2",)]
+    assert rows(migrated, "select count(*) from duckdb_tables() where starts_with(table_name, 'old_')") == [(0,)]
+    take(migrated, history())
+    assert digest_of(migrated) == fresh, "what was logged before was logged again"
+    migrated.close()
+    Store.open(path).close()
+
+
+def test_numbers_of_repositories_go_on_after_a_migration(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        old.execute(VERSION_1.read_text())
+        old.execute("insert into meta values ('schema_version', '1')")
+        old.execute("select nextval('repository_numbers') from range(7)")
+    store = Store.open(path)
+    assert rows(store, "select nextval('repository_numbers')") == [(8,)]
+    store.bind(SOURCE)
+    store.close()
+
+
+@pytest.mark.parametrize(("source", "gaps"), [("jetstream", [(0, 7, None)]), ("demo", [])])
+def test_a_live_store_of_that_version_is_backfilled_by_itself(
+    tmp_path: Path, source: str, gaps: list[tuple[object, ...]]
+) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        old.execute(VERSION_1.read_text())
+        old.execute("insert into meta values ('schema_version', '1')")
+        old.execute(
+            "insert into ingest_state by name select ? as source, 7 as cursor_us, 0 as dropped_strangers, "
+            "now()::timestamp as moved_clock",
+            [source],
+        )
+    store = Store.open(path)
+    assert rows(store, "select from_us, to_us, filled_clock from gaps") == gaps
+    assert (next_run(store) is not None) is bool(gaps)
+    store.close()
