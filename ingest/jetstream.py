@@ -1,70 +1,101 @@
 """The Jetstream listener: one supervised thread that turns a socket into logged events and survives everything.
 
-Protocol: v1 `/subscribe`, facts/tangled.md §3.1. It resumes five seconds before its cursor (delivery is at least once
-and the replay-to-live cut-over reorders), and the event ids drop what repeats.
+Protocols: ingest/dialects.py. It resumes five seconds before its cursor (delivery is at least once, and v1 reorders
+where replay turns live), or at the number that a v2 server gave its newest frame; the event ids drop what repeats.
 """
 
 import asyncio
 import logging
-import random
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from functools import partial
 
 import duckdb
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosedError, WebSocketException
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosedError, InvalidStatus, WebSocketException
 from websockets.frames import CloseCode
 
-from ingest.load import LARGEST_FRAME, load
+from ingest import dialects
+from ingest.frames import LARGEST_FRAME
+from ingest.gaps import Gap, find_gap, first_time, record_gap
+from ingest.hosts import Hosts
+from ingest.inbox import Inbox
+from ingest.load import load
+from ingest.room import require_room
 from ingest.store import Store, StoreProblem
 
 log = logging.getLogger(__name__)
 
 REWIND_US = 5_000_000
-FLUSH_ROWS, FLUSH_BYTES, FLUSH_SECONDS = 10_000, 32_000_000, 1.0
-QUEUE_FRAMES, QUEUE_BYTES = 20_000, 64_000_000  # above either the socket is not read, and TCP holds the peer back
+# What a server is asked for where nothing was handled before: the oldest it keeps (36 hours). Live from 10^15, since
+# a v2 server takes what is below for a number of its own; a recording may be older than that (2001).
+OLDEST_LIVE_US, OLDEST_RECORDED_US = 1_000_000_000_000_000, 1
 FRAME_GROWTH, LARGEST_FRAME_READ = 4, 16 * LARGEST_FRAME
 PONG_SECONDS = 60.0  # while the socket is not read no pong is seen: a store that is slow for 20 s is no dead peer
-LONGEST_WAIT_SECONDS = 30.0
 GOODBYE_SECONDS = 1.0  # a peer in full flow answers a close late, and a stop has 10 s in all
+STORE_WAIT_SECONDS = 30.0  # between two tries of a store that cannot be written
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What to listen to: the same stream on any of several hosts."""
+    """What to listen to: the same stream on any of several hosts.
+
+    `quiet_seconds` is the longest silence that the stream ever has: after it a host is left for the next one, and a
+    first frame that is later than this beside what was asked for is a gap. None for a recording, which is sparse and
+    ends: in one nothing is a gap, and silence is no fault.
+    """
 
     source: str
     urls: Sequence[str]
     collections: Sequence[str]
+    quiet_seconds: float | None = None
 
 
 class Listener(threading.Thread):
-    """Listens until stopped; `on_loaded` is called after every stored batch. ValueError without an address."""
+    """Listens until stopped; `on_loaded` is called after every stored batch. ValueError without an address.
 
-    def __init__(self, store: Store, subscription: Subscription, on_loaded: Callable[[], None]) -> None:
+    `on_gap` is called after a gap was recorded and before anything behind it is stored, from a thread of its own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        subscription: Subscription,
+        on_loaded: Callable[[], None],
+        on_gap: Callable[[Gap], None] = lambda gap: None,
+    ) -> None:
         if not subscription.urls:
             raise ValueError("There is no address to listen to: give at least one, such as wss://host/subscribe.")
         super().__init__(name="jetstream", daemon=True)
         self._store = store
         self._subscription = subscription
         self._on_loaded = on_loaded
+        self._on_gap = on_gap
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = threading.Event()
         self._limit = LARGEST_FRAME
         self._pending = 0  # frames received and not stored yet
-        self._received = time.monotonic()
-        self.problem: str | None = None  # why it is not listening just now, in words
+        self._heard = time.monotonic()
+        self._is_first = True  # whether nothing of this connection was stored yet
+        self._store_failures = 0
+        self._url = ""
+        self._seq_is_kept = True  # whether the store may hold a number of a server's own
+        self._began_late = False  # whether the server said itself that it keeps less
+        self.cursor_us = 0  # time_us of the newest frame handled, 0 before anything is known of it
+        self.problem: str | None = None  # why nothing comes in just now, in words
         self.ended_because: str | None = None  # the error that ended it unasked; a renewed one would listen again
 
+    @property
+    def store_failed(self) -> bool:
+        """Whether `problem` is about the store and not about a host."""
+        return self._store_failures > 0
+
     def run(self) -> None:
-        """Connect, listen, reconnect; each failure waits longer, up to 30 s, with jitter."""
+        """Connect, listen, reconnect; each failure of a host waits longer, with jitter, up to 30 s where all fail."""
         try:
             with asyncio.Runner() as runner:
                 self._loop = runner.get_loop()
@@ -75,11 +106,11 @@ class Listener(threading.Thread):
 
     def renewed(self) -> "Listener":
         """A listener of the same stream, not started yet, in place of one that ended; it goes on at the cursor."""
-        return Listener(self._store, self._subscription, self._on_loaded)
+        return Listener(self._store, self._subscription, self._on_loaded, self._on_gap)
 
     def quiet_for(self) -> float:
         """Seconds since the last frame came in, 0 while any is in hand."""
-        return 0.0 if self._pending else time.monotonic() - self._received
+        return 0.0 if self._pending else time.monotonic() - self._heard
 
     def stop(self) -> None:
         """Store what is in hand and end; returns when the thread has ended."""
@@ -90,52 +121,90 @@ class Listener(threading.Thread):
 
     async def _supervise(self) -> None:
         self._task = asyncio.current_task()
-        failures = 0
+        hosts = Hosts(self._subscription.urls)
+        url = hosts.first()
         try:
             while not self._stopping.is_set():
-                url = self._subscription.urls[failures % len(self._subscription.urls)]
-                began = asyncio.get_running_loop().time()
-                try:
-                    await self._listen(url)
-                except* (OSError, WebSocketException) as group:
-                    self.problem = f"{url} is not answering ({_first(group)})"
-                except* (ValueError, ImportError) as group:  # no address; a SOCKS proxy, which needs another package
-                    self.problem = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
-                except* (duckdb.Error, sqlite3.Error, StoreProblem) as group:
-                    self.problem = f"the store cannot be written ({_first(group)}): free space on the drive, then wait"
-                failures = failures + 1 if asyncio.get_running_loop().time() - began < LONGEST_WAIT_SECONDS else 1
-                log.warning("listening again soon: %s", self.problem)
-                await asyncio.sleep(min(LONGEST_WAIT_SECONDS, 0.25 * 2**failures) * random.uniform(0.5, 1.0))  # noqa: S311
+                began = time.monotonic()
+                if await self._has_failed_to_store(url):
+                    await asyncio.sleep(min(STORE_WAIT_SECONDS, 0.25 * 2.0**self._store_failures))
+                    continue
+                url, seconds = hosts.after(url, time.monotonic() - began, time.monotonic())
+                log.warning("listening again in %.1f s: %s", seconds, self.problem)
+                await asyncio.sleep(seconds)
         except asyncio.CancelledError:
             return
 
+    async def _has_failed_to_store(self, url: str) -> bool:
+        """Listen until it fails, and put down why; whether that was the store, of which no host is to blame."""
+        failed = False
+        try:
+            await self._listen(url)
+        except* (OSError, WebSocketException) as group:
+            self.problem = f"{url} is not answering ({_first(group)})"
+        except* (ValueError, ImportError) as group:  # no address; a SOCKS proxy, which needs another package
+            self.problem = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
+        except* (duckdb.Error, sqlite3.Error, StoreProblem) as group:
+            failed = True
+            self._store_failures = min(self._store_failures + 1, 16)
+            self.problem = f"the store cannot be written ({_first(group)}): {_remedy(group)}"
+            log.warning("%s", self.problem)
+        if not failed:
+            self._store_failures = 0
+        return failed
+
     async def _listen(self, url: str) -> None:
-        cursor = await asyncio.to_thread(self._store.bind, self._subscription.source)
-        query = [("wantedCollections", name) for name in self._subscription.collections]
-        # Without a cursor the server starts at the live tail; from 1 it starts at the oldest that it keeps (36 hours).
-        query.append(("cursor", str(max(cursor - REWIND_US, 1))))
-        async with connect(
-            f"{url}?{urlencode(query)}",
+        source = self._subscription.source
+        self.cursor_us = await asyncio.to_thread(self._store.bind, source)
+        seq = await asyncio.to_thread(dialects.last_seq, self._store, source, url) if dialects.is_v2(url) else None
+        self._url, self._began_late = url, False
+        try:
+            await self._follow(url, seq if seq is not None else self._asked_us())
+        except InvalidStatus as refused:
+            if seq is None or not dialects.is_cursor_too_old(refused):
+                raise
+            self._began_late = True
+            await self._follow(url, self._asked_us())
+
+    def _asked_us(self) -> int:
+        """The time to start at; without one the server would start at the live tail."""
+        recorded = self._subscription.quiet_seconds is None and not dialects.is_v2(self._url)
+        oldest = OLDEST_RECORDED_US if recorded else OLDEST_LIVE_US
+        return max(self.cursor_us - REWIND_US, oldest)
+
+    async def _follow(self, url: str, cursor: int) -> None:
+        """Take in what the server sends from there on, until it ends."""
+        async with dialects.Straight(
+            dialects.address(url, self._subscription.collections, cursor),
             compression=None,
             max_size=self._limit,
             ping_timeout=PONG_SECONDS,
             close_timeout=GOODBYE_SECONDS,
         ) as socket:
-            self.problem = None
             inbox = Inbox()
-            self._pending = 0
+            self._pending, self._is_first, self._heard = 0, True, time.monotonic()
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._receive(socket, inbox))
                 tasks.create_task(self._store_frames(inbox))
+                watch = tasks.create_task(self._notice_silence())
+                tasks.create_task(self._receive(socket, inbox)).add_done_callback(lambda _: watch.cancel())
         raise ConnectionResetError("the peer closed the socket")
 
-    async def _receive(self, socket: ClientConnection, inbox: "Inbox") -> None:
+    async def _notice_silence(self) -> None:
+        """Raise ConnectionResetError once nothing came for too long: a peer that is half dead still answers pings."""
+        longest = self._subscription.quiet_seconds
+        while longest is not None:
+            if self.quiet_for() > longest:
+                raise ConnectionResetError(f"it has sent nothing for {longest:.0f} s")
+            await asyncio.sleep(longest / 10)
+
+    async def _receive(self, socket: ClientConnection, inbox: Inbox) -> None:
         """Move frames from the socket to the inbox until the socket ends."""
         try:
             async for frame in socket:
                 self._pending += 1
-                self._received = time.monotonic()
-                await inbox.put(frame)
+                self._heard = time.monotonic()
+                if not inbox.put(frame):
+                    await inbox.room()
         except ConnectionClosedError as closed:
             if closed.sent and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
                 # It would break every connection at this place: once read it becomes a dead letter, and the rest comes.
@@ -143,74 +212,61 @@ class Listener(threading.Thread):
             raise
         inbox.end()
 
-    async def _store_frames(self, inbox: "Inbox") -> None:
+    async def _store_frames(self, inbox: Inbox) -> None:
         """Store batches until the socket has ended; what is in hand on stop, too."""
         batch: list[bytes | str] = []
         try:
             while not inbox.is_done:
                 await inbox.wait()
                 batch += inbox.take()
-                await self._flush(batch)
+                await self._flush(batch, inbox)
         except asyncio.CancelledError:
             while batch := [*batch, *inbox.take()]:
-                await self._flush(batch)
+                await self._flush(batch, inbox)
             raise
 
-    async def _flush(self, batch: list[bytes | str]) -> None:
+    async def _flush(self, batch: list[bytes | str], inbox: Inbox) -> None:
         if batch:
-            await asyncio.shield(asyncio.to_thread(load, self._store, self._subscription.source, tuple(batch)))
+            # Reading a batch and receiving the next one would only take turns at the interpreter, and the socket would
+            # be idle while DuckDB works: so there is room for the next once this one was read.
+            released = partial(asyncio.get_running_loop().call_soon_threadsafe, inbox.release)
+            ended = await asyncio.shield(asyncio.to_thread(self._write, tuple(batch), released))
             self._pending -= len(batch)
+            self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
             batch.clear()
+            self.problem, self._store_failures = None, 0
             self._on_loaded()
+            if ended is not None:
+                raise ConnectionResetError(ended)
 
+    def _write(self, received: Sequence[bytes | str], on_read: Callable[[], object]) -> str | None:
+        """Store frames, and why the server ends the stream where it says so.
 
-class Inbox:
-    """Frames between the socket and the store, bounded in number and in bytes: anybody can write records of 1 MB."""
+        The gap before them comes first, so that no kill is between a gap and what is behind it.
+        """
+        require_room(self._store.path)
+        told = dialects.read_v2(received) if dialects.is_v2(self._url) else dialects.Told(list(received))
+        self._began_late |= told.began_late
+        if self._is_first:
+            self._note_gap(told.frames)
+        self.cursor_us = load(self._store, self._subscription.source, told.frames, on_read).cursor_us
+        self._keep_seq(told.seq)
+        return told.error
 
-    def __init__(self) -> None:
-        self._frames: deque[bytes | str] = deque()
-        self._bytes = 0
-        self._ended = False
-        self._filled = asyncio.Event()
-        self._emptied = asyncio.Event()
+    def _note_gap(self, frames: Sequence[bytes | str]) -> None:
+        first_us, quiet = first_time(frames), self._subscription.quiet_seconds
+        if quiet is None or first_us is None:
+            return
+        gap = find_gap(self._subscription.source, self.cursor_us, first_us, 0.0 if self._began_late else quiet)
+        if gap is not None and record_gap(self._store, gap):
+            self._on_gap(gap)
+        self._is_first = False
 
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is here and nothing will come."""
-        return self._ended and not self._frames
-
-    async def put(self, frame: bytes | str) -> None:
-        """Add a frame, once there is room."""
-        while self._bytes >= QUEUE_BYTES or len(self._frames) >= QUEUE_FRAMES:
-            self._emptied.clear()
-            await self._emptied.wait()
-        self._frames.append(frame)
-        self._bytes += len(frame)
-        self._filled.set()
-
-    def end(self) -> None:
-        """No more will come."""
-        self._ended = True
-        self._filled.set()
-
-    async def wait(self) -> None:
-        """Return when a batch is full, after a second at the latest."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_SECONDS):
-                while not self._ended and self._bytes < FLUSH_BYTES and len(self._frames) < FLUSH_ROWS:
-                    self._filled.clear()
-                    await self._filled.wait()
-
-    def take(self) -> list[bytes | str]:
-        """The oldest frames that make one batch."""
-        batch: list[bytes | str] = []
-        size = 0
-        while self._frames and size < FLUSH_BYTES and len(batch) < FLUSH_ROWS:
-            batch.append(self._frames.popleft())
-            size += len(batch[-1])
-        self._bytes -= size
-        self._emptied.set()
-        return batch
+    def _keep_seq(self, seq: int | None) -> None:
+        """After the frames, never before: a number that is behind them repeats some, one ahead would lose them."""
+        if seq is not None or self._seq_is_kept:
+            dialects.keep_seq(self._store, self._subscription.source, self._url, seq)
+            self._seq_is_kept = seq is not None
 
 
 def _first(error: BaseException) -> str:
@@ -218,3 +274,10 @@ def _first(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)[:200] or type(error).__name__
+
+
+def _remedy(group: BaseExceptionGroup[BaseException]) -> str:
+    """What to do: after a fatal error DuckDB refuses everything until the file is opened anew."""
+    if group.subgroup(duckdb.FatalException):
+        return "free space on the drive, then stop the worker and start it again; nothing is lost"
+    return "free space on the drive, then wait"

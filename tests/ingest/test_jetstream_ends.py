@@ -14,8 +14,9 @@ __all__ = ["listen"]
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.jetstream.FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr("ingest.jetstream.LONGEST_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr("ingest.inbox.FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr("ingest.hosts.LONGEST_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr("ingest.jetstream.STORE_WAIT_SECONDS", 0.005)
 
 
 def test_a_listener_without_an_address_is_refused_at_once(store: Store) -> None:

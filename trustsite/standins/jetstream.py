@@ -64,6 +64,8 @@ class Jetstream:
     only frames that are released later.
     """
 
+    path = "/subscribe"
+
     def __init__(self, recording: Recording, hold_after: int | None = None, ping_interval: float = 20.0) -> None:
         self._recording = recording
         self._known = frozenset(name for name in set(recording.collections) if name is not None)
@@ -80,7 +82,7 @@ class Jetstream:
     @property
     def url(self) -> str:
         """The address to subscribe to."""
-        return f"ws://127.0.0.1:{self.port}/subscribe"
+        return f"ws://127.0.0.1:{self.port}{self.path}"
 
     @property
     def released(self) -> int:
@@ -165,24 +167,34 @@ class Jetstream:
             connection.transport.abort()
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        if urlsplit(request.path).path != "/subscribe":
+        if urlsplit(request.path).path != self.path:
             return connection.respond(HTTPStatus.NOT_FOUND, "404 page not found\n")
         try:
-            read_subscription(request.path, self._known)
+            self._read(request.path)
         except SubscriptionProblem as problem:
-            return connection.respond(HTTPStatus.BAD_REQUEST, f"{problem}\n")
+            return self._refuse(connection, problem)
         return None
+
+    def _read(self, path: str) -> Subscription:
+        return read_subscription(path, self._known)
+
+    def _refuse(self, connection: ServerConnection, problem: SubscriptionProblem) -> Response:
+        return connection.respond(HTTPStatus.BAD_REQUEST, f"{problem}\n")
 
     async def _play(self, connection: ServerConnection) -> None:
         request = connection.request
-        subscription = read_subscription(request.path if request else "", self._known)
+        subscription = self._read(request.path if request else "")
         position = self._start(subscription.cursor)
+        await self._greet(connection, subscription)
         closed = asyncio.ensure_future(connection.wait_closed())
         while connection.state is OPEN:
             changed = self._changed
             position = await self._send(connection, subscription, position)
             if position >= self._released:
                 await asyncio.wait({closed, changed}, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _greet(self, connection: ServerConnection, subscription: Subscription) -> None:
+        """What is said before the first event: nothing in v1."""
 
     def _start(self, cursor: int | None) -> int:
         if cursor is None:

@@ -1,0 +1,35 @@
+"""Room on the drive: what fills it stops while there is still enough left to write down what is in hand.
+
+Measured with DuckDB 2.0: a commit that finds the disk full is undone and the next one works again, but a checkpoint
+that does invalidates the database until the process is started anew. So the stream stops before either.
+"""
+
+import shutil
+from pathlib import Path
+
+from ingest.store import StoreProblem
+
+RESERVE_BYTES = 100_000_000
+
+
+def free_bytes(path: Path) -> int:
+    """What is free on the drive that holds `path`."""
+    return shutil.disk_usage(path.parent).free
+
+
+def require_room(path: Path) -> None:
+    """Refuse, with StoreProblem, to add to the store at `path` while a checkpoint of it might not fit any more."""
+    wanted = RESERVE_BYTES + _waiting(path)
+    free = free_bytes(path)
+    if free < wanted:
+        raise StoreProblem(
+            f"{path.parent} has {free // 1_000_000} MB left of the {wanted // 1_000_000} MB that must stay free"
+        )
+
+
+def _waiting(path: Path) -> int:
+    """Bytes of the WAL, which the next checkpoint moves into the main file."""
+    try:
+        return path.with_name(f"{path.name}.wal").stat().st_size
+    except FileNotFoundError:
+        return 0

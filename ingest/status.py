@@ -1,0 +1,149 @@
+"""The worker's heartbeat: one small file that says how it is, for readers that cannot ask the store.
+
+The file is JSON padded to a fixed size and rewritten in place, so that a full disk, of which it tells, does not stop it
+(on file systems that write in place: ext4, xfs, tmpfs). A checksum inside tells a read that met a write.
+"""
+
+import logging
+import os
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+FILE_BYTES = 8192
+BEAT_SECONDS = 2.0
+LOOK_SECONDS = 0.5  # a change is written within this
+DEAD_SECONDS = 30.0
+TEXT_LIMITS = (300, 100, 30, 5)  # the first at which everything fits
+NAMED = 10
+TRIES, TRY_SECONDS = 4, 0.005
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How the worker is at `written_at` (unix seconds); a problem is told in words, None where there is none."""
+
+    written_at: float
+    running: bool = True  # False: it stopped in good order
+    cursor_us: int = 0  # time_us of the newest frame handled; 0: none yet
+    listener_problem: str | None = None
+    store_problem: str | None = None
+    publisher_problem: str | None = None
+    backfill_problem: str | None = None
+    failing_hops: tuple[str, ...] = ()
+    hosts_left_alone: int = 0
+    hosts_named: tuple[str, ...] = ()  # some of them
+    free_bytes: int = 0
+    drive_full: bool = False  # less is free than ingest keeps in reserve
+
+    def is_alive(self, now: float) -> bool:
+        """Whether the worker was running within the last 30 s; a time ahead of `now` counts as now."""
+        return self.running and now - self.written_at <= DEAD_SECONDS
+
+
+class _Page(msgspec.Struct):
+    check: int  # CRC-32 of the bytes of `status`
+    status: msgspec.Raw
+
+
+_page_decoder = msgspec.json.Decoder(_Page)
+_status_decoder = msgspec.json.Decoder(Status)
+
+
+def read_status(path: Path) -> Status | None:
+    """What the file says; None where there is none, or none that can be read."""
+    for _ in range(TRIES):
+        try:
+            with path.open("rb") as file:
+                page = _page_decoder.decode(file.read(FILE_BYTES))
+            raw = bytes(page.status)
+            if zlib.crc32(raw) == page.check:
+                return _status_decoder.decode(raw)
+        except OSError:
+            return None
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            pass  # a write was under way, or it is no such file
+        time.sleep(TRY_SECONDS)
+    return None
+
+
+def encode(status: Status) -> bytes:
+    """The whole file, always of the same size; texts are cut as far as it takes."""
+    for limit in TEXT_LIMITS:
+        raw = msgspec.json.encode(_cut(status, limit))
+        page = msgspec.json.encode(_Page(zlib.crc32(raw), msgspec.Raw(raw)))
+        if len(page) < FILE_BYTES:
+            break
+    return page.ljust(FILE_BYTES - 1) + b"\n"
+
+
+def _cut(status: Status, limit: int) -> Status:
+    def short(text: str) -> str:
+        return text[:limit].encode(errors="replace").decode()
+
+    problems = ("listener_problem", "store_problem", "publisher_problem", "backfill_problem")
+    told = {name: short(text) for name in problems if (text := getattr(status, name)) is not None}
+    hops, names = map(short, status.failing_hops[:NAMED]), map(short, status.hosts_named[:NAMED])
+    return msgspec.structs.replace(status, failing_hops=tuple(hops), hosts_named=tuple(names), **told)
+
+
+class Heartbeat(threading.Thread):
+    """Writes what `ask` says into the file: every two seconds, and within half a second where something changed."""
+
+    def __init__(self, path: Path, ask: Callable[[], Status]) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._path = path
+        self._ask = ask
+        self._stopping = threading.Event()
+        self._written = Status(written_at=0.0)
+        self._due = float("-inf")
+        self._failed = False
+
+    def run(self) -> None:
+        """Beat until stopped."""
+        while not self._stopping.is_set():
+            self._beat()
+            self._stopping.wait(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """Say that the worker has stopped, and end."""
+        self._stopping.set()
+        if self.ident is not None:
+            self.join()
+            self._beat()
+
+    def _beat(self) -> None:
+        """Write if it is time or something changed; a drive that cannot be written is told once in the log."""
+        try:
+            status = msgspec.structs.replace(self._ask(), running=not self._stopping.is_set())
+            if time.monotonic() < self._due and not _differs(status, self._written):
+                return
+            write_page(self._path, encode(status))
+            self._written, self._due, self._failed = status, time.monotonic() + BEAT_SECONDS, False
+        except OSError as problem:
+            if not self._failed:
+                log.warning(
+                    "%s cannot be written (%s): pages will say that the worker is not running", self._path, problem
+                )
+            self._failed = True
+
+
+def write_page(path: Path, page: bytes) -> None:
+    """Put the page in the place of what the file holds, with its blocks kept. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        if os.pwrite(descriptor, page, 0) != len(page):
+            raise OSError(f"{path} took only part of a page")
+    finally:
+        os.close(descriptor)
+
+
+def _differs(one: Status, other: Status) -> bool:
+    """Whether anything but what changes all the time is another."""
+    same = {"written_at": 0.0, "cursor_us": 0, "free_bytes": 0}
+    return msgspec.structs.replace(one, **same) != msgspec.structs.replace(other, **same)
