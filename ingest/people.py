@@ -1,5 +1,6 @@
 """The integer of each DID, given when it first arrives: held in memory, since every batch asks for thousands."""
 
+from collections import ChainMap
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -10,12 +11,23 @@ class People:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.seen_since: dict[str, datetime] = {}
+        self.newest_rev: dict[str, str] = {}
+        self.highest = 0  # number that was ever given: one of somebody who was erased means nobody else
 
-    def add(self, did: str, number: int, seen_at: datetime | None) -> None:
+    def add(self, did: str, number: int, seen_at: datetime | None, newest_rev: str | None) -> None:
         """Take in a row of the table."""
         self.numbers[did] = number
+        self.highest = max(self.highest, number)
         if seen_at is not None:
             self.seen_since[did] = seen_at
+        if newest_rev is not None:
+            self.newest_rev[did] = newest_rev
+
+    def remove(self, did: str) -> None:
+        """Forget somebody who was erased; their number stays taken."""
+        self.numbers.pop(did, None)
+        self.seen_since.pop(did, None)
+        self.newest_rev.pop(did, None)
 
 
 class Arrivals:
@@ -25,6 +37,7 @@ class Arrivals:
         self._people = people
         self._numbers: dict[str, int] = {}
         self._seen_since: dict[str, datetime] = {}
+        self._newest_rev: dict[str, str] = {}
 
     def number(self, did: str) -> int | None:
         """The integer of a DID; None for one that never arrived."""
@@ -32,8 +45,20 @@ class Arrivals:
 
     def give(self, did: str) -> int:
         """An integer for a DID that has none."""
-        number = self._numbers[did] = len(self._people.numbers) + len(self._numbers) + 1
+        number = self._numbers[did] = self._people.highest + len(self._numbers) + 1
         return number
+
+    def newest_revs(self) -> Mapping[str, str]:
+        """The highest rev that was logged of each DID's repository."""
+        return ChainMap(self._newest_rev, self._people.newest_rev) if self._newest_rev else self._people.newest_rev
+
+    def note_revisions(self, newest: Mapping[str, str]) -> None:
+        """These repositories have come that far."""
+        self._newest_rev |= newest
+
+    def is_seen(self, did: str) -> bool:
+        """Whether a record by or about them has arrived."""
+        return did in self._people.seen_since or did in self._seen_since
 
     def note_seen(self, first_seen: Mapping[str, datetime | None]) -> dict[str, datetime]:
         """Of these moments the ones that are first ones."""
@@ -48,7 +73,9 @@ class Arrivals:
     def keep(self) -> None:
         """The transaction was committed."""
         self._people.numbers |= self._numbers
+        self._people.highest += len(self._numbers)
         self._people.seen_since |= self._seen_since
+        self._people.newest_rev |= self._newest_rev
 
 
 def new_contributor(did: str, number: int, seen_at: datetime | None) -> dict[str, object]:
@@ -62,4 +89,5 @@ def new_contributor(did: str, number: int, seen_at: datetime | None) -> dict[str
         "pds": None,
         "did_created_at": None,
         "account_status": "active",
+        "newest_rev": None,
     }

@@ -163,10 +163,10 @@ def test_a_status_may_come_before_its_pull_request_and_its_deletion_counts(store
     frames.status(SEED, ONE, "merged", "s")
     frames.pull(MARA, "one")
     feed(store, frames)
-    assert rows(store, "select state, merge_verified from pull_requests") == [("merged", True)]
+    assert rows(store, "select state, merge_proof from pull_requests") == [("merged", "verified")]
     frames.delete(SEED, STATUS, "s")
     feed(store, frames)
-    assert rows(store, "select state, merge_verified, merged_at from pull_requests") == [("open", False, None)]
+    assert rows(store, "select state, merge_proof, merged_at from pull_requests") == [("open", None, None)]
 
 
 @both_ways

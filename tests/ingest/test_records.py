@@ -21,7 +21,7 @@ AT_URI = f"at://{ANA}/{REPOSITORY}/lantern"
 
 def event(collection: str, record: object, rkey: str = "3mxf3x7ivft22", body: str | None = None) -> records.Event:
     text = json.dumps(record) if body is None else body
-    return records.Event(1, "id", "test", "commit", MARA, collection, rkey, "create", "cid", SEEN, text)
+    return records.Event(1, "id", "test", "commit", MARA, collection, rkey, "create", "rev", "cid", SEEN, False, text)
 
 
 def read_pull(**record: object) -> PullRecord:

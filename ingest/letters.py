@@ -1,0 +1,110 @@
+"""Dead letters, read again with today's registry: what now says something is applied, the rest keeps a reason."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from ingest.archive import all_events
+from ingest.derive import DeriveBatch, derive
+from ingest.load import LETTER_LIMIT, letter, load
+from ingest.reading import Event
+from ingest.store import Store
+from ingest.transaction import Transaction
+
+CHUNK = 50  # letters at once: the event of each holds a record of up to 1 MB
+
+LETTERS_OF_EVENTS = """
+with chunk as (
+  select event_id, max(letter_seq) as letter_seq, arg_max(body, letter_seq) as letter_body,
+    arg_max(found_clock, letter_seq) as found_clock
+  from dead_letters where event_id is not null
+  group by event_id having max(letter_seq) > ? and max(letter_seq) <= ? order by letter_seq limit ?
+)
+select chunk.*, event_seq as seq, source, kind, did, collection, rkey, operation, cid, seen_at, body, rev, true as late
+from chunk join {events} using (event_id) order by letter_seq
+"""
+OF_THE_LETTER = frozenset({"letter_seq", "letter_body", "found_clock"})
+# A text that was cut cannot be read again, nor what no stream brought.
+FRAMES = """
+from dead_letters d semi join ingest_state i on i.source = d.source
+where event_id is null and strlen(body) < ? and letter_seq <= ?
+"""
+RETRIED = "retried "  # marks a letter whose frame is being read again; it stays a letter until that is done
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """How many letters were read again, how many of these say something now, how many letters there are left."""
+
+    read: int
+    applied: int
+    left: int
+
+
+def retry_dead_letters(store: Store) -> Retried:
+    """Read every letter again and apply what can be read; a crash repeats a chunk and loses none."""
+    with store.read() as rows:
+        last = rows.value("select coalesce(max(letter_seq), 0) from dead_letters")
+    frames, frames_left = _retry_frames(store, last)
+    events, events_left = _retry_events(store, last)
+    while derive(store):
+        pass
+    with store.read() as rows:
+        left = rows.value("select count(*) from dead_letters")
+    return Retried(frames + events, frames + events - frames_left - events_left, left)
+
+
+def _retry_events(store: Store, last: int) -> tuple[int, int]:
+    """Letters of events that are in the log, applied as late ones; how many were read and how many stay."""
+    done, read, stay = 0, 0, 0
+    while True:
+        with store.write() as txn:
+            rows = txn.rows(LETTERS_OF_EVENTS.format(events=all_events(txn)), [done, last, CHUNK])
+            if not rows:
+                return read, stay
+            found = {row["event_id"]: row for row in rows}
+            batch = DeriveBatch(txn, [_event(row) for row in rows], store.registry)
+            batch.write()
+            _replace(txn, found, batch.unreadable)
+            txn.inputs_changed()
+        done, read, stay = rows[-1]["letter_seq"], read + len(rows), stay + len(batch.unreadable)
+
+
+def _event(row: Mapping[str, Any]) -> Event:
+    return Event(**{name: value for name, value in row.items() if name not in OF_THE_LETTER})
+
+
+def _replace(txn: Transaction, found: Mapping[str, Mapping[str, Any]], unreadable: Sequence[tuple[Event, str]]) -> None:
+    """Remove the letters of these events and put those that still say nothing back into their places."""
+    txn.execute("delete from dead_letters where event_id in (select unnest(?))", [list(found)])
+    kept = [
+        letter(event.source, reason, event.event_id, told["letter_body"])
+        | {"letter_seq": told["letter_seq"], "found_clock": told["found_clock"]}
+        for event, reason in unreadable
+        for told in [found[event.event_id]]
+    ]
+    txn.append("dead_letters", kept)
+
+
+def _retry_frames(store: Store, last: int) -> tuple[int, int]:
+    """Frames that no event came of, loaded again as the stream's; how many were read and how many stay.
+
+    One that still cannot be read becomes a letter anew, with today's reason, before the old one goes.
+    """
+    read, stay = 0, 0
+    while True:
+        with store.write() as txn:
+            rows = txn.rows(f"select d.* {FRAMES} order by d.source, letter_seq limit ?", [LETTER_LIMIT, last, CHUNK])
+            ids = [row["letter_id"] for row in rows]
+            marked = [row | {"letter_id": RETRIED + row["letter_id"].removeprefix(RETRIED)} for row in rows]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [ids])
+            txn.upsert("dead_letters", marked)
+        if not rows:
+            return read, stay
+        for source, group in groupby(rows, lambda row: row["source"]):
+            stay += load(store, source, [row["body"] for row in group]).letters
+        with store.write() as txn:
+            gone = [row["letter_id"] for row in marked]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
+        read += len(rows)
