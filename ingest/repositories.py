@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from ingest import tid
+from ingest.archive import read_log
 from ingest.records import (
     AT_URI,
     DID,
@@ -22,7 +24,7 @@ from ingest.records import (
     read,
     written_at,
 )
-from ingest.store import Rows, Transaction
+from ingest.transaction import Rows, Transaction
 
 KNOWN_ALIASES = """
 select alias, repository_id from repository_aliases semi join (
@@ -30,16 +32,21 @@ select alias, repository_id from repository_aliases semi join (
 ) using (repository_id)
 """
 JOINS = "(select unnest(?) as gone, unnest(?) as kept)"
-# The newest event of each record that was derived, where it left the record standing.
+# The newest event of each record that was derived, by rev as in ingest/order.py, where it left the record standing.
 STANDING = """
-select n.uri, max(e.event_seq) as seq
-from events e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as rkey) n on (e.did, e.rkey) = (n.did, n.rkey)
-where e.collection = ? and e.event_seq <= (select position_seq from hops where name = 'derive')
-group by n.uri having arg_max(e.operation, e.event_seq) <> 'delete'
+with derived as (
+  select n.uri, e.event_seq, e.operation,
+    (case when regexp_full_match(e.rev, ?) then e.rev else '' end, e.event_seq) as version
+  from {events} e
+  join (select unnest(?) as uri, unnest(?) as did, unnest(?) as rkey) n on (e.did, e.rkey) = (n.did, n.rkey)
+  where e.collection = ? and e.event_seq <= (select position_seq from hops where name = 'derive')
+)
+select uri, arg_max(event_seq, version) as seq from derived
+group by uri having arg_max(operation, version) <> 'delete'
 """
 LOGGED = """
-select event_seq as seq, event_id, source, kind, did, collection, rkey, operation, cid, seen_at, body
-from events where event_seq = ?
+select event_seq as seq, event_id, source, kind, did, collection, rkey, operation, rev, cid, seen_at, late, body
+from {events} where event_seq = ?
 """
 Standing = tuple[Event, RepositoryRecord]
 
@@ -62,16 +69,16 @@ def standing_records(rows: Rows, uris: Iterable[str]) -> Mapping[str, int]:
     parts = [parts for uri in uris if (parts := AT_URI.fullmatch(uri)) and parts[2] == REPOSITORY]
     if not parts:
         return {}
-    params = [[part[0] for part in parts], [part[1] for part in parts], [part[3] for part in parts], REPOSITORY]
-    return {row["uri"]: row["seq"] for row in rows.rows(STANDING, params)}
+    names = [[part[place] for part in parts] for place in (0, 1, 3)]
+    return {row["uri"]: row["seq"] for row in read_log(rows, STANDING, [tid.PATTERN.pattern, *names, REPOSITORY])}
 
 
 def logged_record(rows: Rows, seq: int | None) -> Standing | None:
     """The repository's record that this event wrote; None where there is none, or none that can be read."""
-    row = rows.row(LOGGED, [seq])
-    if row is None:
+    found = read_log(rows, LOGGED, [seq], "? between first_seq and last_seq", [seq])
+    if not found:
         return None
-    event = Event(**row)
+    event = Event(**found[0])
     try:
         record = read(event)
     except Unreadable:
@@ -200,7 +207,7 @@ class Repositories:
             self._part(uri)
 
     def _forget_holders(self, number: int) -> None:
-        """Drop what another owner's knot said, and have it asked again."""
+        """Drop every right that another owner or their knot gave, also for the past, and have the knot asked again."""
         self.txn.execute("delete from push_holders where repository_id = ?", [number])
         key = self.rows[number]["repo_key"]
         self.txn.execute("delete from fetches where kind = 'push_holders' and subject = ?", [key])
@@ -254,7 +261,14 @@ class Repositories:
         self.txn.execute(
             f"update pull_requests set repository_id = j.kept from {JOINS} j where repository_id = j.gone", joins
         )
-        for table in ("watched_repositories", "maintainers", "push_holders"):
+        # Rights that follow from records are found anew under the name that stays.
+        self.txn.execute(
+            "delete from push_holders where learned_from <> 'knot' and repository_id in (select unnest(?))", [gone]
+        )
+        self.txn.execute(
+            f"update push_holders set repository_id = j.kept from {JOINS} j where repository_id = j.gone", joins
+        )
+        for table in ("watched_repositories", "maintainers"):
             self.txn.execute(
                 f"insert or ignore into {table} select t.* replace (j.kept as repository_id) "
                 f"from {table} t join {JOINS} j on t.repository_id = j.gone",

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from ingest.records import AT_URI, DID, REPOSITORY
 from ingest.repositories import Repositories, logged_record, standing_records
-from ingest.store import Rows, Store, Transaction
+from ingest.store import Store
+from ingest.transaction import Rows, Transaction
 
 
 class UnknownRepository(Exception):

@@ -60,7 +60,8 @@ class QueueRow:
 
     uri: str
     title: str
-    label: str  # "datasette · 7c222": repository name and the last five of the record key
+    label: str  # "datasette #12" where the number is known, else "datasette · 7c222": the last five of the record key
+    page: str | None  # its address on the forge's own site, where known
     repository_key: str
     repository_name: str
     author: Person
@@ -82,6 +83,7 @@ class QueueRow:
     would_change: str  # what would change the lane
     as_of: datetime
     model_version: str
+    claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ class Dashboard:
     watched: int
     dead_letters: int
     dropped_strangers: int
+    gaps_open: int  # spans that the stream did not bring and no backfill has filled yet
+    unknown_shapes: int  # collections, fields and values that the registry does not know, each counted once
     newest_event_at: datetime | None
     t_low: float
     t_high: float | None

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ingest.store import Rows, Transaction
+from ingest.transaction import Rows, Transaction
 from scoring.verdict import Evidence
 
 STATEMENTS: Mapping[str, str] = dict(

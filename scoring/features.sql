@@ -9,7 +9,7 @@ with wanted as (
     from watched_repositories w join repositories r using (repository_id) where r.owner_id is not null
   union all
   select repository_id, contributor_id, 2, 'push_holder'
-    from push_holders semi join watched_repositories using (repository_id)
+    from push_holders semi join watched_repositories using (repository_id) where held_until is null
   union all
   select w.repository_id, m.contributor_id, 3, 'maintainer'
     from watched_repositories w join maintainers m on m.repository_id in (w.repository_id, 0)
@@ -23,26 +23,40 @@ insert into seeds
 select repository_id, contributor_id, arg_min(role, precedence) from wanted group by repository_id, contributor_id;
 
 -- name: outcomes
--- What became of each pull request in the word of the last push-holder who is not its author, and from when that is
--- known. Nothing that the author does counts, neither closing nor reopening nor deleting the record (DESIGN.md §1.9).
--- A merge is clean when its lines stayed quiet for the window; before that it waits. The window begins when the word was
--- seen: the time that a record claims could end it at once.
+-- What became of each pull request, and from when that is known: in the word of the last push-holder who is not its
+-- author, or because the patch landed on the target branch (`landings.proven`) while its author might not push there.
+-- Nothing that the author does counts, neither closing nor reopening nor deleting the record (DESIGN.md §1.9). A landing
+-- stands against `closed`, which then only tidies up, and not against a later `open` of a push-holder.
+-- A merge is clean when its lines stayed quiet for the window; before that it waits. The window begins when the word or
+-- the landing was seen, whichever came first: the time that a record claims could end it at once. Of a back-written word
+-- nobody knows when the merge was: its window too begins when it was seen, later than the truth and never before it.
 create or replace temp table outcomes as
 with told as (
   select pull_uri, arg_max({'status': status, 'seen_at': seen_at}, (seen_at, event_seq)) as word
   from statuses
   where authority = 'push_holder' and status in ('open', 'closed', 'merged') and deleted_at is null and seen_at <= $now
   group by pull_uri
+), found as (
+  select pull_uri, min(landed_at) as landed_at from landings where proven and landed_at <= $now group by pull_uri
+), landed as (
+  select f.* from found f join pull_requests p using (pull_uri) anti join push_holders h
+    on h.repository_id = p.repository_id and h.contributor_id = p.author_id
+    and coalesce(h.held_from <= f.landed_at, true) and coalesce(f.landed_at < h.held_until, true)
+), settled as (
+  select pull_uri, coalesce(t.word.status = 'merged', false) or l.landed_at is not null
+      and not coalesce(t.word.status = 'open' and t.word.seen_at > l.landed_at, false) as merged,
+    case when merged then least(l.landed_at, case when t.word.status = 'merged' then t.word.seen_at end)
+         when t.word.status = 'closed' then t.word.seen_at end as settled_at
+  from told t full join landed l using (pull_uri)
 ), trouble as (
-  select pull_uri, min(f.known_from) as known_from from pull_followups f join told t using (pull_uri)
-  where f.known_from <= $now and f.happened_at <= t.word.seen_at + to_days($window) group by pull_uri
+  select pull_uri, min(f.known_from) as known_from from pull_followups f join settled s using (pull_uri)
+  where f.known_from <= $now and f.happened_at <= s.settled_at + to_days($window) group by pull_uri
 )
-select p.pull_uri, p.author_id, p.repository_id, t.word.status = 'merged' as merged,
-  t.word.status = 'merged' and trouble.pull_uri is null as clean,
-  case when t.word.status = 'closed' then t.word.seen_at
-       else greatest(coalesce(trouble.known_from, t.word.seen_at + to_days($window)), t.word.seen_at) end as known_from
-from pull_requests p join told t using (pull_uri) left join trouble using (pull_uri)
-where t.word.status <> 'open';
+select p.pull_uri, p.author_id, p.repository_id, s.merged, s.merged and trouble.pull_uri is null as clean,
+  case when not s.merged then s.settled_at
+       else greatest(coalesce(trouble.known_from, s.settled_at + to_days($window)), s.settled_at) end as known_from
+from pull_requests p join settled s using (pull_uri) left join trouble using (pull_uri)
+where s.settled_at is not null;
 
 -- name: labels
 -- Outcomes known by now in repositories that count: those of a site seed, or of an owner for whom a site seed vouches
@@ -60,10 +74,13 @@ from outcomes semi join counting using (repository_id) where known_from <= $now;
 
 -- name: features
 -- Everyone at the site, and in each watched repository those who offered something there: 40 repositories that reach
--- 20,000 people would else be 800,000 rows a pass. Of the others `read.score` judges who is asked for.
-with pairs as (
+-- 20,000 people would else be 800,000 rows a pass. Of the others `read.score` judges who is asked for. Who is hidden has
+-- none, and so no score, no decision and no place in queue and leaderboard.
+with everybody as (
   select contributor_id, 0 as repository_id from contributors
   union select author_id, repository_id from pull_requests semi join watched_repositories using (repository_id)
+), pairs as (
+  select * from everybody anti join hidden_people using (contributor_id)
 ), record as (
   select author_id as contributor_id,
     count(*) filter (clean)::integer as clean, count(*) filter (not clean)::integer as not_clean

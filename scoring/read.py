@@ -19,7 +19,7 @@ from scoring.answers import (
     QueueSort,
     VouchLine,
 )
-from scoring.read_contributors import contributor, leaderboard, score
+from scoring.read_contributors import contributor, hidden_because, leaderboard, score
 from scoring.read_queue import dashboard, pull, queue
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "VouchLine",
     "contributor",
     "dashboard",
+    "hidden_because",
     "leaderboard",
     "pull",
     "queue",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ingest.store import Rows
+from ingest.transaction import Rows
 from ingest.watch import find_repository
 from scoring.answers import (
     ContributorPage,
@@ -20,12 +20,20 @@ from scoring.answers import (
 from scoring.explain import explain
 from scoring.features import display_name
 from scoring.gate import decide
-from scoring.shaping import People, read_thresholds, read_verdict, verdict_evidence
+from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane, Verdict
 
 PAGE = 50
+HIDDEN_WORDS = {
+    "deactivated": "was deactivated by its owner",
+    "takendown": "was taken down by its host",
+    "suspended": "was suspended by its host",
+    "deleted": "was deleted, and what is held about it is being erased",
+    "erasing": "is being erased here",
+}
 PULLS_SHOWN = 100
 HISTORY_SHOWN = 200
+UNMERGED = {"open": "open", "closed": "closed unmerged"}
 PROVISIONAL_BELOW = 5
 SCORES = """
 select c.*, t.distance, coalesce(t.path, []) as path from current_scores c
@@ -43,7 +51,8 @@ where c.contributor_id = ? and c.repository_id = 0
 """
 SEEDS = """
 select s.repository_id, c.did, c.handle, c.handle_verified from seeds s
-join contributors c on c.contributor_id = s.contributor_id where list_contains(?, s.repository_id) order by c.did
+join contributors c on c.contributor_id = s.contributor_id
+anti join hidden_people h on h.contributor_id = s.contributor_id where list_contains(?, s.repository_id) order by c.did
 """
 OPEN_LANES = """
 select d.repository_id, d.lane from current_decisions d join pull_requests p on p.pull_uri = d.pull_uri
@@ -64,13 +73,20 @@ def score(rows: Rows, did: str, repository: str | None = None) -> ContributorSco
     """
     number = 0 if repository is None else find_repository(rows, repository)
     person = rows.value("select contributor_id from contributors where did = ?", [did])
-    if number is None or person is None:
+    if number is None or person is None or hidden_because(rows, did):
         return None
     row = rows.row(f"{SCORES} where c.contributor_id = ? and c.repository_id = ?", [person, number])
     if row is not None:
         return _scores(rows, [(row, read_verdict(row))])[0]
     row = rows.row(ELSEWHERE, [number, person])
     return _scores(rows, [(row, _judge_elsewhere(rows, row))])[0] if row else None
+
+
+def hidden_because(rows: Rows, did: str) -> str | None:
+    """What is wrong with the account of somebody who is shown to nobody for now; None for everybody else."""
+    sql = "select h.account_status from hidden_people h join contributors c using (contributor_id) where c.did = ?"
+    status = rows.value(sql, [did])
+    return HIDDEN_WORDS.get(status, "is not active on the network") if status else None
 
 
 def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
@@ -203,6 +219,7 @@ def _vouches(rows: Rows, number: int) -> tuple[VouchLine, ...]:
     found = rows.rows(
         "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
         "from vouches v join contributors c on c.contributor_id = v.voucher_id "
+        "anti join hidden_people h on h.contributor_id = v.voucher_id "
         "where v.subject_id = ? and v.voucher_id <> v.subject_id and v.superseded_at is null and (v.kind = 'vouch' or "
         " v.voucher_id in (select contributor_id from trust where repository_id = 0 and structural_trust > 0)) "
         "order by v.seen_at desc, c.did limit 100",
@@ -215,9 +232,7 @@ def _vouches(rows: Rows, number: int) -> tuple[VouchLine, ...]:
 
 def _pulls(rows: Rows, number: int) -> tuple[PullLine, ...]:
     found = rows.rows(
-        "select p.*, coalesce(r.name, r.repo_key) as name, l.clean, "
-        "exists (from statuses s where s.pull_uri = p.pull_uri and s.status = 'merged' and s.deleted_at is null) "
-        "as told "
+        "select p.*, coalesce(r.name, r.repo_key) as name, l.clean "
         "from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri) "
         "where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?",
         [number, PULLS_SHOWN],
@@ -230,17 +245,16 @@ def _pulls(rows: Rows, number: int) -> tuple[PullLine, ...]:
 
 def _outcome(row: Mapping[str, Any]) -> str:
     """What became of a pull request, in words."""
-    if row["state"] == "merged" and not row["merge_verified"]:
+    if row["state"] == "merged" and row["merge_proof"] != "verified":
         return "merged by its author, counts for nobody's record"
     if row["state"] == "merged" and row["clean"] is None:
         return "merged, still being watched or in a repository that does not count"
     if row["state"] == "merged":
         return "clean merge" if row["clean"] else "merged, then fixed or reverted"
-    if row["state"] == "closed":
-        return "closed unmerged"
     if row["state"] == "abandoned":
         return "record deleted"
-    return "marked merged by somebody who may not push, not verified" if row["told"] else "open"
+    claim = CLAIMS.get(row["merge_proof"])
+    return UNMERGED[row["state"]] + (f"; {claim}" if claim else "")
 
 
 def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:

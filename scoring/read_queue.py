@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from ingest.archive import COUNT
 from ingest.clock import from_microseconds
-from ingest.store import Rows
+from ingest.transaction import Rows
 from scoring.answers import Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
-from scoring.shaping import People, read_thresholds, read_verdict, verdict_evidence
+from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane
 
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
@@ -24,11 +25,13 @@ select key, count(*) as everything, count(*) filter (found) as total, min(opened
 from listed group by key
 """
 DECISIONS = """
-select c.*, p.title, p.opened_at, k.files, k.added, k.removed, t.distance, coalesce(t.path, []) as path
+select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance, coalesce(t.path, []) as path,
+  g.number, g.url
 from current_decisions c
 join pull_requests p on p.pull_uri = c.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
+left join pull_pages g on g.pull_uri = c.pull_uri
 """
 QUEUE_ORDER: Mapping[QueueSort, str] = {
     "lowest": "c.probability asc nulls last, p.opened_at, c.pull_uri",
@@ -117,7 +120,8 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
-        label=f"{name} · {row['pull_uri'][-5:]}",
+        label=f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}",
+        page=row["url"],
         repository_key=key,
         repository_name=name,
         author=people.persons[row["contributor_id"]],
@@ -139,6 +143,7 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
         would_change=would_change(verdict, known, read_thresholds(row)),
         as_of=row["as_of"],
         model_version=row["model_version"],
+        claim=CLAIMS.get(row["merge_proof"], ""),
     )
 
 
@@ -168,12 +173,14 @@ def dashboard(rows: Rows) -> Dashboard:
         vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
         denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
         seeds=count("seeds where repository_id = 0"),
-        events=count("events"),
+        events=rows.value(COUNT),
         pull_requests=count("pull_requests"),
         repositories=count("repositories where owner_id is not null"),
         watched=count("watched_repositories"),
         dead_letters=count("dead_letters"),
         dropped_strangers=rows.value("select coalesce(sum(dropped_strangers), 0)::bigint from ingest_state"),
+        gaps_open=count("gaps where filled_clock is null"),
+        unknown_shapes=count("unknown_shapes"),
         newest_event_at=from_microseconds(cursor) if cursor else None,
         t_low=thresholds.t_low,
         t_high=thresholds.t_high,

@@ -15,7 +15,8 @@ import msgspec
 
 from ingest.clock import Clock
 from ingest.settle import settle
-from ingest.store import Rows, Store, Transaction
+from ingest.store import Store
+from ingest.transaction import Rows, Transaction
 from scoring.explain import basis_points
 from scoring.features import names, read_evidence, rebuild
 from scoring.gate import Thresholds, judge

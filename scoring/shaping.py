@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ingest.store import Rows
+from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.features import display_name
 from scoring.gate import Thresholds
@@ -13,6 +13,11 @@ from scoring.score import read_reasons
 from scoring.verdict import Estimate, Evidence, Factor, Lane, Verdict
 
 COUNTS = ("merged_here", "settled_here", "waiting", "clean")
+# What is said of a merge that is not proven, by pull_requests.merge_proof.
+CLAIMS: Mapping[str, str] = {
+    "unverified": "said to be merged, which nobody else who may push confirms",
+    "contradicted": "said to be merged, against the word of those who may push or the target branch itself",
+}
 
 
 class People:

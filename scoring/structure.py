@@ -6,7 +6,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.store import Rows
+from ingest.transaction import Rows
 from scoring.paths import strongest_paths
 from scoring.policy import Policy
 from scoring.trust import Edges, Integers, eigentrust, first_passage, vouch_weights
@@ -16,6 +16,7 @@ select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch,
   date_diff('microsecond', v.written_at, ?::timestamp) / 86400e6 as age_days
 from vouches v
 where v.seen_at <= ? and (v.superseded_at is null or v.superseded_at > ?) and v.voucher_id <> v.subject_id
+  and v.voucher_id not in (select contributor_id from hidden_people)
 """
 NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
 

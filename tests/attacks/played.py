@@ -20,7 +20,8 @@ select c.did, d.pull_uri, d.record_cid, d.round, d.patch_id, d.own, d.probabilit
 from current_decisions d join contributors c using (contributor_id)
 """
 STATES = """
-select c.did, p.pull_uri, p.state, p.state_at, p.merged_at, p.merge_verified, l.clean, l.known_from
+select c.did, p.pull_uri, p.state, p.state_at, p.merged_at,
+  coalesce(p.merge_proof = 'verified', false) as verified, l.clean, l.known_from
 from pull_requests p join contributors c on c.contributor_id = p.author_id left join labels l using (pull_uri)
 """
 Facts = dict[tuple[str, str], dict[str, Any]]

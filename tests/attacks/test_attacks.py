@@ -122,7 +122,7 @@ def test_a_self_marked_merge_is_unverified_no_label_and_still_open(full: Played)
     shown = {row.uri: row for group in full.result.queue().groups for row in group.rows}
     assert set(full.world.pulls["self_marked"]) <= set(shown)
     for row in full.result.rows(f"{STATES} where c.did = ?", [selma]):
-        assert (row["state"], row["merge_verified"], row["clean"]) == ("open", False, None)
+        assert (row["state"], row["verified"], row["clean"]) == ("open", False, None)
     for uri in full.world.pulls["self_marked"]:
         assert shown[uri].first_timer
         assert shown[uri].verdict.estimate.probability is None

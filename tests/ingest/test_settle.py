@@ -40,13 +40,21 @@ def let_push(store: Store, *dids: str) -> None:
         number = txn.value("select repository_id from repository_aliases where alias = ?", [REPO])
         txn.execute("delete from push_holders where repository_id = ?", [number])
         people = txn.person_ids(dids)
-        row = {"repository_id": number, "role": "collaborator"}
+        row = {
+            "repository_id": number,
+            "role": "collaborator",
+            "learned_from": "knot",
+            "held_from": None,
+            "held_until": None,
+        }
         txn.append("push_holders", [row | {"contributor_id": person} for person in people.values()])
     settle(store)
 
 
 def state(store: Store) -> tuple[str, bool]:
-    ((found, verified),) = rows(store, "select state, merge_verified from pull_requests where pull_uri = ?", ONE)
+    ((found, verified),) = rows(
+        store, "select state, coalesce(merge_proof = 'verified', false) from pull_requests where pull_uri = ?", ONE
+    )
     return found, verified
 
 

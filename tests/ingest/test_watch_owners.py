@@ -23,6 +23,7 @@ IN_ORDER = [THEIRS, MINE]
 TARGETS = "select pull_uri, repo_key from pull_requests join repositories using (repository_id) order by pull_uri"
 WATCHED = "select repo_key from {} join repositories using (repository_id)"
 feeds = pytest.mark.parametrize("name", [URI, f"{SEED}/lantern"])
+HELD = {"role": "collaborator", "learned_from": "knot", "held_from": None, "held_until": None}
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def stolen(store: Store) -> Store:
     with store.write() as txn:
         number = txn.value("select repository_id from repositories where repo_key = ?", [REPO])
         person = txn.person_ids([MALLORY])[MALLORY]
-        txn.append("push_holders", [{"repository_id": number, "contributor_id": person, "role": "collaborator"}])
+        txn.append("push_holders", [HELD | {"repository_id": number, "contributor_id": person}])
         fetched = {"kind": "push_holders", "subject": REPO, "outcome": "found", "reason": None}
         txn.append("fetches", [fetched | {"attempts": 1, "due_clock": None, "fetched_clock": NOW}])
     return store

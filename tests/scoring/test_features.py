@@ -17,6 +17,20 @@ def follow_up(result: Result, happened_at: datetime, known_from: datetime) -> No
         txn.append("pull_followups", [row | {"evidence": "c0ffee"}])
 
 
+def hold(result: Result, did: str, held_from: datetime | None, held_until: datetime | None = None) -> None:
+    """What the knot of seed's repository said of somebody."""
+    with result.store.write() as txn:
+        number = txn.value("select repository_id from repositories where repo_key = ?", [REPO])
+        row = {"repository_id": number, "role": "collaborator", "learned_from": "knot", "held_from": held_from}
+        txn.append("push_holders", [row | {"held_until": held_until, "contributor_id": txn.person_ids([did])[did]}])
+
+
+def land(result: Result, landed_at: datetime, proven: bool = True) -> None:
+    row = {"pull_uri": OFFERED, "commit_id": "c0ffee", "branch": "main", "round": 0, "landed_at": landed_at}
+    with result.store.write() as txn:
+        txn.append("landings", [row | {"proof": "patch_id", "proven": proven, "followed": False}])
+
+
 def test_a_merge_waits_for_13_days_and_counts_from_the_14th(result: Result) -> None:
     take(result, settled(), MERGED_AT + 14 * DAY - MICROSECOND)
     assert counts(result, MARA) == (0, 0, 1, 1, 1)
@@ -145,3 +159,72 @@ def test_a_push_holders_own_pull_requests_are_apart_and_never_count_towards_a_ce
     assert [(group.key, group.total) for group in queue.groups] == [("own", 1)]
     assert (queue.own_count, sum(queue.counts.values())) == (1, 0)
     assert '"settled":1' in result.value("select thresholds from current_scores limit 1")
+
+
+@pytest.mark.parametrize("word", ["approved", "closed", "merged"])
+def test_what_landed_is_a_merge_from_when_it_appeared_whatever_is_said_later(result: Result, word: str) -> None:
+    take(result, settled(word))
+    land(result, at(1))
+    again(result, at(1) + 14 * DAY - MICROSECOND)
+    assert counts(result, MARA) == (0, 0, 1, 1, 1)
+    again(result, at(1) + 14 * DAY)
+    assert counts(result, MARA) == (1, 0, 1, 1, 0)
+
+
+@pytest.mark.parametrize("word", ["approved", "closed", "merged"])
+def test_a_landing_that_proves_nothing_changes_nothing(result: Result, word: str) -> None:
+    take(result, settled(word), at(40))
+    before = counts(result, MARA)
+    land(result, at(1), proven=False)
+    again(result, at(40))
+    assert counts(result, MARA) == before
+
+
+def test_a_landing_is_not_known_before_it_was_seen(result: Result) -> None:
+    take(result, settled("closed"), at(40))
+    land(result, at(50))
+    again(result, at(49))
+    assert counts(result, MARA) == (0, 1, 0, 1, 0)
+    again(result, at(50))
+    assert counts(result, MARA) == (0, 0, 1, 1, 1)
+
+
+def test_a_push_holder_who_opens_again_takes_a_landing_back(result: Result) -> None:
+    take(result, settled("open"))
+    land(result, at(1))
+    again(result, MERGED_AT + 30 * DAY)
+    assert counts(result, MARA) == (0, 0, 0, 0, 0)
+
+
+def test_a_revert_counts_from_a_landing_too(result: Result) -> None:
+    take(result, settled("approved"))
+    land(result, at(1))
+    follow_up(result, at(1) + 3 * DAY, at(1) + 4 * DAY)
+    again(result, at(1) + 4 * DAY)
+    assert counts(result, MARA) == (0, 1, 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("held_from", "held_until", "own"),
+    [(None, None, True), (at(1), None, True), (at(2), None, False), (None, at(1), False)],
+)
+def test_what_its_author_could_push_alone_is_no_track_record(
+    result: Result, held_from: datetime | None, held_until: datetime | None, own: bool
+) -> None:
+    take(result, settled("approved"))
+    hold(result, MARA, held_from, held_until)
+    land(result, at(1))
+    again(result, MERGED_AT + 30 * DAY)
+    assert counts(result, MARA) == ((0, 0, 0, 0, 0) if own else (1, 0, 1, 1, 0))
+
+
+@pytest.mark.parametrize(("held_until", "cases"), [(at(2), 0), (at(3), 1), (None, 1)])
+def test_a_word_counts_for_who_held_the_right_when_it_was_seen(
+    result: Result, held_until: datetime | None, cases: int
+) -> None:
+    take(result, settled("merged", ANA))
+    hold(result, ANA, at(0), held_until)
+    again(result, MERGED_AT + 30 * DAY)
+    assert counts(result, MARA)[0] == cases
+    seeds = result.rows("select did from seeds join contributors using (contributor_id) where repository_id > 0")
+    assert (ANA in {row["did"] for row in seeds}) == (held_until is None), "only who may push now is a seed"

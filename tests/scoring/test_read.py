@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ingest.store import Params, Rows
+from ingest.transaction import Params, Rows
 from scoring import read
 from scoring.answers import GroupKey, LeaderboardSort, QueueQuery
 from scoring.read import QueueRow
@@ -151,6 +151,19 @@ def test_groups_add_up_to_the_counts(played: Result) -> None:
     assert len(queue.repositories) == 3
 
 
+def test_a_pull_request_bears_its_number_on_the_forge_once_that_is_known(played: Result) -> None:
+    row = all_rows(played)[0]
+    assert (row.label, row.page) == (f"{row.repository_name} · {row.uri[-5:]}", None)
+    page = {"pull_uri": row.uri, "number": 12, "url": "https://tangled.org/o/r/pulls/12"}
+    with played.store.write() as txn:
+        txn.append("pull_pages", [page])
+    shown = played.pull(row.uri)
+    with played.store.write() as txn:
+        txn.execute("delete from pull_pages")
+    assert shown is not None
+    assert (shown.label, shown.page) == (f"{row.repository_name} #12", page["url"])
+
+
 @pytest.mark.parametrize("sort", ["lowest", "oldest", "newest"])
 def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) -> None:
     whole = {group.key: group.rows for group in played.queue(QueueQuery(sort=sort)).groups}
@@ -291,3 +304,30 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
                     ask(counting, did)
                     counted.append(counting.statements)
             assert max(counted) <= most, name
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        (((SEED, "merged"),), "merged, still being watched or in a repository that does not count"),
+        (((MARA, "merged"),), "open; said to be merged, which nobody else who may push confirms"),
+        (((SEED, "closed"),), "closed unmerged"),
+        (
+            ((SEED, "closed"), (MARA, "merged")),
+            "closed unmerged; said to be merged, against the word of those who may push or the target branch itself",
+        ),
+    ],
+)
+def test_a_claim_without_proof_is_told_as_one(result: Result, words: tuple[tuple[str, str], ...], outcome: str) -> None:
+    frames, offered = Frames(), pull_uri(MARA, "offered")
+    frames.repository(SEED, repoDid=REPO)
+    frames.pull(MARA, "offered")
+    for actor, word in words:
+        frames.status(actor, offered, word)
+    take(result, frames)
+    with result.reading() as rows:
+        page, row = read.contributor(rows, MARA), read.pull(rows, offered)
+    assert page is not None
+    assert [line.outcome for line in page.pulls] == [outcome]
+    if row is not None:
+        assert outcome == f"open; {row.claim}"
