@@ -1,28 +1,39 @@
-"""Clients of the servers around a repository: its knot (git server) and its authors' personal data servers."""
+"""Clients of the servers around a repository: its knot (git), its spindle (CI), its authors' personal data servers."""
 
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from ingest.clock import parse_time
+from ingest.holders import Holder
 from ingest.identity import is_did
-from ingest.net import Fetcher, FetchProblem, is_host
+from ingest.net import Address, Fetcher, FetchProblem, is_host
+from ingest.records import moment
 
-HOLDER_PAGES = 10  # of 100: a repository with over 1,000 collaborators is not believed
-RECORD_PAGES = 200  # of 100: more records of one kind than anybody on Tangled has
+HOLDERS, HOLDER_PAGES = 1_000, 10  # a repository with more collaborators is not believed, however they are listed
 PAGE_LIMIT = 2_000_000  # bytes
+COMPARE_GROWTH = 6  # a comparison says each line up to four times over, escaped and as objects
+PIPELINES = 50  # of one commit; a spindle says one
+WORKFLOWS = 50  # of one pipeline, as its lexicon allows
+
+REF_UPDATE = "sh.tangled.git.refUpdate"
+PIPELINE_EVENTS = ("sh.tangled.pipeline.status", "sh.tangled.ci.pipeline")
 
 _CID = re.compile(r"b[a-z2-7]{20,120}")
-_NSID = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*\.[A-Za-z][A-Za-z0-9]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,100}")  # of a repository
 _RAW_SHA256 = b"\x01\x55\x12\x20"  # CIDv1, raw bytes, SHA-256, 32 bytes long
 
 
 class _Holder(msgspec.Struct):
     subject: str
+    createdAt: Any = None  # noqa: N815 - the wire's spelling
 
 
 class _Holders(msgspec.Struct):
@@ -30,33 +41,115 @@ class _Holders(msgspec.Struct):
     cursor: str | None = None
 
 
-class _Record(msgspec.Struct):
-    uri: str
-    cid: str
-    value: dict[str, Any]
+class _Mail(msgspec.Struct):
+    Raw: str = ""
 
 
-class _Records(msgspec.Struct):
-    records: list[_Record] = []
-    cursor: str | None = None
+class _Comparison(msgspec.Struct):
+    rev2: str = ""
+    patch: str = ""
+    format_patch: list[_Mail] | None = None
+    combined_patch_raw: str = ""
 
 
-def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[str]:
-    """DIDs that the knot lets push to a repository, without its owner. Raises FetchProblem."""
+class _Trigger(msgspec.Struct):
+    kind: str = msgspec.field(name="$type", default="")
+    pull: str | None = None
+    sourceSha: str | None = None  # noqa: N815 - the wire's spelling
+
+
+class _Workflow(msgspec.Struct):
+    name: str
+    status: str
+
+
+class _Pipeline(msgspec.Struct):
+    commit: str
+    trigger: _Trigger
+    workflows: list[_Workflow] | None = None
+    createdAt: str | None = None  # noqa: N815
+
+
+class _Pipelines(msgspec.Struct):
+    pipelines: list[_Pipeline] | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A CI run for a pull request as its spindle tells it; `pull` is the request that it was started for, if told."""
+
+    commit: str
+    pull: str | None
+    created_at: datetime | None
+    workflows: tuple[tuple[str, str], ...]  # name and status
+
+
+def is_commit(text: str) -> bool:
+    """Whether a text is a commit's full name."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
+    """Whom the knot lets push to a repository, without its owner, and since when. Raises FetchProblem."""
     if not is_did(repo_did):
         raise FetchProblem("the repository has no DID of its own that its knot could be asked about")
     host = _host(fetcher, knot, "knot")
     start = f"https://{host}/xrpc/sh.tangled.repo.listCollaborators?subject={quote(repo_did, safe='')}&limit=100"
-    holders: dict[str, None] = {}
+    holders: dict[str, Holder] = {}
     address, cursors = start, {""}
     for _ in range(HOLDER_PAGES):
         page = fetcher.get_json(address, _Holders, PAGE_LIMIT)
-        holders.update(dict.fromkeys(item.subject for item in page.items if is_did(item.subject)))
+        for item in page.items:
+            if is_did(item.subject):
+                since = moment({"createdAt": item.createdAt}, "createdAt")
+                holders.setdefault(item.subject, Holder(item.subject, since))
+        if len(holders) > HOLDERS:
+            break
         if not page.cursor or page.cursor in cursors or not page.items:
-            return list(holders)
+            return list(holders.values())
         cursors.add(page.cursor)
         address = f"{start}&cursor={quote(page.cursor[:500], safe='')}"
-    raise FetchProblem(f"{host} lists over {HOLDER_PAGES} pages of collaborators, which is not believed")
+    raise FetchProblem(f"{host} lists over {HOLDERS} collaborators or {HOLDER_PAGES} pages, which is not believed")
+
+
+def compare(fetcher: Fetcher, knot: str, repo_did: str, base: str, head: str, limit: int) -> bytes:
+    """The commits between two as a format-patch series, of at most `limit` bytes or so. Raises FetchProblem.
+
+    `too_large` where the answer goes beyond what a series of that size could need.
+    """
+    if not (is_did(repo_did) and is_commit(base) and is_commit(head)):
+        raise FetchProblem("a comparison needs a repository's DID and the full names of two commits")
+    host = _host(fetcher, knot, "knot")
+    address = f"https://{host}/xrpc/sh.tangled.repo.compare?repo={quote(repo_did, safe='')}&rev1={base}&rev2={head}"
+    try:
+        told = fetcher.get_json(address, _Comparison, COMPARE_GROWTH * limit + PAGE_LIMIT)
+    except FetchProblem as problem:
+        if problem.status == 400:  # how a knot says RepoNotFound and RevisionNotFound
+            raise FetchProblem(f"{host} does not have the repository or the commits", status=404) from None
+        raise
+    if is_commit(told.rev2) and told.rev2 != head:
+        raise FetchProblem(f"{host} compared another commit than it was asked for")
+    series = "\n".join(mail.Raw for mail in told.format_patch or ())
+    return (told.patch or series or told.combined_patch_raw).encode("utf-8", "replace")
+
+
+def pipelines(fetcher: Fetcher, spindle: str, repo_did: str, commit: str) -> list[Pipeline]:
+    """The CI runs for pull requests at a commit of a repository. Raises FetchProblem."""
+    if not (is_did(repo_did) and is_commit(commit)):
+        raise FetchProblem("a spindle is asked about a repository's DID and a commit's full name")
+    host = _host(fetcher, spindle, "spindle")
+    query = f"repo={quote(repo_did, safe='')}&commits={commit}&kinds=pull_request&limit={PIPELINES}"
+    told = fetcher.get_json(f"https://{host}/xrpc/sh.tangled.ci.queryPipelines?{query}", _Pipelines, PAGE_LIMIT)
+    return [
+        Pipeline(commit, one.trigger.pull, parse_time(one.createdAt or ""), _workflows(one.workflows or []))
+        for one in (told.pipelines or [])[:PIPELINES]
+        if one.commit == commit and one.trigger.kind.endswith("#pullRequest")
+        if one.trigger.sourceSha in (None, commit)
+    ]
+
+
+def _workflows(listed: list[_Workflow]) -> tuple[tuple[str, str], ...]:
+    return tuple((one.name[:100], one.status[:32]) for one in listed[:WORKFLOWS])
 
 
 def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:
@@ -77,22 +170,31 @@ def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:
     return data
 
 
-def list_records(fetcher: Fetcher, pds: str, did: str, collection: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Every record of a collection as (uri, cid, value), page by page, at most 20,000. Raises FetchProblem."""
-    if not is_did(did) or not _NSID.fullmatch(collection):
-        raise FetchProblem("not a DID and a collection")
-    host = _host(fetcher, pds.removeprefix("https://"), "data server")
-    start = (
-        f"https://{host}/xrpc/com.atproto.repo.listRecords?repo={quote(did, safe='')}&collection={collection}&limit=100"
-    )
-    address, cursors, prefix = start, {""}, f"at://{did}/{collection}/"
-    for _ in range(RECORD_PAGES):
-        page = fetcher.get_json(address, _Records, 4 * PAGE_LIMIT)
-        yield from ((entry.uri, entry.cid, entry.value) for entry in page.records if entry.uri.startswith(prefix))
-        if not page.cursor or page.cursor in cursors or not page.records:
-            return
-        cursors.add(page.cursor)
-        address = f"{start}&cursor={quote(page.cursor[:500], safe='')}"
+@dataclass(frozen=True)
+class Remote:
+    """Where a git child clones a repository from: only from this address, at the checked places of its host."""
+
+    host: str
+    url: str
+    places: tuple[Address, ...]  # empty: a stand-in on loopback answers for the host
+
+
+def remotes(fetcher: Fetcher, knot: str, repo_did: str | None, owner_did: str | None, name: str | None) -> list[Remote]:
+    """The addresses under which a knot serves a repository, the likeliest first. Raises FetchProblem.
+
+    A knot of today serves /<repository's DID>, every knot /<owner's DID>/<name> (knotserver/router.go of Tangled).
+    """
+    host = _host(fetcher, knot, "knot")
+    paths = [repo_did] if repo_did and is_did(repo_did) else []
+    if owner_did and is_did(owner_did) and name and _NAME.fullmatch(name):
+        paths.append(f"{owner_did}/{name}")
+    if not paths:
+        raise FetchProblem("the repository has neither a DID of its own nor a name that may be part of an address")
+    if fetcher.stand_in is not None:
+        return [Remote(host, f"{fetcher.stand_in}/{path}", ()) for path in paths]
+    places = fetcher.places(host)
+    origin = f"https://{host}" if places[0][1] == 443 else f"https://{host}:{places[0][1]}"
+    return [Remote(host, f"{origin}/{path}", tuple(places)) for path in paths]
 
 
 def raw_digest(cid: str) -> bytes | None:

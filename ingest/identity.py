@@ -1,17 +1,20 @@
 """Who a DID is: its handle, its data server and its age, asked from the PLC directory or the DID's own host."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
+from ingest.clock import parse_time
 from ingest.net import Fetcher, FetchProblem, is_host
 
 AUDIT_LIMIT = 2_000_000  # bytes; an audit log of 1,000 operations is about 1 MB
 DOCUMENT_LIMIT = 200_000
+CHANGES = 50  # newest changes of one kind that are kept; the numbers they carry count all
 HANDLE_LIMIT = 2_048  # bytes of a well-known file, which holds one DID
 HANDLE_SECONDS = 5.0  # a handle's host is a stranger's: a slow one may not hold a thread for the full timeout
 
@@ -29,6 +32,21 @@ class Identity:
     handle: str | None
     pds: str | None  # https origin
     created_at: datetime | None  # naive UTC, of the first operation in the PLC log; None for did:web
+    changes: tuple["Change", ...] = ()  # what the PLC log tells, oldest first of each kind; none for did:web
+    tombstoned: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that befell an account, at the time that the directory gave it.
+
+    `kind` is 'created_at', 'handle_changes', 'pds_moves', 'key_rotations' or 'tombstoned'; `number` counts those of
+    that kind so far, from 1.
+    """
+
+    kind: str
+    number: int
+    at: datetime
 
 
 class _Endpoint(msgspec.Struct):
@@ -36,11 +54,15 @@ class _Endpoint(msgspec.Struct):
 
 
 class _Operation(msgspec.Struct):
-    """A PLC operation; `handle` and `service` are the fields of the oldest form, `create`."""
+    """A PLC operation; `handle`, `service` and the two single keys are the fields of the oldest form, `create`."""
 
     type: str
     alsoKnownAs: list[str] = []  # noqa: N815 - the wire's spelling
     services: dict[str, _Endpoint] = {}
+    rotationKeys: list[str] = []  # noqa: N815
+    verificationMethods: dict[str, str] = {}  # noqa: N815
+    recoveryKey: str | None = None  # noqa: N815
+    signingKey: str | None = None  # noqa: N815
     handle: str | None = None
     service: str | None = None
 
@@ -80,7 +102,15 @@ def is_handle(text: str) -> bool:
 
 
 def resolve(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
-    """What the DID's own record says. Raises FetchProblem, with status 410 for a tombstoned DID.
+    """What the DID's own record says. Raises FetchProblem, with status 410 for a tombstoned DID."""
+    found = read_identity(fetcher, plc_url, did)
+    if found.tombstoned:
+        raise FetchProblem(f"{did} was tombstoned", status=410)
+    return found
+
+
+def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
+    """As `resolve`, where a tombstoned DID is one without handle and data server. Raises FetchProblem.
 
     Source of the shapes: the PLC directory's /log/audit answer and the W3C DID document with AT Protocol's services.
     """
@@ -111,14 +141,40 @@ def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
 
 
 def resolve_handle(fetcher: Fetcher, handle: str) -> str:
-    """The DID that a handle's domain names in its well-known file. Raises FetchProblem."""
+    """The DID that a handle's domain names, by its TXT record or its well-known file. Raises FetchProblem.
+
+    Either way suffices; two that name different DIDs name none. Source: atproto.com/specs/handle.
+    """
     if not is_handle(handle):
         raise FetchProblem("not a handle")
+    named: set[str] = set()
+    troubles = []
+    for ask in (_by_texts, _by_file):
+        try:
+            named |= ask(fetcher, handle)
+        except FetchProblem as problem:
+            if problem.closed:
+                raise
+            troubles.append(problem)
+    if len(named) > 1:
+        raise FetchProblem(f"{handle} names different DIDs")
+    did = next(iter(named), "")
+    if is_did(did):
+        return did
+    raise next((trouble for trouble in troubles if trouble.retry), FetchProblem(f"{handle} does not name a DID"))
+
+
+def _by_texts(fetcher: Fetcher, handle: str) -> set[str]:
+    """What the TXT records of a handle name: one DID, or the handle is not to be believed. Raises FetchProblem."""
+    records = fetcher.texts(f"_atproto.{handle}")
+    return {record.removeprefix("did=").strip() for record in records if record.startswith("did=")}
+
+
+def _by_file(fetcher: Fetcher, handle: str) -> set[str]:
+    """The DID in the well-known file, none where there is something else. Raises FetchProblem."""
     text = fetcher.get(f"https://{handle}/.well-known/atproto-did", HANDLE_LIMIT, HANDLE_SECONDS)
     did = text.decode("ascii", "replace").strip()
-    if not is_did(did):
-        raise FetchProblem(f"{handle} does not name a DID")
-    return did
+    return {did} if is_did(did) else set()
 
 
 def origin(address: object) -> str | None:
@@ -133,26 +189,54 @@ def _from_audit_log(did: str, entries: list[_Entry]) -> Identity:
     standing = [entry for entry in entries if not entry.nullified]
     if not standing:
         raise FetchProblem(f"the directory knows no valid operation of {did}", status=404)
+    created_at, changes = parse_time(standing[0].createdAt), _changes(standing)
     newest = standing[-1].operation
     if newest.type == "plc_tombstone":
-        raise FetchProblem(f"{did} was tombstoned", status=410)
-    if newest.type == "create":
-        handle, pds = _claimed([f"at://{newest.handle}"]), newest.service
-    else:
-        handle, pds = _claimed(newest.alsoKnownAs), newest.services.get("atproto_pds", _Endpoint()).endpoint
-    return Identity(did, handle, origin(pds), _moment(standing[0].createdAt))
+        return Identity(did, None, None, created_at, changes, tombstoned=True)
+    return Identity(did, _handle(newest), origin(_pds(newest)), created_at, changes)
+
+
+def _changes(standing: Sequence[_Entry]) -> tuple[Change, ...]:
+    """What each operation changed against the one before; an operation without a readable time is left out."""
+    found: dict[str, list[Change]] = {}
+    before: _Operation | None = None
+    for entry in standing:
+        at, operation = parse_time(entry.createdAt), entry.operation
+        for kind in _changed(before, operation) if at else ():
+            listed = found.setdefault(kind, [])
+            listed.append(Change(kind, listed[-1].number + 1 if listed else 1, at or datetime.min))
+        before = operation
+    return tuple(change for listed in found.values() for change in listed[-CHANGES:])
+
+
+def _changed(before: _Operation | None, now: _Operation) -> list[str]:
+    if now.type == "plc_tombstone":
+        return ["tombstoned"]
+    if before is None:
+        return ["created_at"]
+    if before.type == "plc_tombstone":  # undone within the 72 hours that the directory allows for it
+        return []
+    compared = {"handle_changes": _handle, "pds_moves": _pds, "key_rotations": _keys}
+    return [kind for kind, read in compared.items() if read(before) != read(now)]
+
+
+def _handle(operation: _Operation) -> str | None:
+    return _claimed([f"at://{operation.handle}"] if operation.type == "create" else operation.alsoKnownAs)
+
+
+def _pds(operation: _Operation) -> str | None:
+    known = operation.services.get("atproto_pds", _Endpoint()).endpoint
+    return operation.service if operation.type == "create" else known.removesuffix("/")
+
+
+def _keys(operation: _Operation) -> tuple[list[str], str | None]:
+    """Who may change the account, and the key that signs its records."""
+    if operation.type == "create":
+        return [key for key in (operation.recoveryKey, operation.signingKey) if key], operation.signingKey
+    return operation.rotationKeys, operation.verificationMethods.get("atproto")
 
 
 def _claimed(names: list[str]) -> str | None:
     """The first at:// name, if it can be a handle."""
     first = next((name.removeprefix("at://").lower() for name in names if name.startswith("at://")), "")
     return first if is_handle(first) else None
-
-
-def _moment(text: str) -> datetime | None:
-    """An ISO time as naive UTC; None where it is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    except (ValueError, OverflowError):
-        return None

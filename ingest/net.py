@@ -13,13 +13,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import msgspec
 import urllib3
 from urllib3.response import BaseHTTPResponse
 
+from ingest.manners import QUIET_SECONDS, Manners, after_seconds
+from ingest.names import Texts, texts_of
 from ingest.wire import (
     HEADER_LIMIT,
     STEP_SECONDS,
@@ -39,8 +40,6 @@ USER_AGENT = "Sunstead (pull request triage for Tangled)"
 DRAIN_LIMIT = 16 * 1024  # bytes of an error page read so that its connection can be used again
 CHUNK = 64 * 1024
 PIN_SECONDS = 300.0  # a checked address is used this long, then the name is looked up again
-QUIET_SECONDS = 60.0  # a host that ran out the clock is left alone this long
-LONGEST_AFTER = 6 * 3600.0  # a Retry-After beyond this is cut
 SITES = 64  # hosts whose connections are kept
 LOOKUPS = threading.BoundedSemaphore(32)  # a resolver thread cannot be stopped, so their number is bounded
 
@@ -83,6 +82,7 @@ class Fetcher:
 
     `stand_in` is a loopback origin that answers for every host. `resolver` looks names up, `route` says where the
     socket for a checked address and port goes, `context` holds the authorities that certificates are checked against.
+    `texts` gives the TXT records of a name; beside a stand-in no name has any unless it is given.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Fetcher:
         resolver: Resolver = resolve_name,
         route: Route | None = None,
         context: ssl.SSLContext | None = None,
+        texts: Texts | None = None,
     ) -> None:
         self.stand_in, self.timeout = stand_in, timeout
         self._resolver, self._route = resolver, route or (lambda address, port: (address, port))
@@ -100,13 +101,18 @@ class Fetcher:
         self._context.sslsocket_class = LeashedTLS
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._sites: OrderedDict[str, _Site] = OrderedDict()
-        self._quiet: dict[str, float] = {}
+        self.manners = Manners()
+        self._texts = texts or (texts_of if stand_in is None else lambda _: [])
         self._stand_in_site = _Site(_stand_in_pool(stand_in), float("inf")) if stand_in else None
 
     @property
     def closed(self) -> bool:
         """Whether close() was called; every later request is refused."""
         return self._closed.is_set()
+
+    def left_alone(self) -> list[str]:
+        """The hosts that are not asked for a while, since they ran out the clock or asked for rest."""
+        return sorted(self.manners.quiet())
 
     def close(self) -> None:
         """Refuse further requests, and end those under way within five seconds."""
@@ -123,11 +129,12 @@ class Fetcher:
         `seconds` bounds the whole request from name look-up to the last byte; without it the fetcher's timeout does.
         """
         target = self._target(url)
-        self._refuse_while_quiet(target)
+        self._refuse_once_closed()
         leash = Leash(min(seconds or self.timeout, self.timeout), self._closed)
         token = running.set(leash)
         try:
-            return self._fetch(self._site(target, leash), target, limit, leash)
+            with self.manners.place(target.authority, leash):
+                return self._fetch(self._site(target, leash), target, limit, leash)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self._explained(error, target, leash, limit) from None
         finally:
@@ -140,6 +147,16 @@ class Fetcher:
             return msgspec.json.decode(body, type=shape)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             raise FetchProblem(f"{self._target(url).host} sent unusable JSON: {quoted(str(error))}") from None
+
+    def texts(self, name: str) -> list[str]:
+        """The TXT records of a host name, empty where it has none. Raises FetchProblem where nobody could say."""
+        self._refuse_once_closed()
+        return self._texts(name)
+
+    def rest(self, seconds: float) -> None:
+        """Wait between two requests; FetchProblem where the fetcher is closed meanwhile."""
+        self._closed.wait(seconds)
+        self._refuse_once_closed()
 
     def _target(self, url: str) -> _Target:
         """A URL in parts, refused unless it is plain https to a named host."""
@@ -171,14 +188,32 @@ class Fetcher:
             old.pool.close()
         return made
 
-    def _open_site(self, host: str, leash: Leash) -> _Site:
-        addresses = self._look_up(host, min(leash.left(), STEP_SECONDS))
+    def places(self, host: str) -> list[Address]:
+        """Where to connect for a host, each address checked: for a child that connects by itself. Raises FetchProblem.
+
+        It must be held to these addresses, and look no name up.
+        """
+        if self.closed:
+            raise FetchProblem("the fetcher was closed", retry=True, closed=True)
+        if not is_host(host):
+            raise FetchProblem(f"only a named host may be fetched from: {quoted(host)}")
+        return self._routes(host, min(self.timeout, STEP_SECONDS))
+
+    def _routes(self, host: str, seconds: float) -> list[Address]:
+        return [self._route(address, 443) for address in self.addresses(host, seconds)[:4]]
+
+    def addresses(self, host: str, seconds: float = STEP_SECONDS) -> list[str]:
+        """The addresses of a host, every one of them public. Raises FetchProblem."""
+        addresses = self._look_up(host, seconds)
         if not addresses:
             raise FetchProblem(f"{host} has no address", retry=True)
         refused = [address for address in addresses if not is_public(address)]
         if refused:
             raise FetchProblem(f"{host} points to {quoted(refused[0], 45)}, which is not a public address")
-        routes = [self._route(address, 443) for address in addresses[:4]]
+        return list(addresses)
+
+    def _open_site(self, host: str, leash: Leash) -> _Site:
+        routes = self._routes(host, min(leash.left(), STEP_SECONDS))
         pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
         return _Site(pool, time.monotonic() + PIN_SECONDS)
 
@@ -235,9 +270,9 @@ class Fetcher:
         if 300 <= status < 400:
             place = quoted(answer.headers.get("Location", "nowhere"))
             return FetchProblem(f"{target.host} answered {status}, a redirect to {place}", status=status)
-        after = _after(answer.headers.get("Retry-After"))
+        after = after_seconds(answer.headers.get("Retry-After"))
         if status in (429, 503):
-            self._hush(target, after if after is not None else 5.0)
+            self.manners.hush(target.authority, after if after is not None else 5.0)
         retry = status in (408, 425, 429) or status >= 500
         return FetchProblem(f"{target.host} answered {status}", status=status, retry=retry, after=after)
 
@@ -249,26 +284,15 @@ class Fetcher:
             what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
             return FetchProblem(f"{target.host} sent {what}", too_large=True)
         if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-            self._hush(target, QUIET_SECONDS)
+            self.manners.hush(target.authority, QUIET_SECONDS)
             return FetchProblem(f"{target.host} took too long to answer", retry=True)
         if isinstance(error, urllib3.exceptions.SSLError):
             return FetchProblem(f"{target.host} has no valid certificate for its name")
         return FetchProblem(f"the connection to {target.host} broke ({type(error).__name__})", retry=True)
 
-    def _hush(self, target: _Target, seconds: float) -> None:
-        """Leave a host alone for a while, so that one slow peer cannot hold every thread in turn."""
-        now = time.monotonic()
-        with self._lock:
-            if len(self._quiet) > 10_000:
-                self._quiet = {name: until for name, until in self._quiet.items() if until > now}
-            self._quiet[target.authority] = now + seconds
-
-    def _refuse_while_quiet(self, target: _Target) -> None:
+    def _refuse_once_closed(self) -> None:
         if self.closed:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
-        rest = self._quiet.get(target.authority, 0.0) - time.monotonic()
-        if rest > 0:
-            raise FetchProblem(f"{target.host} is left alone for {rest:.0f} s more", retry=True, after=rest)
 
 
 def _stand_in_pool(origin: str) -> StandInPool:
@@ -296,14 +320,3 @@ def _drain(answer: BaseHTTPResponse, leash: Leash, host: str) -> None:
         _body(answer, DRAIN_LIMIT, leash, host)
     except (FetchProblem, urllib3.exceptions.HTTPError, OSError):
         answer.close()
-
-
-def _after(text: str | None) -> float | None:
-    """Seconds that a Retry-After header asks for, between 0 and 6 hours; None where it says nothing usable."""
-    if text is None:
-        return None
-    try:
-        seconds = float(text) if text.strip().isdecimal() else parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, OverflowError, TypeError):
-        return None
-    return min(max(seconds, 0.0), LONGEST_AFTER)

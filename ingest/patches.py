@@ -6,23 +6,15 @@ import os
 import re
 import tempfile
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+from ingest.diffs import DiffReader
 from ingest.durable import sync
 
 _GZIP = b"\x1f\x8b"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_HUNK = re.compile(rb"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@")
-_MAIL = re.compile(rb"From [0-9a-f]{40,64} ")
-_BASE85 = re.compile(rb"[A-Za-z]\S{5,65}")
-_SPACE = b" \t\n\v\f\r"
-# Lines that git writes between "diff --git" and the first hunk.
-_HEADERS = tuple(
-    b"--- |+++ |old mode |new mode |new file mode |deleted file mode |copy from |copy to |rename from |rename to |"
-    b"similarity index |dissimilarity index |index |GIT binary patch|Binary files ".split(b"|")
-)
 
 
 class PatchProblem(Exception):
@@ -31,7 +23,11 @@ class PatchProblem(Exception):
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch that was read. `text` is cut at the limit where `state` is 'oversized', and then has no `patch_id`."""
+    """A patch that was read. `text` is cut at the limit where `state` is 'oversized', and then has no `patch_id`.
+
+    `series` holds the patch-id of each mail of a series, in order; a plain diff is a series of one. `change_ids` are
+    claims. `proves` is false where nothing but white space changes, so that finding the change again means nothing.
+    """
 
     text: str
     state: str  # 'read', 'malformed', 'oversized'
@@ -39,6 +35,9 @@ class Patch:
     files: int
     added: int
     removed: int
+    series: tuple[str, ...] = ()
+    change_ids: tuple[str, ...] = ()
+    proves: bool = False
 
 
 def read_patch(data: bytes, limit: int) -> Patch:
@@ -52,15 +51,18 @@ def read_patch(data: bytes, limit: int) -> Patch:
     reader = _read(raw)
     state = "oversized" if not whole else "read" if sound and reader.sound and reader.files else "malformed"
     text = raw.decode("utf-8", "replace")
-    identity = reader.identity() if state == "read" else None
-    return Patch(text, state, identity, len(reader.files), reader.added, reader.removed)
+    counts = (len(reader.files), reader.added, reader.removed)
+    if state != "read":
+        return Patch(text, state, None, *counts)
+    return Patch(text, state, reader.identity(), *counts, reader.series(), tuple(reader.change_ids), reader.proves)
 
 
 def patch_id(text: str) -> str | None:
     """A hash of the change alone, in the spirit of `git patch-id --stable`; None for what cannot be read as a patch.
 
     Positions, white space inside lines, object names, the order of files, and everything outside the diffs (author,
-    date, message) do not count; paths, modes, context, added and removed lines do.
+    date, message) do not count; paths, modes, context, added and removed lines do. Binary files count by their object
+    names, which git proves when it applies them.
     """
     reader = _read(text.encode("utf-8", "replace"))
     return reader.identity() if reader.sound and reader.files else None
@@ -125,139 +127,8 @@ def _unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
     return b"".join(pieces), True, not rest.strip(b"\0")
 
 
-@dataclass
-class _Section:
-    """One file's part of a patch."""
-
-    name: bytes
-    digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
-    index: bytes = b""
-    binary: bool = False
-    hunks: int = 0
-
-    def feed(self, mark: bytes, line: bytes) -> None:
-        self.digest.update(mark + line.translate(None, _SPACE) + b"\n")
-
-    def close(self) -> bytes:
-        if self.binary:  # nothing but the object names tells two binary changes apart
-            self.digest.update(self.index)
-        return self.digest.digest()
-
-
-class _Reader:
-    """Reads a patch line by line by the rules of `git apply`: a hunk is as long as its header says, no line longer."""
-
-    def __init__(self) -> None:
-        self.sound = True
-        self.files: set[bytes] = set()
-        self.added = self.removed = 0
-        self.digests: list[bytes] = []
-        self.section: _Section | None = None
-        self.before = self.after = 0  # lines that the running hunk still needs of the old and of the new side
-        self.just_ended = False  # whether the line before was the last of a hunk
-        self.in_message = False  # whether the line is between a mail's "From" line and its first file
-        self.last = (b"", b"")  # the two lines before, where they were outside hunks
-
-    def line(self, line: bytes) -> None:
-        """Take the next line, without its line end."""
-        if self.before or self.after:
-            self._hunk_line(line)
-            return
-        ended, self.just_ended = self.just_ended, False
-        if line.startswith(b"diff --git "):
-            self._open(line)
-        elif hunk := _HUNK.match(line):
-            self._hunk_header(hunk, ended)
-        elif line.startswith(b"\\ "):
-            self.just_ended = ended
-        elif self.section is not None and not self.section.hunks and self._header_line(self.section, line):
-            pass
-        else:
-            self._outside(line, ended)
-        self.last = (self.last[1], line)
-
-    def finish(self) -> None:
-        """Take the end of the text."""
-        self.sound = self.sound and not (self.before or self.after)
-        self._close()
-
-    def identity(self) -> str:
-        """The hash of every file's part, in an order of their own."""
-        return hashlib.sha256(b"".join(sorted(self.digests))).hexdigest()
-
-    def _open(self, name: bytes) -> _Section:
-        self._close()
-        self.in_message = False
-        self.section = section = _Section(name)
-        section.feed(b"d", name)
-        return section
-
-    def _close(self) -> None:
-        if self.section is not None:
-            self.files.add(self.section.name)
-            self.digests.append(self.section.close())
-            self.section = None
-
-    def _outside(self, line: bytes, ended: bool) -> None:
-        """A line that belongs to no file's part: message, signature, separator."""
-        stray = line.startswith((b"+", b"-", b" ")) and not line.startswith((b"-- ", b"--- ")) and line != b"--"
-        unread = line.startswith(b"@@") and not self.in_message
-        if (ended and stray) or unread:  # lines hidden behind a hunk that claims to be shorter, or to be none
-            self.sound = False
-        if not line.startswith((b"--- ", b"+++ ")):
-            self._close()
-            self.in_message = _MAIL.match(line) is not None or (self.in_message and line != b"---")
-
-    def _header_line(self, section: _Section, line: bytes) -> bool:
-        """Take a line between a file's first line and its first hunk; False if it is none."""
-        if section.binary and (not line or _BASE85.fullmatch(line) or line.startswith((b"literal ", b"delta "))):
-            section.feed(b"b", line)
-        elif not line.startswith(_HEADERS):
-            return False
-        elif line.startswith(b"index "):
-            section.index = line.split(b" ")[1]
-        else:
-            section.binary = section.binary or line.startswith((b"GIT binary patch", b"Binary files "))
-            section.feed(b"h", line)
-        return True
-
-    def _hunk_header(self, hunk: re.Match[bytes], ended: bool) -> None:
-        old, new = self.last
-        named = old.startswith(b"--- ") and new.startswith(b"+++ ")
-        follows = self.section is not None and (ended or (named and not self.section.hunks))
-        if not follows and not named:  # a hunk of no file: text in a message, a lie anywhere else
-            self.sound = self.sound and self.in_message
-            return
-        section = self.section if follows else None
-        section = section or self._open_plain(old, new)
-        section.hunks += 1
-        self.before, self.after = (int(count) if count is not None else 1 for count in hunk.groups())
-        self.just_ended = not (self.before or self.after)
-
-    def _open_plain(self, old: bytes, new: bytes) -> _Section:
-        """Start the part of a file that has no "diff --git" line."""
-        section = self._open(old if new.startswith(b"+++ /dev/null") else new)
-        section.feed(b"h", old)
-        section.feed(b"h", new)
-        return section
-
-    def _hunk_line(self, line: bytes) -> None:
-        mark = line[:1] or b" "  # mail programs strip the blank of an empty context line
-        if mark == b"\\":
-            return
-        self.before -= mark in b"- "
-        self.after -= mark in b"+ "
-        if mark not in b"+- " or self.before < 0 or self.after < 0 or self.section is None:
-            self.sound, self.before, self.after = False, 0, 0
-            return
-        self.added += mark == b"+"
-        self.removed += mark == b"-"
-        self.section.feed(mark, line[1:])
-        self.just_ended = not (self.before or self.after)
-
-
-def _read(raw: bytes) -> _Reader:
-    reader = _Reader()
+def _read(raw: bytes) -> DiffReader:
+    reader = DiffReader()
     for line in BytesIO(raw):
         reader.line(line.rstrip(b"\n"))
     reader.finish()

@@ -1,128 +1,20 @@
 """The hops that ask the network: what is due, what is written, what comes back after a failure."""
 
-import base64
 import gzip
 import hashlib
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ingest import enrich
+from ingest.ask_identities import DUE_IDENTITIES
+from ingest.ask_patches import due_patches
+from ingest.lookups import Due, waiting_time
 from ingest.net import Fetcher, FetchProblem
 from ingest.patches import load_patch
-from ingest.store import Store
-from tests.ingest.peer import Answer, Peer, Request, response
-
-NOW = datetime(2026, 11, 20, 12)
-PLC = "https://plc.directory"
-REPOSITORY = "did:plc:" + "r" * 24
-KNOT = "knot.example.test"
-DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
-PACKED = gzip.compress(DIFF.encode(), mtime=0)
-
-
-def did(name: str) -> str:
-    return "did:plc:" + name.ljust(24, "a")
-
-
-def cid_of(data: bytes) -> str:
-    return "b" + base64.b32encode(b"\x01\x55\x12\x20" + hashlib.sha256(data).digest()).decode().lower().rstrip("=")
-
-
-class World:
-    """A store with a watched repository of seed, a pull request of mallory, and a network that can be told to fail."""
-
-    def __init__(self, folder: Path) -> None:
-        self.now, self.folder, self.hold = NOW, folder / "diffs", threading.Event()
-        self.faults: dict[str, int] = {}
-        self.collaborators = [did("mara")]
-        self.blobs = {cid_of(PACKED): PACKED}
-        self.store = Store.open(folder / "trust.duckdb")
-        self.peer = Peer(self.answer).__enter__()
-        self.fetcher = Fetcher(self.peer.origin)
-        with self.store.write() as txn:
-            self.people = txn.person_ids([did(name) for name in ("seed", "mara", "mallory", "stranger")])
-            txn.append("maintainers", [{"contributor_id": self.people[did("seed")], "repository_id": 0}])
-            for repository_id, key in ((1, REPOSITORY), (2, "did:plc:" + "u" * 24)):
-                txn.execute(
-                    "insert into repositories (repo_key, repository_id, owner_id, knot) values (?, ?, ?, ?)",
-                    [key, repository_id, self.people[did("seed")], KNOT],
-                )
-            txn.execute("insert into watched_repositories values (1, 'off', ?)", [NOW])
-        self.offer("at://a/1", 1, cid_of(PACKED))
-
-    def close(self) -> None:
-        self.hold.set()
-        self.peer.__exit__()
-        self.store.close()
-
-    def offer(self, uri: str, repository_id: int, cid: str) -> None:
-        """A pull request of mallory whose newest patch is the blob."""
-        with self.store.write() as txn:
-            txn.execute(
-                "insert or replace into pull_requests (pull_uri, author_id, repository_id, title, body, record_form,"
-                " round, round_count, patch_ref, opened_at, seen_at, changed_at, state, merge_verified)"
-                " values (?, ?, ?, '', '', 'rounds', 0, 1, ?, ?, ?, ?, 'open', false)",
-                [uri, self.people[did("mallory")], repository_id, f"blob:{cid}", NOW, NOW, NOW],
-            )
-
-    def wall(self) -> datetime:
-        return self.now
-
-    def answer(self, request: Request) -> Answer:
-        host, path = request.headers["host"], urlsplit(request.path).path
-        if host in self.faults:
-            return response(b"", self.faults[host])
-        if host == "slow.example.test":
-            self.hold.wait(10)
-        if path.endswith("/log/audit"):
-            return body([self.operation(path.split("/")[1])])
-        if path == "/.well-known/atproto-did":
-            return response(did(host.split(".")[0]).encode())
-        if path.endswith("listCollaborators"):
-            return body({"items": [{"subject": holder} for holder in self.collaborators]})
-        blob = self.blobs.get(parse_qs(urlsplit(request.path).query)["cid"][0])
-        return response(blob) if blob is not None else response(b"", 400)
-
-    def operation(self, who: str) -> dict[str, Any]:
-        handle = who.removeprefix("did:plc:").rstrip("a") + ("a" if "mara" in who else "") + ".example.test"
-        services = {"atproto_pds": {"endpoint": "https://pds.example.test"}}
-        made = {"type": "plc_operation", "alsoKnownAs": [f"at://{handle}"], "services": services}
-        return {"operation": made, "createdAt": "2024-01-01T00:00:00Z", "nullified": False}
-
-    def rows(self, sql: str, *params: object) -> list[tuple[Any, ...]]:
-        with self.store.read() as rows:
-            return [tuple(row.values()) for row in rows.rows(sql, params)]
-
-    def due(self) -> int:
-        with self.store.read() as rows:
-            return enrich.due(rows, self.wall)
-
-    def inputs(self) -> int:
-        return self.rows("select position_seq from hops where name = 'inputs'")[0][0]
-
-    def identities(self) -> int:
-        return enrich.fetch_identities(self.store, self.fetcher, PLC, self.wall)
-
-    def holders(self) -> int:
-        return enrich.fetch_push_holders(self.store, self.fetcher, self.wall)
-
-    def patches(self) -> int:
-        return enrich.fetch_patches(self.store, self.fetcher, self.folder, 100_000, self.wall)
-
-    def outcome(self, kind: str) -> tuple[Any, ...]:
-        return self.rows("select outcome, attempts, due_clock, reason from fetches where kind = ?", kind)[0]
-
-
-def body(said: object) -> bytes:
-    return response(json.dumps(said).encode())
+from tests.ingest.asked import DIFF, KNOT, NOW, PACKED, World, cid_of, did, fetch
 
 
 def test_those_who_matter_get_their_identity_and_nobody_else(world: World) -> None:
@@ -147,9 +39,24 @@ def test_voucher_and_subject_get_their_identity_after_those_that_judgements_rest
             [*people.values(), NOW, NOW],
         )
     with world.store.read() as rows:
-        order = [row["subject"] for row in rows.rows(enrich.DUE_IDENTITIES, [NOW])]
+        order = [row["subject"] for row in Due(DUE_IDENTITIES).rows(rows, NOW, 10)]
     assert order == [did("seed"), did("mallory"), did("voucher"), did("subject")]
     assert world.identities() == 4
+
+
+def test_what_the_directory_logs_becomes_signals_that_are_read_as_of_a_moment(world: World) -> None:
+    world.moved = True
+    world.identities()
+    sql = "select key, value, known_from from signals where subject = ? and source = 'plc' order by known_from"
+    made, moved = datetime(2024, 1, 1), datetime(2025, 1, 1)
+    wanted = [("created_at", made.isoformat(), made), ("pds_moves", "1", moved)]
+    assert world.rows(sql, did("seed")) == wanted
+    assert world.inputs() == 1
+    with world.store.write() as txn:
+        txn.execute("delete from fetches")
+    world.identities()
+    assert world.rows(sql, did("seed")) == wanted
+    assert world.inputs() == 1  # nothing changed
 
 
 def test_an_identity_event_opens_the_look_up_again(world: World) -> None:
@@ -184,9 +91,9 @@ def test_the_absent_are_asked_again_after_a_day(world: World) -> None:
 
 
 def test_a_wait_is_at_least_what_the_peer_asked_for_and_long_where_asking_is_vain() -> None:
-    assert enrich.waiting_time(1, FetchProblem("", retry=True, after=3600)) == timedelta(hours=1)
-    assert enrich.waiting_time(1, FetchProblem("")) == timedelta(hours=6)
-    assert enrich.waiting_time(10_000, FetchProblem("", retry=True)) == timedelta(hours=6)
+    assert waiting_time(1, FetchProblem("", retry=True, after=3600)) == timedelta(hours=1)
+    assert waiting_time(1, FetchProblem("")) == timedelta(hours=6)
+    assert waiting_time(10_000, FetchProblem("", retry=True)) == timedelta(hours=6)
 
 
 def test_a_handle_whose_host_is_in_trouble_stays_as_it_was_proven(world: World) -> None:
@@ -232,7 +139,19 @@ def test_a_silent_knot_changes_nothing_and_with_nothing_known_only_the_owner_cou
 def test_a_knot_cannot_keep_a_former_owner(world: World) -> None:
     with world.store.write() as txn:
         number = world.people[did("mallory")]
-        txn.append("push_holders", [{"repository_id": 1, "contributor_id": number, "role": "owner"}])
+        txn.append(
+            "push_holders",
+            [
+                {
+                    "repository_id": 1,
+                    "contributor_id": number,
+                    "role": "owner",
+                    "learned_from": "owner",
+                    "held_from": None,
+                    "held_until": None,
+                }
+            ],
+        )
     world.faults[KNOT] = 500
     world.holders()
     assert holders_of(world) == {did("seed"): "owner"}
@@ -250,17 +169,41 @@ def test_a_patch_is_fetched_once_its_author_is_known(world: World) -> None:
     assert world.inputs() == 2
 
 
-def test_only_open_pull_requests_of_watched_repositories_have_their_patches_fetched(world: World) -> None:
-    world.offer("at://a/elsewhere", 2, cid_of(PACKED))
-    for uri in ("at://a/closed", "at://a/deleted", "at://a/compared"):
-        world.offer(uri, 1, cid_of(PACKED))
-    with world.store.write() as txn:
-        txn.execute("update pull_requests set state = 'merged' where pull_uri = 'at://a/closed'")
-        txn.execute("update pull_requests set deleted_at = seen_at where pull_uri = 'at://a/deleted'")
-        txn.execute("update pull_requests set patch_ref = 'compare:a..b' where pull_uri = 'at://a/compared'")
+def test_patches_of_watched_repositories_come_first_then_what_their_people_offered_before(world: World) -> None:
+    for place, uri in enumerate(["at://a/elsewhere", "at://a/merged", "at://a/closed", "at://a/deleted"]):
+        world.offer(uri, 2 if uri == "at://a/elsewhere" else 1, cid_of(PACKED))
+        world.change(
+            "update pull_requests set opened_at = opened_at - ? * interval 1 day where pull_uri = ?", place, uri
+        )
+    world.change("update pull_requests set state = 'merged', merged_at = ? where pull_uri = 'at://a/merged'", NOW)
+    world.change("update pull_requests set state = 'closed' where pull_uri = 'at://a/closed'")
+    world.change("update pull_requests set deleted_at = seen_at where pull_uri = 'at://a/deleted'")
     world.identities()
-    assert world.patches() == 1
+    with world.store.read() as rows:
+        order = [row["pull_uri"] for row in due_patches(NOW).rows(rows, NOW, 10)]
+    assert order == ["at://a/1", "at://a/merged", "at://a/elsewhere", "at://a/closed"]
+    assert world.patches() == 4
+
+
+def test_of_people_without_an_open_pull_request_only_young_merges_of_watched_repositories_are_fetched(
+    world: World,
+) -> None:
+    world.offer("at://a/elsewhere", 2, cid_of(PACKED))
+    world.offer("at://a/old", 1, cid_of(PACKED))
+    world.change("update pull_requests set state = 'merged', merged_at = ?", NOW)
+    world.change("update pull_requests set merged_at = ? where pull_uri = 'at://a/old'", NOW - timedelta(days=60))
+    world.identities()
+    world.change("update contributors set pds = 'https://pds.example.test'")
+    assert world.patches() == 0
+    assert world.patches(NOW - timedelta(days=44)) == 1
     assert world.rows("select pull_uri from patches") == [("at://a/1",)]
+
+
+def test_of_one_person_only_the_newest_earlier_patches_are_fetched(world: World) -> None:
+    for place in range(30):
+        world.offer(f"at://a/earlier{place}", 2, cid_of(PACKED))
+    world.identities()
+    assert world.patches() == 20
 
 
 def test_swapped_bytes_are_never_kept(world: World) -> None:
@@ -364,25 +307,5 @@ def test_many_people_are_asked_in_chunks(world: World, count: Callable[[int, int
 
 
 def holders_of(world: World) -> dict[str, str]:
-    return dict(world.rows("select did, role from push_holders join contributors using (contributor_id)"))
-
-
-def fetch(kind: str, subject: str) -> dict[str, object]:
-    """A look-up that failed and is not due."""
-    return {
-        "kind": kind,
-        "subject": subject,
-        "outcome": "failed",
-        "reason": "no",
-        "attempts": 1,
-        "due_clock": None,
-        "fetched_clock": NOW,
-    }
-
-
-@pytest.fixture(name="world")
-def world_fixture(tmp_path: Path) -> Iterator[World]:
-    """A small world that ends with the test."""
-    made = World(tmp_path)
-    yield made
-    made.close()
+    current = "select did, role from push_holders join contributors using (contributor_id) where held_until is null"
+    return dict(world.rows(current))

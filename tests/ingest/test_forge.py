@@ -3,14 +3,14 @@
 import base64
 import hashlib
 import json
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.forge import HOLDER_PAGES, RECORD_PAGES, blob, list_records, push_holders, raw_digest
+from ingest.forge import HOLDER_PAGES, blob, push_holders, raw_digest
+from ingest.holders import Holder
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.peer import Request, Start, response
 
@@ -45,7 +45,8 @@ def test_holders_come_page_by_page_and_once_each(peer: Start) -> None:
         )
 
     server = peer(answer)
-    assert push_holders(Fetcher(server.origin), KNOT, REPOSITORY) == [person(number) for number in range(9)]
+    found = push_holders(Fetcher(server.origin), KNOT, REPOSITORY)
+    assert found == [Holder(person(number), None) for number in range(9)]
     assert [asked(request)["subject"] for request in server.requests] == [REPOSITORY] * 3
     assert {request.headers["host"] for request in server.requests} == {KNOT}
 
@@ -61,7 +62,7 @@ def test_an_endless_list_of_holders_is_not_believed(peer: Start) -> None:
 
 def test_a_cursor_that_repeats_ends_the_list(peer: Start) -> None:
     server = peer(lambda _: answered({"items": [{"subject": ANA}], "cursor": "again"}))
-    assert push_holders(Fetcher(server.origin), KNOT, REPOSITORY) == [ANA]
+    assert push_holders(Fetcher(server.origin), KNOT, REPOSITORY) == [Holder(ANA, None)]
     assert len(server.requests) == 2
 
 
@@ -78,7 +79,6 @@ def test_a_name_that_is_no_host_is_asked_nothing(name: str) -> None:
     for ask in (
         lambda: push_holders(fetcher, name, REPOSITORY),
         lambda: blob(fetcher, "https://https://" + name, ANA, cid_of(b""), 10),
-        lambda: list(list_records(fetcher, "https://https://" + name, ANA, "sh.tangled.repo")),
     ):
         with pytest.raises(FetchProblem):
             ask()
@@ -132,25 +132,3 @@ def test_the_digest_is_read_from_every_raw_cid(data: bytes) -> None:
 
 def test_a_cid_of_a_real_blob_is_read() -> None:
     assert raw_digest("bafkreibkwl4ldznmbgigq6kvtq4mwhvi3xcox5enj3vmkpg4iiaypkeop4") is not None
-
-
-def test_records_come_page_by_page_and_only_of_their_author(peer: Start) -> None:
-    def answer(request: Request) -> bytes:
-        start = int(asked(request).get("cursor", 0))
-        rows = [record(ANA, number) for number in range(start, start + 2)]
-        foreign = record("did:plc:" + "m" * 24, start)
-        return answered({"records": [*rows, foreign]} | ({"cursor": str(start + 2)} if start < 4 else {}))
-
-    found = list(list_records(Fetcher(peer(answer).origin), PDS, ANA, "sh.tangled.repo"))
-    assert found == [(f"at://{ANA}/sh.tangled.repo/{number}", "bafy", {"n": number}) for number in range(6)]
-
-
-def test_an_endless_list_of_records_ends(peer: Start) -> None:
-    server = peer(
-        lambda request: answered({"records": [record(ANA, 1)], "cursor": str(int(asked(request).get("cursor", 0)) + 1)})
-    )
-    assert len(list(list_records(Fetcher(server.origin), PDS, ANA, "sh.tangled.repo"))) == RECORD_PAGES
-
-
-def record(did: str, number: int) -> dict[str, Any]:
-    return {"uri": f"at://{did}/sh.tangled.repo/{number}", "cid": "bafy", "value": {"n": number}}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.identity import handle_is_verified, is_did, is_handle, origin, resolve, resolve_handle
+from ingest.identity import handle_is_verified, is_did, is_handle, origin, read_identity, resolve, resolve_handle
 from ingest.net import Fetcher, FetchProblem
-from tests.ingest.peer import Peer, Request, response
+from tests.ingest.peer import Peer, Request, Start, response
 
 PLC = "https://plc.directory"
 ANA = "did:plc:" + "a" * 24
@@ -184,3 +185,68 @@ def network_fixture() -> Iterator[Callable[[ANSWERS], Fetcher]]:
     yield make
     for server in started:
         server.__exit__()
+
+
+def test_the_log_tells_moves_handles_keys_and_the_end_each_with_its_time(
+    network: Callable[[ANSWERS], Fetcher],
+) -> None:
+    log = [
+        entry("2023-01-01T00:00:00Z", rotationKeys=["did:key:a"]),
+        entry(
+            "2023-02-01T00:00:00Z", rotationKeys=["did:key:a"], services=service("thief.example.test"), nullified=True
+        ),
+        entry("2023-03-01T00:00:00Z", rotationKeys=["did:key:a"], services=service("other.example.test")),
+        entry("2023-04-01T00:00:00Z", rotationKeys=["did:key:b"], services=service("other.example.test")),
+        entry("2023-05-01T00:00:00Z", rotationKeys=["did:key:b"], alsoKnownAs=["at://new.example.test"]),
+        {**entry("2023-06-01T00:00:00Z"), "operation": {"type": "plc_tombstone", "prev": "b", "sig": "s"}},
+    ]
+    found = read_identity(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+    assert found.tombstoned
+    assert (found.handle, found.pds) == (None, None)
+    assert [(change.kind, change.number, change.at.month) for change in found.changes] == [
+        ("created_at", 1, 1),
+        ("pds_moves", 1, 3),
+        ("pds_moves", 2, 5),
+        ("key_rotations", 1, 4),
+        ("handle_changes", 1, 5),
+        ("tombstoned", 1, 6),
+    ]
+
+
+def test_a_long_log_keeps_the_newest_changes_and_their_true_numbers(network: Callable[[ANSWERS], Fetcher]) -> None:
+    log = [entry(f"2023-01-01T00:{n // 60:02}:{n % 60:02}Z", services=service(f"p{n}.test")) for n in range(300)]
+    changes = read_identity(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA).changes
+    moves = [change.number for change in changes if change.kind == "pds_moves"]
+    assert moves == list(range(250, 300))
+
+
+JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.text(max_size=20),
+    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(some.text(max_size=10), inner, max_size=4),
+    max_leaves=20,
+)
+OPERATIONS = some.fixed_dictionaries(
+    {
+        "type": some.sampled_from(["plc_operation", "create", "plc_tombstone", ""]),
+        "alsoKnownAs": some.lists(some.text(max_size=30), max_size=3),
+        "services": some.dictionaries(
+            some.sampled_from(["atproto_pds", "x"]), some.fixed_dictionaries({"endpoint": JSON})
+        ),
+        "rotationKeys": JSON,
+        "handle": JSON,
+    }
+)
+
+
+def test_whatever_a_log_holds_is_read_or_refused(peer: Start) -> None:
+    said: list[bytes] = []
+    fetcher = Fetcher(peer(lambda _: response(said[-1])).origin)
+    entries = some.fixed_dictionaries({"operation": OPERATIONS | JSON, "createdAt": JSON | some.text()})
+
+    @given(some.lists(entries, max_size=6))
+    def ask(log: list[object]) -> None:
+        said.append(json.dumps(log).encode())
+        with suppress(FetchProblem):
+            assert all(change.number >= 1 for change in read_identity(fetcher, PLC, ANA).changes)
+
+    ask()

@@ -176,6 +176,31 @@ def test_a_host_can_be_told_to_fail_while_others_go_on(asker: Asker, status: int
     assert asker.ask(PDS_HOST, listing(PULL))[0] == 200
 
 
+def test_a_throttled_host_says_when_to_come_back_and_others_go_on(asker: Asker) -> None:
+    asker.stand_ins.peers.throttle(PDS_HOST, 0)
+    assert asker.json(PDS_HOST, listing(PULL)) == (
+        429,
+        {"error": "RateLimitExceeded", "message": "Rate Limit Exceeded"},
+    )
+    assert asker.ask("plc.directory", f"/{MARA}")[0] == 200
+    asker.stand_ins.peers.throttle(PDS_HOST, 100)
+    assert asker.ask(PDS_HOST, listing(PULL))[0] == 200
+
+
+def test_a_relay_names_who_keeps_a_collection_page_by_page(asker: Asker) -> None:
+    keepers = "/xrpc/com.atproto.sync.listReposByCollection?collection="
+    assert asker.json("relay.example.test", keepers + VOUCH)[1] == {"repos": [{"did": ANA}]}
+    assert asker.json("relay.example.test", keepers + "com.example.unheardOf")[1] == {"repos": []}
+    assert asker.json("relay.example.test", keepers + VOUCH + "&limit=2001")[0] == 400
+
+
+def test_the_newest_commit_is_that_of_the_newest_frame(asker: Asker) -> None:
+    newest = "/xrpc/com.atproto.sync.getLatestCommit?did="
+    assert asker.json(PDS_HOST, newest + MARA)[1]["rev"] == "rev7"
+    assert asker.json(PDS_HOST, newest + ANA)[1]["rev"] == "rev2"
+    assert asker.json("elsewhere.example.test", newest + ANA)[1]["error"] == "RepoNotFound"
+
+
 def test_a_host_can_close_without_an_answer(asker: Asker) -> None:
     asker.stand_ins.peers.fail(KNOT, "close")
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):

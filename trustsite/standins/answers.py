@@ -8,12 +8,15 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from trustsite.standins.lexicon import LIST_COLLABORATORS
+from ingest.clock import from_microseconds
+from trustsite.standins.lexicon import GET_PROFILE, LIST_COLLABORATORS, QUERY_PIPELINES
 from trustsite.standins.recording import Person, Recording, Repository
 from trustsite.standins.shelf import Shelf
+from trustsite.standins.spindle import Spindle
 
 PAGE_DEFAULT, PAGE_LIMIT = 50, 100
 COLLABORATORS_LIMIT = 1000
+REPOS_DEFAULT, REPOS_LIMIT = 500, 2000
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,10 @@ class Network:
         self._handles = {person.handle.lower(): person for person in reversed(recording.people)}
         self._repositories = {repository.repo: repository for repository in recording.repositories}
         self._shelf = Shelf(recording, released)
+        self._spindle = Spindle(self._shelf, recording.blobs, released)
+        # A recording says who may push and not since when: since it began.
+        began = from_microseconds(recording.times[0] if recording.times else 0)
+        self._since = f"{began.isoformat(timespec='seconds')}Z"
 
     def answer(self, host: str, path: str, query: Query) -> Answer:
         """The response of `host` (lower case, with port if any) to a GET of `path` (decoded)."""
@@ -131,6 +138,23 @@ class Network:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RecordNotFound", f"Could not locate record: {uri}")
         return Answer({"uri": uri, "cid": found[0], "value": found[1]})
 
+    def latest_commit(self, host: str, query: Query) -> Answer:
+        """com.atproto.sync.getLatestCommit; the CID is made up, as nothing here reads it."""
+        did = query.get("did", "")
+        rev = self._shelf.rev(did) if self._resident(host, did) else None
+        if rev is None:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
+        return Answer({"cid": "bafyrei" + _letters(did + rev), "rev": rev})
+
+    def list_repos(self, _: str, query: Query) -> Answer:
+        """com.atproto.sync.listReposByCollection, as relays answer it; the cursor is the last DID, exclusive."""
+        limit = _limit(query, REPOS_DEFAULT, REPOS_LIMIT)
+        if limit is None or not query.get("collection"):
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", f"name a collection, limit to {REPOS_LIMIT}")
+        dids = [did for did in self._shelf.keepers(query["collection"]) if did > query.get("cursor", "")]
+        page = dids[:limit]
+        return Answer({"repos": [{"did": did} for did in page]} | ({"cursor": page[-1]} if len(dids) > limit else {}))
+
     def list_records(self, host: str, query: Query) -> Answer:
         """com.atproto.repo.listRecords: newest key first unless reversed; the cursor is the last key, exclusive."""
         did, collection, cursor = (query.get(name, "") for name in ("repo", "collection", "cursor"))
@@ -160,18 +184,40 @@ class Network:
         holders = [did for did in repository.push if did != repository.owner]
         end = int(cursor) + limit
         items = [
-            {"subject": did, "addedBy": repository.owner, "createdAt": "2026-06-17T13:07:44Z"}
+            {"subject": did, "addedBy": repository.owner, "createdAt": self._since}
             for did in holders[int(cursor) : end]
         ]
         return Answer({"items": items} | ({"cursor": str(end)} if end < len(holders) else {}))
 
+    def query_pipelines(self, host: str, query: Query) -> Answer:
+        """The spindle's runs for pull requests at one commit; of several that are asked for only the first is told."""
+        repository = self._repositories.get(query.get("repo", ""))
+        if repository is None or repository.spindle.lower() != host:
+            return xrpc_error(HTTPStatus.NOT_FOUND, "RepoNotFound", "failed to access repository")
+        found = self._spindle.pipelines(repository.repo, [commit for commit in [query.get("commits", "")] if commit])
+        return Answer({"total": len(found), "pipelines": found})
+
+    def get_profile(self, host: str, query: Query) -> Answer:
+        """app.bsky.actor.getProfile: everybody has one, with as many followers as their DID's letters say."""
+        person = self._people.get(query.get("actor", ""))
+        if person is None or person.tombstoned:
+            return xrpc_error(HTTPStatus.BAD_REQUEST, "InvalidRequest", "Profile not found")
+        number = int.from_bytes(hashlib.sha256(person.did.encode()).digest()[:2])
+        counts = {"followersCount": number % 900, "followsCount": number % 300, "postsCount": number % 5_000}
+        created = {"createdAt": person.created_at} if person.created_at else {}
+        return Answer({"did": person.did, "handle": person.handle} | counts | created)
+
 
 METHODS: dict[str, Method] = {
     "com.atproto.sync.getBlob": Network.get_blob,
+    "com.atproto.sync.getLatestCommit": Network.latest_commit,
+    "com.atproto.sync.listReposByCollection": Network.list_repos,
     "com.atproto.repo.describeRepo": Network.describe_repo,
     "com.atproto.repo.getRecord": Network.get_record,
     "com.atproto.repo.listRecords": Network.list_records,
     LIST_COLLABORATORS: Network.list_collaborators,
+    QUERY_PIPELINES: Network.query_pipelines,
+    GET_PROFILE: Network.get_profile,
 }
 
 

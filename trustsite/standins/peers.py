@@ -4,6 +4,7 @@ import json
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +30,7 @@ class Peers:
         count = len(recording.frames)
         self.network = Network(recording, released or (lambda: count))
         self._faults: dict[str, Fault] = {}
+        self._rates: dict[str, _Rate] = {}
         self._healed = threading.Condition()
         self._closing = False
         self._server = _Server(self)
@@ -57,6 +59,17 @@ class Peers:
                 return "close"
             return fault
 
+    def throttle(self, host: str, a_second: int) -> None:
+        """From now on `host` answers so many requests a second, and 429 with Retry-After to the others."""
+        with self._healed:
+            self._rates[host.lower()] = _Rate(a_second)
+
+    def refuses(self, host: str) -> bool:
+        """Whether a request that `host` gets now is one too many."""
+        with self._healed:
+            rate = self._rates.get(host)
+            return rate is not None and rate.is_over(time.monotonic())
+
     def start(self) -> Self:
         """Begin to answer."""
         self._thread.start()
@@ -78,6 +91,20 @@ class Peers:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Rate:
+    """How many requests came in the running second."""
+
+    def __init__(self, a_second: int) -> None:
+        self._a_second, self._second, self._count = a_second, 0, 0
+
+    def is_over(self, now: float) -> bool:
+        """Count one; whether it is over the limit."""
+        if int(now) != self._second:
+            self._second, self._count = int(now), 0
+        self._count += 1
+        return self._count > self._a_second
 
 
 class _Server(ThreadingHTTPServer):
@@ -130,6 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         target = self._target()
         fault = self.peers.fault(target.host)
+        if self.peers.refuses(target.host):
+            self._send(xrpc_error(HTTPStatus.TOO_MANY_REQUESTS, "RateLimitExceeded", "Rate Limit Exceeded"))
+            return
         if fault == "close":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)

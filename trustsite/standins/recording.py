@@ -12,7 +12,7 @@ import msgspec
 import pyarrow
 import pyarrow.parquet
 
-from ingest.load import EARLIEST_US, LATEST_US
+from ingest.frames import EARLIEST_US, LATEST_US
 
 FRAMES, BLOBS, PEOPLE, REPOSITORIES = "frames.ndjson.gz", "blobs.parquet", "plc.ndjson.gz", "repos.ndjson.gz"
 AGAIN = "copy or download it again"

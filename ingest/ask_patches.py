@@ -1,0 +1,145 @@
+"""The text of changes that are offered: fetched from where it lies, or read from the record, and kept."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ingest.archive import read_log
+from ingest.forge import blob, compare
+from ingest.lookups import Due, Found, Kind, Row, Wall, fetch
+from ingest.net import Fetcher, FetchProblem
+from ingest.patches import Patch, read_patch, store_patch
+from ingest.store import Store
+from ingest.transaction import Rows, Transaction
+
+SETTLED = 500  # of the newest merges that are young enough to be watched for what follows
+EARLIER = 20  # of one person, the newest
+
+# Newest rounds of open pull requests in watched repositories, then of merges there that are still watched for what
+# follows, then of what people with an open one there offered earlier, anywhere.
+# The subject names the pull request too: else a stranger who cites another's blob could spoil its look-up.
+# Older records carry the patch in their own text, which the log has; the look-up is then only a reading.
+# Commits are compared on the target repository's knot, which its owner chose. A fork's knot is its author's choice, and
+# nothing would prove that what it shows is what the commits hold.
+DUE_PATCHES = """
+with offered as (
+  select pull_uri, author_id, repository_id, patch_ref, record_cid, state, state_at, merged_at, opened_at,
+    w.repository_id is not null as watched
+  from pull_requests left join watched_repositories w using (repository_id)
+  where deleted_at is null and patch_ref is not null
+), asking as (
+  select distinct author_id from offered where watched and state = 'open'
+), wanted as (
+  select pull_uri, 0 as rank from offered where watched and state = 'open'
+  union all select pull_uri, 1 from (
+    select pull_uri, coalesce(merged_at, state_at, opened_at) as settled from offered
+    where watched and state = 'merged' and settled >= $settled_since order by settled desc, pull_uri limit $most_settled
+  )
+  union all select pull_uri, 2 from (
+    select pull_uri from offered semi join asking using (author_id)
+    qualify row_number() over (partition by author_id order by opened_at desc, pull_uri) <= $most_earlier
+  )
+)
+select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds, r.knot,
+  coalesce((select min(alias) from repository_aliases a where a.repository_id = r.repository_id and alias like 'did:%'),
+    r.repo_key) as repository,
+  p.patch_ref like 'inline:%' as needs_record, p.record_cid
+from offered p
+join (select pull_uri, min(rank) as rank from wanted group by pull_uri) w on w.pull_uri = p.pull_uri
+join contributors c on c.contributor_id = p.author_id
+left join repositories r on r.repository_id = p.repository_id
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+left join fetches f on f.kind = 'patch' and f.subject = p.pull_uri || ' ' || p.patch_ref
+where (f.subject is null or f.due_clock <= $wall) and k.pull_uri is null
+  and (p.patch_ref like 'blob:%' and c.pds is not null or p.patch_ref like 'inline:%'
+    or p.patch_ref like 'compare:%' and r.knot is not null)
+order by w.rank, p.opened_at desc, p.pull_uri
+"""
+
+
+RECORDS = """
+select n.uri, max_by(e.body, e.event_seq) as body
+from {events} e join (select unnest(?) as uri, unnest(?) as did, unnest(?) as cid) n on (e.did, e.cid) = (n.did, n.cid)
+where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by n.uri
+"""
+
+
+def due_patches(settled_since: datetime) -> Due:
+    """The patches that are due; of merged pull requests those that were settled since then."""
+    return Due(DUE_PATCHES, {"settled_since": settled_since, "most_settled": SETTLED, "most_earlier": EARLIER})
+
+
+def add_records(rows: Rows, chunk: list[dict[str, Any]]) -> None:
+    """Give each row that `needs_record` the text of its pull request's record in the log; None to the others."""
+    wanted = [row for row in chunk if row["needs_record"]]
+    params = [[row[name] for row in wanted] for name in ("pull_uri", "did", "record_cid")]
+    found = {row["uri"]: row["body"] for row in read_log(rows, RECORDS, params)} if wanted else {}
+    for row in chunk:
+        row["record"] = found.get(row["pull_uri"]) if row["needs_record"] else None
+
+
+def _inline_patch(row: Row) -> bytes:
+    """The patch inside a pull request's record; FetchProblem where the log no longer has it."""
+    try:
+        patch = msgspec.json.decode(row["record"] or "{}", type=dict[str, Any]).get("patch")
+    except msgspec.MsgspecError:
+        patch = None
+    if not isinstance(patch, str):
+        raise FetchProblem("the record that carried the patch is not in the log any more")
+    return patch.encode(errors="replace")
+
+
+def fetch_patches(
+    store: Store, fetcher: Fetcher, folder: Path, limit: int, wall: Wall, settled_since: datetime = datetime.max
+) -> int:
+    """Fetch, or read from the record, and keep the patches that are due; returns how many were."""
+
+    def ask(row: Row) -> Row:
+        try:
+            data = _patch_bytes(fetcher, row, limit)
+        except FetchProblem as problem:
+            if not problem.too_large:
+                raise
+            return _patch_row(row, Patch("", "oversized", None, 0, 0, 0), folder)
+        return _patch_row(row, read_patch(data, limit), folder)
+
+    return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
+
+
+def _patch_bytes(fetcher: Fetcher, row: Row, limit: int) -> bytes:
+    """What a round's reference names. Raises FetchProblem."""
+    kind, _, name = row["patch_ref"].partition(":")
+    if kind == "inline":
+        return _inline_patch(row)
+    if kind == "compare":
+        base, _, head = name.partition("..")
+        return compare(fetcher, row["knot"], row["repository"], base, head, limit)
+    return blob(fetcher, row["pds"], row["did"], name, limit)
+
+
+def _patch_row(row: Row, patch: Patch, folder: Path) -> dict[str, object]:
+    """Keep the text of a patch and say so as a row of `patches`."""
+    return {
+        "pull_uri": row["pull_uri"],
+        "patch_ref": row["patch_ref"],
+        "patch_id": patch.patch_id,
+        "sha256": store_patch(folder, patch.text),
+        "bytes": len(patch.text.encode()),
+        "files": patch.files,
+        "added": patch.added,
+        "removed": patch.removed,
+        "state": patch.state,
+        "proves": patch.proves,
+        "series": list(patch.series),
+        "change_ids": list(patch.change_ids),
+    }
+
+
+def _write_patches(txn: Transaction, found: Sequence[Found[Row]]) -> None:
+    rows = [one.answer for one in found if not isinstance(one.answer, FetchProblem)]
+    txn.upsert("patches", rows)
+    if rows:
+        txn.inputs_changed()
