@@ -1,0 +1,314 @@
+"""What becomes of merged lines: every revert and every change of them is found, and nothing else is."""
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ingest.net import Fetcher
+from ingest.store import Store
+from tests.conftest import Count
+from tests.ingest.git_world import REPO_DID, Knot, Place, Work
+
+Landed = tuple[str, str]  # pull request, commit
+ANA = "did:plc:ana22222222222222222222a"
+TEXT = "".join(f"line {number}\n" for number in range(30))
+NEW = TEXT.replace("line 9\n", "line 9\n    alpha\n    beta = 1\n    gamma\n")
+
+
+@pytest.fixture(name="work")
+def work_fixture(tmp_path: Path) -> Work:
+    work = Work(tmp_path / "work")
+    work.commit("First", {"a.txt": TEXT, "b.txt": TEXT})
+    return work
+
+
+@pytest.fixture(name="place")
+def place_fixture(store: Store, work: Work, tmp_path: Path) -> Iterator[Place]:
+    with Knot({REPO_DID: work.folder}) as knot:
+        place = Place(store, Fetcher(knot.origin), tmp_path / "mirrors")
+        place.folder.mkdir()
+        place.look()
+        yield place
+
+
+def landed(work: Work, place: Place, content: str = NEW) -> Landed:
+    """A pull request that adds three lines, merged by mail."""
+    mails = work.offer("HEAD", [("Add", {"a.txt": content})])
+    pull = place.offer(mails)
+    place.look()
+    commit = work.am(mails)
+    place.land()
+    return pull, commit
+
+
+def test_a_revert_is_found_by_its_message_and_dated_by_when_it_appeared(work: Work, place: Place) -> None:
+    pull, commit = landed(work, place)
+    work.commit("Around", {"a.txt": NEW.replace("line 8\n", "line eight\n").replace("line 10\n", "line ten\n")})
+    work.git("revert", "--no-edit", "HEAD")
+    work.git("revert", "--no-edit", commit)
+    assert place.follow() == {(pull, "reverted", work.head())}
+    (row,) = place.rows("select happened_at, known_from, carried_by from pull_followups")
+    assert row == {"happened_at": place.present, "known_from": place.present, "carried_by": None}
+    assert place.follow() == {(pull, "reverted", work.head())}
+
+
+def test_an_exact_inverse_is_a_revert_whatever_it_is_called(work: Work, place: Place) -> None:
+    pull, _ = landed(work, place)
+    back = work.commit("Clean up", {"a.txt": TEXT})
+    assert place.follow() == {(pull, "reverted", back)}
+
+
+def test_a_revert_of_a_revert_brings_the_change_again_and_that_can_be_reverted_too(work: Work, place: Place) -> None:
+    pull, commit = landed(work, place)
+    work.git("revert", "--no-edit", commit)
+    first = work.head()
+    work.git("revert", "--no-edit", first)
+    again = work.head()
+    assert place.follow() == {(pull, "reverted", first)}
+    fixed = work.commit("Fix", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
+    work.commit("Unfix", {"a.txt": NEW})
+    work.git("revert", "--no-edit", again)
+    found = place.follow()
+    assert found >= {(pull, "reverted", first), (pull, "reverted", work.head()), (pull, "patched", fixed)}
+    assert {kind for _, kind, _ in found if kind == "reverted"} == {"reverted"}
+    assert sum(kind == "reverted" for _, kind, _ in found) == 2
+
+
+def test_a_series_is_reverted_by_one_commit(work: Work, place: Place) -> None:
+    mails = work.offer("HEAD", [("One", {"a.txt": NEW}), ("Two", {"a.txt": NEW.replace("line 20\n", "twenty\n")})])
+    pull = place.offer(mails)
+    place.look()
+    work.am(mails)
+    back = work.commit("All of it", {"a.txt": TEXT})
+    assert place.follow() == {(pull, "reverted", back)}
+
+
+def test_a_merge_commit_is_reverted_as_a_whole(work: Work, place: Place) -> None:
+    mails = work.offer("HEAD", [("Add", {"a.txt": NEW})])
+    pull = place.offer(mails)
+    place.look()
+    work.git("checkout", "-q", "--detach")
+    work.am(mails)
+    tip = work.head()
+    work.git("checkout", "-q", "main")
+    work.commit("Meanwhile", {"c.txt": "c\n"})
+    work.git("merge", "-q", "--no-ff", "-m", "Merge", tip)
+    assert place.follow() == set()
+    work.git("revert", "--no-edit", "-m", "1", work.head())
+    assert place.follow() == {(pull, "reverted", work.head())}
+
+
+def test_a_message_alone_reverts_nothing(work: Work, place: Place) -> None:
+    """Whoever offers a pull request writes its message: naming somebody's commit must not mark their merge."""
+    _, commit = landed(work, place)
+    work.commit(f"Add more\n\nThis reverts commit {commit}.", {"b.txt": TEXT + "more\n"})
+    assert place.follow() == set()
+
+
+def test_a_changed_line_is_found_through_renames_moves_and_edits_around_it(work: Work, place: Place) -> None:
+    pull, _ = landed(work, place)
+    work.commit("Around", {"a.txt": "top\n" + NEW.replace("line 2\n", "")})
+    work.git("mv", "a.txt", "moved.txt")
+    work.commit("Rename")
+    moved = "".join(f"{line}\n" for line in work.lines("moved.txt"))
+    work.commit(
+        "Move", {"moved.txt": moved.replace("    alpha\n    beta = 1\n    gamma\n", "") + "alpha\nbeta = 1\ngamma\n"}
+    )
+    assert place.follow() == set()
+    fix = work.commit(
+        "Fix", {"moved.txt": "".join(f"{line}\n" for line in work.lines("moved.txt")).replace("1\n", "2\n")}
+    )
+    assert place.follow() == {(pull, "patched", fix)}
+
+
+def test_a_change_on_a_branch_is_shown_by_its_own_commit(work: Work, place: Place) -> None:
+    pull, _ = landed(work, place)
+    work.git("checkout", "-q", "--detach")
+    work.commit("Other", {"b.txt": TEXT + "other\n"})
+    fix = work.commit("Fix", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
+    work.git("checkout", "-q", "main")
+    work.commit("Meanwhile", {"c.txt": "c\n"})
+    work.git("merge", "-q", "--no-ff", "-m", "Merge", fix)
+    assert place.follow() == {(pull, "patched", fix)}
+
+
+def test_the_pull_request_that_brought_the_change_is_named(work: Work, place: Place) -> None:
+    pull, _ = landed(work, place)
+    second, fix = landed(work, place, NEW.replace("beta = 1", "beta = 2"))
+    assert place.follow() == {(pull, "patched", fix)}
+    assert place.rows("select carried_by from pull_followups") == [{"carried_by": second}]
+
+
+NEGATIVES: dict[str, Callable[[Work], object]] = {
+    "nothing": lambda work: work.commit("Nothing"),
+    "other lines": lambda work: work.commit("Other", {"a.txt": NEW.replace("line 9\n", "nine\n")}),
+    "other file": lambda work: work.commit("Other", {"b.txt": "short\n"}),
+    "between": lambda work: work.commit("Between", {"a.txt": NEW.replace("    beta", "    inserted\n    beta")}),
+    "indent": lambda work: work.commit("Indent", {"a.txt": NEW.replace("    ", "\t\t")}),
+    "rename": lambda work: work.commit("Rename", {"a.txt": None, "z/y.txt": NEW}),
+    "move": lambda work: work.commit("Move", {"a.txt": TEXT, "b.txt": TEXT + "    alpha\n    beta = 1\n    gamma\n"}),
+    "crlf": lambda work: work.commit("Line ends", {"a.txt": NEW.replace("\n", "\r\n")}),
+    "blank lines": lambda work: work.commit("Blank", {"a.txt": NEW.replace("    beta", "\n\n    beta")}),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVES)
+def test_what_leaves_the_lines_alone_is_no_finding(work: Work, place: Place, name: str) -> None:
+    landed(work, place)
+    NEGATIVES[name](work)
+    assert place.follow() == set()
+
+
+def test_a_change_after_the_window_is_no_finding(work: Work, place: Place) -> None:
+    landed(work, place)
+    place.present += timedelta(days=15)
+    work.commit("Fix", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
+    assert place.follow() == set()
+
+
+def test_a_cherry_pick_to_another_branch_is_no_finding(work: Work, place: Place) -> None:
+    _, commit = landed(work, place)
+    work.git("checkout", "-q", "-b", "release", "HEAD~1")
+    work.git("cherry-pick", commit)
+    work.git("revert", "--no-edit", "HEAD")
+    work.git("checkout", "-q", "main")
+    assert place.follow() == set()
+
+
+def test_what_nobody_proves_is_not_followed_until_a_push_holder_tells_of_it(work: Work, place: Place) -> None:
+    mails = work.offer("HEAD", [("Add", {"a.txt": NEW})])
+    pull = place.offer(mails, witnessed=False)
+    place.look()
+    work.am(mails)
+    fix = work.commit("Fix", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
+    assert place.follow() == set()
+    place.settle(pull)
+    assert place.follow() == {(pull, "patched", fix)}
+
+
+class History:
+    """Plants merges and what becomes of them in a random history, and keeps what must be found."""
+
+    def __init__(self, work: Work, place: Place, seed: int) -> None:
+        self.work, self.place, self.draw = work, place, random.Random(seed)
+        self.planted: set[tuple[str, str, str]] = set()
+        self.serial = 0
+        self.names = [f"file{number}.py" for number in range(4)]
+        self.files = {name: [self.word() for _ in range(60)] for name in self.names}
+        work.commit("Files", self.texts())
+        place.look()
+
+    def word(self) -> str:
+        self.serial += 1
+        return f"value_{self.serial} = {self.draw.randrange(10**9)}"
+
+    def texts(self) -> dict[str, str | bytes | None]:
+        return {name: "".join(f"{line}\n" for line in lines) for name, lines in self.files.items()}
+
+    def commit(self, message: str) -> str:
+        return self.work.commit(message, self.texts())
+
+    def land(self) -> tuple[str, str, str, list[str]]:
+        """(pull request, commit, file, lines): offered, seen, and merged in one of five ways."""
+        name = self.draw.choice(list(self.files))
+        at = self.draw.randrange(5, len(self.files[name]) - 5)
+        lines = [self.word() for _ in range(4)]
+        before = list(self.files[name])
+        first = [*before[:at], *lines[:2], *before[at:]]
+        self.files[name] = [*before[:at], *lines, *before[at:]]
+        way = self.draw.choice(["am", "squash", "merge", "rebase", "series"])
+        steps = [("Add", {name: self.texts()[name]})]
+        if way in ("squash", "series"):
+            steps.insert(0, ("Half", {name: "".join(f"{line}\n" for line in first)}))
+        mails = self.work.offer("HEAD", steps)
+        pull = self.place.offer(mails)
+        self.place.look()
+        return pull, self.merge(way, mails), name, lines
+
+    def merge(self, way: str, mails: bytes) -> str:
+        if way == "squash":
+            return self.commit("Squashed")
+        if way in ("am", "series"):
+            return self.work.am(mails)
+        self.work.git("checkout", "-q", "--detach")
+        commit = self.work.am(mails)
+        self.work.git("checkout", "-q", "main")
+        if way == "merge":
+            self.work.commit("Meanwhile", {f"noise{self.serial}.txt": self.word()})
+            self.work.git("merge", "-q", "--no-ff", "-m", "Merge", commit)
+        else:
+            self.work.git("reset", "-q", "--hard", commit)
+        return commit
+
+    def without(self, name: str, lines: list[str]) -> None:
+        self.files[name] = [line for line in self.files[name] if line not in lines]
+
+    def revert(self) -> None:
+        pull, commit, name, lines = self.land()
+        kept = list(self.files[name])
+        self.without(name, lines)
+        named = self.draw.random() < 0.7
+        first = self.commit(f"Back\n\nThis reverts commit {commit[:12]}." if named else "Remove what was added")
+        self.planted.add((pull, "reverted", first))
+        if named and self.draw.random() < 0.5:
+            self.files[name] = kept
+            again = self.commit(f"Again\n\nThis reverts commit {first}.")
+            self.without(name, lines)
+            self.planted.add((pull, "reverted", self.commit(f"Back\n\nThis reverts commit {again}.")))
+
+    def fix(self) -> None:
+        pull, _, name, lines = self.land()
+        for _ in range(self.draw.randrange(3)):
+            self.noise()
+        if self.draw.random() < 0.5:
+            self.rename(name)
+            name = next(other for other, some in self.files.items() if lines[0] in some)
+        self.files[name][self.files[name].index(lines[self.draw.randrange(4)])] = self.word()
+        if self.draw.random() < 0.3:
+            self.work.git("checkout", "-q", "--detach")
+            fix = self.commit("Fix on a branch")
+            self.work.git("checkout", "-q", "main")
+            self.work.commit("Meanwhile", {f"noise{self.serial}.txt": self.word()})
+            self.work.git("merge", "-q", "--no-ff", "-m", "Merge a fix", fix)
+        else:
+            fix = self.commit("Fix")
+        self.planted.add((pull, "patched", fix))
+
+    def rename(self, name: str) -> None:
+        fresh = f"moved_{self.place.offered}_{self.serial}_{self.draw.randrange(10**9)}.py"
+        self.work.git("mv", name, fresh)
+        self.files[fresh] = self.files.pop(name)
+        self.commit("Rename")
+
+    def noise(self) -> None:
+        name = self.draw.choice(list(self.files))
+        self.files[name].insert(self.draw.choice([0, len(self.files[name])]), self.word())
+        self.commit("Noise")
+
+    def quiet(self) -> None:
+        _, _, name, lines = self.land()
+        way = self.draw.choice(["indent", "move", "rename", "between"])
+        place = self.files[name].index(lines[0])
+        if way == "indent":
+            self.files[name] = [f"  {line}" if line in lines else line for line in self.files[name]]
+        elif way == "move":
+            self.without(name, lines)
+            self.files[name][1:1] = lines
+        elif way == "between":
+            self.files[name].insert(place + 2, self.word())
+        self.rename(name) if way == "rename" else self.commit("Quiet")
+
+
+def test_a_random_history_gives_back_exactly_what_was_planted(work: Work, place: Place, count: Count) -> None:
+    """Some 60 commits; the histories of a full run follow one another in the same repository, in other files."""
+    for seed in range(count(1, 20)):
+        history = History(work, place, seed)
+        acts = [history.revert, history.fix, history.quiet, history.noise] * 3
+        history.draw.shuffle(acts)
+        known = place.follow()
+        for act in acts:
+            act()
+        assert place.follow() - known == history.planted
