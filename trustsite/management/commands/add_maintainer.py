@@ -14,7 +14,8 @@ from ingest.snapshot import Snapshot, SnapshotReader
 from triage.access import issue_link, person_for
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.models import Maintainer, Person
-from trustsite.worker import hand_over
+from trustsite.handover import hand_over_job
+from trustsite.who import known_did
 
 MINUTES = 15
 REPOSITORY = re.compile(r"at://[^/\s]+/[^/\s]+/[^/\s]+|(?:did:[^/\s]+|[^/\s:]+)/[^/\s]+")
@@ -64,15 +65,7 @@ def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
     handle = parse_handle(text)
     if handle is None:
         raise CommandError(f"{text!r} is neither a handle such as ana.example.com nor a DID.", returncode=2)
-    return _known_did(handle, snapshot) or _resolved_did(handle), handle
-
-
-def _known_did(handle: str, snapshot: Snapshot | None) -> str | None:
-    """The DID that verified this handle, if exactly one did: a handle may have moved since."""
-    if snapshot is None:
-        return None
-    found = snapshot.rows("select did from contributors where handle_verified and lower(handle) = ?", [handle])
-    return found[0]["did"] if len(found) == 1 else None
+    return known_did(handle, snapshot) or _resolved_did(handle), handle
 
 
 def _resolved_did(handle: str) -> str:
@@ -96,7 +89,7 @@ def _repository(text: str) -> str:
 
 def _watch(did: str, repositories: list[str]) -> list[str]:
     """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
-    return list(hand_over(did, repositories))
+    return hand_over_job("add_maintainer", {"did": did, "repositories": repositories})["keys"]
 
 
 def _maintain(person: Person, keys: list[str]) -> None:

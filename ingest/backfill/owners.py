@@ -1,17 +1,16 @@
-"""Records that the stream has not brought: read from the person's own data server into the event log.
+"""The repositories of one owner, so that a maintainer can watch one whose record is older than the stream keeps."""
 
-For now the repositories of one owner, so that a maintainer can watch one whose record is older than the stream keeps
-(36 hours). Such rows have source 'backfill', no rev, and are seen when they were fetched.
-"""
-
+import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ingest import watch
-from ingest.clock import Clock
+from ingest.backfill.account import Account
+from ingest.backfill.commit import log_accounts
+from ingest.backfill.sources import Sources
+from ingest.backfill.staging import Staging
 from ingest.derive import derive
-from ingest.forge import list_records
-from ingest.identity import is_did, resolve, resolve_handle
-from ingest.load import load_records
+from ingest.identity import is_did, resolve_handle
 from ingest.net import Fetcher, FetchProblem
 from ingest.records import AT_URI, REPOSITORY
 from ingest.store import Store
@@ -19,7 +18,7 @@ from ingest.store import Store
 HOW_TO_NAME = "name it as OWNER/NAME or by the at-uri of its record"
 
 
-def make_known(store: Store, fetcher: Fetcher, plc_url: str, clock: Clock, repositories: Sequence[str]) -> list[str]:
+def make_known(store: Store, sources: Sources, repositories: Sequence[str]) -> list[str]:
     """Fetch the records of those of these repositories that are not known yet; the names by which they now are.
 
     Raises watch.UnknownRepository, in one sentence, where the owner or their server cannot be asked.
@@ -28,24 +27,28 @@ def make_known(store: Store, fetcher: Fetcher, plc_url: str, clock: Clock, repos
     for name in repositories:
         with store.read() as rows:
             known = watch.is_known(rows, name)
-        names.append(name if known else _fetch_owner(store, fetcher, plc_url, clock, name))
+        names.append(name if known else _fetch_owner(store, sources, name))
     return names
 
 
-def _fetch_owner(store: Store, fetcher: Fetcher, plc_url: str, clock: Clock, name: str) -> str:
+def _fetch_owner(store: Store, sources: Sources, name: str) -> str:
     """Log every repository record of the owner; the name with the owner's DID, as a handle is not proven here yet."""
+    staging = Staging(sources.staging_dir / "backfill" / uuid.uuid4().hex)
     try:
-        owner = _owner(fetcher, name)
-        pds = resolve(fetcher, plc_url, owner).pds
-        records = list(list_records(fetcher, pds, owner, REPOSITORY)) if pds else []
+        account = Account(_owner(sources.fetcher, name))
+        while account.state == "waiting":
+            account.advance(replace(sources, collections=(REPOSITORY,)), staging)
+        if account.state == "done":
+            log_accounts(store, [account])
     except FetchProblem as problem:
         raise watch.UnknownRepository(
             f"{name[:200]} could not be looked up: {problem}. Check the name, then try again."
         ) from problem
-    load_records(store, records, clock.now())
+    finally:
+        staging.close()
     while derive(store):
         pass
-    return name if AT_URI.fullmatch(name) else f"{owner}/{name.partition('/')[2]}"
+    return name if AT_URI.fullmatch(name) else f"{account.did}/{name.partition('/')[2]}"
 
 
 def _owner(fetcher: Fetcher, name: str) -> str:

@@ -1,0 +1,246 @@
+"""One account at its data server: where it lives, up to which commit, and its records page by page.
+
+Asked in steps that can be repeated: what came so far stays staged, and a step that failed goes on at its cursor.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from ingest.backfill.sources import Sources
+from ingest.backfill.staging import Page, Staging
+from ingest.frames import RECORD_KEY
+from ingest.identity import Identity, resolve
+from ingest.net import FetchProblem
+from ingest.records import CID
+from ingest.tid import tid_time
+
+PAGE_ROWS = (100, 10, 1)  # a page over the limit is asked for again with fewer records: one has at most 1 MB
+PAGE_BYTES = 8_000_000
+ACCOUNT_BYTES, ACCOUNT_PAGES = 100_000_000, 1_000  # 100,000 records are more than any account on Tangled has
+ACCOUNT_SECONDS = 900.0
+CURSOR_LIMIT = 500
+AHEAD = timedelta(
+    minutes=10
+)  # relays refuse a rev five minutes ahead; with one, no later word of the stream would count
+
+
+class Entry(msgspec.Struct):
+    """One record of a listRecords page; its value stays as it came."""
+
+    uri: str = ""
+    cid: str = ""
+    value: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Records(msgspec.Struct):
+    records: list[Entry] | None = None
+    cursor: str | None = None
+
+
+class _Commit(msgspec.Struct):
+    rev: str = ""
+
+
+class _Status(msgspec.Struct):
+    active: bool = True
+    status: str | None = None
+
+
+class _Description(msgspec.Struct):
+    did: str = ""
+    collections: list[str] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Records)
+
+
+def read_page(data: bytes) -> _Records:
+    """A page of listRecords. Raises FetchProblem where it is none."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        raise FetchProblem("its data server sent a page that cannot be read") from None
+
+
+def usable(did: str, collection: str, page: _Records) -> Iterator[tuple[str, Entry]]:
+    """The records of a page that are of this account and collection, each with its key; others are left out."""
+    prefix = f"at://{did}/{collection}/"
+    for entry in page.records or ():
+        rkey = entry.uri.removeprefix(prefix)
+        if entry.uri.startswith(prefix) and RECORD_KEY.fullmatch(rkey) and CID.fullmatch(entry.cid):
+            yield rkey, entry
+
+
+@dataclass(slots=True)
+class Account:
+    """How far the listing of one account has come; `pending` are the collections still to be listed, the last first.
+
+    `complete` are those of which every record was listed: what the log holds beyond them was deleted. `state` is
+    'waiting', then 'done', 'absent' or 'failed' with the reason; one that is done in part says what is missing.
+    """
+
+    did: str
+    attempts: int = 0
+    due_at: datetime | None = None
+    waits: int = 0
+    problem: str | None = None  # why the newest try failed
+    state: str = "waiting"
+    reason: str | None = None
+    identity: Identity | None = None
+    rev: str = ""
+    listed_at: datetime | None = None
+    records: int = 0
+    progress: int = 0  # steps that went well
+    seen_progress: int = 0  # of them, those before the newest failure
+    pending: list[str] | None = None
+    complete: set[str] = field(default_factory=set)
+    pages: list[Page] = field(default_factory=list)
+    keys: dict[str, set[int]] = field(default_factory=dict)  # hashes of the record keys listed
+    _cursor: str = ""
+    _cursors: set[int] = field(default_factory=set)
+    _rows: int = 0  # place in PAGE_ROWS
+    _seconds: float = 0.0
+
+    def directory(self, plc_url: str) -> str:
+        """The host that knows where this account lives."""
+        return urlsplit(plc_url).netloc if self.did.startswith("did:plc:") else self.did.removeprefix("did:web:")
+
+    def host(self, plc_url: str) -> str:
+        """The host that the next step asks."""
+        return urlsplit(self.identity.pds).netloc if self.identity and self.identity.pds else self.directory(plc_url)
+
+    def advance(self, sources: Sources, staging: Staging) -> None:
+        """One step: the directory, or the data server until all is listed. Raises FetchProblem; OSError."""
+        if self.identity is None:
+            self._resolve(sources)
+            return
+        began = time.monotonic()
+        try:
+            if self.pending is None:
+                self._describe(sources)
+            while self.pending:
+                self._list_page(sources, staging, self.pending[-1])
+                if self._seconds + time.monotonic() - began > ACCOUNT_SECONDS:
+                    self._cut(f"listing it took longer than {ACCOUNT_SECONDS / 60:.0f} minutes")
+        finally:
+            self._seconds += time.monotonic() - began
+        self.listed_at = sources.clock.now()
+        self.state = "done"
+
+    def end(self, state: str, reason: str) -> None:
+        """Give up on it."""
+        self.state, self.reason = state, reason
+
+    def _resolve(self, sources: Sources) -> None:
+        self.identity = resolve(sources.fetcher, sources.plc_url, self.did)
+        self.progress += 1
+        if self.identity.pds is None:
+            self.end("absent", "its DID document names no data server")
+
+    def _describe(self, sources: Sources) -> None:
+        """The newest commit before anything is listed, then which of the wanted collections are there."""
+        self.rev = self.rev or self._newest_rev(sources)
+        wanted = list(sources.collections)
+        present = self._collections(sources)
+        self.pending = [name for name in reversed(wanted) if present is None or name in present]
+        self.complete = set(wanted) - set(self.pending)
+        self.keys = {name: set() for name in wanted}
+        self.progress += 1
+
+    def _newest_rev(self, sources: Sources) -> str:
+        try:
+            rev = sources.fetcher.get_json(self._url("sync.getLatestCommit", "did"), _Commit, 10_000).rev
+        except FetchProblem as problem:
+            if problem.status not in (400, 404):
+                raise
+            raise FetchProblem(self._why_not(sources), status=404) from None
+        told = tid_time(rev)
+        if told is None or told > sources.clock.now() + AHEAD:
+            raise FetchProblem("its data server names a newest commit that cannot be")
+        return rev
+
+    def _why_not(self, sources: Sources) -> str:
+        """Why the data server does not have the account, in words. Raises FetchProblem where asking again may help."""
+        try:
+            told = sources.fetcher.get_json(self._url("sync.getRepoStatus", "did"), _Status, 10_000)
+        except FetchProblem as problem:
+            if problem.retry:
+                raise
+            told = _Status()
+        known = told.status if told.status in ("deactivated", "takendown", "suspended", "deleted") else "not active"
+        return "its data server does not know it" if told.active else f"its data server says that it is {known}"
+
+    def _collections(self, sources: Sources) -> set[str] | None:
+        """The collections that it has records in; None where the server does not tell."""
+        try:
+            told = sources.fetcher.get_json(self._url("repo.describeRepo", "repo"), _Description, PAGE_BYTES)
+        except FetchProblem as problem:
+            if problem.retry:
+                raise
+            return None
+        return set(told.collections) if told.did == self.did and told.collections is not None else None
+
+    def _list_page(self, sources: Sources, staging: Staging, collection: str) -> None:
+        """Ask for the next page, stage it and move on to the next page or collection."""
+        query = f"&collection={collection}&limit={PAGE_ROWS[self._rows]}"
+        query += f"&cursor={quote(self._cursor, safe='')}" if self._cursor else ""
+        try:
+            data = sources.fetcher.get(self._url("repo.listRecords", "repo") + query, PAGE_BYTES)
+        except FetchProblem as problem:
+            self._shrink_or_skip(problem, collection)
+            return
+        self._rows = max(self._rows - 1, 0)
+        page = read_page(data)
+        listed = [hash(rkey) for rkey, _ in usable(self.did, collection, page)]
+        fresh = len(set(listed) - self.keys[collection])
+        if fresh:
+            self.pages.append(staging.keep(f"{self.did} {collection} {len(self.pages)}", collection, data))
+        self.keys[collection].update(listed)
+        self.records += fresh
+        self.progress += 1
+        self._follow(collection, page, fresh, len(listed))
+
+    def _shrink_or_skip(self, problem: FetchProblem, collection: str) -> None:
+        """A page that is too large is asked for in smaller parts; a collection that cannot be listed is told."""
+        if problem.retry or problem.closed:
+            raise problem
+        if problem.too_large and self._rows < len(PAGE_ROWS) - 1:
+            self._rows += 1
+        else:
+            self._leave(collection, f"{collection} could not be listed: {problem}")
+
+    def _follow(self, collection: str, page: _Records, fresh: int, listed: int) -> None:
+        if listed < len(page.records or ()):
+            self._leave(collection, f"{collection} lists records that are not its own or have no usable name")
+        elif not page.cursor:
+            self.complete.add(collection)
+            self._leave(collection)
+        elif not fresh or hash(page.cursor) in self._cursors or len(page.cursor) > CURSOR_LIMIT:
+            self._leave(collection, f"{collection} is listed without an end")
+        elif len(self.pages) >= ACCOUNT_PAGES or sum(staged.size for staged in self.pages) > ACCOUNT_BYTES:
+            self._cut(f"it has more than {ACCOUNT_PAGES} pages or {ACCOUNT_BYTES // 1_000_000} MB of records")
+        else:
+            self._cursors.add(hash(page.cursor))
+            self._cursor = page.cursor
+
+    def _leave(self, collection: str, why: str | None = None) -> None:
+        """Go on with the next collection."""
+        if self.pending:
+            self.pending.remove(collection)
+        self._cursor, self._rows, self.reason = "", 0, self.reason or why
+        self._cursors.clear()
+
+    def _cut(self, why: str) -> None:
+        """Leave out whatever is not listed yet."""
+        if self.pending:
+            self.pending.clear()
+            self.reason = why
+
+    def _url(self, method: str, name: str) -> str:
+        base = self.identity.pds if self.identity else ""
+        return f"{base}/xrpc/com.atproto.{method}?{name}={quote(self.did, safe='')}"

@@ -1,0 +1,156 @@
+"""How far each backfill has come: one row a run and one an account, so that a killed run goes on where it was."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ingest.archive import read_log
+from ingest.backfill.account import Account
+from ingest.clock import from_microseconds
+from ingest.store import Store
+from ingest.transaction import Rows, Transaction
+
+CHUNK = 5_000  # rows a transaction: the live stream waits for the writer some 100 ms at most
+ACCOUNTS_KEPT = timedelta(days=30)
+# The DIDs whose records came before, whether or not a host names them.
+KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A row of `backfills`."""
+
+    run_id: str
+    reason: str
+    state: str
+    collections: tuple[str, ...]
+    is_whole: bool
+    witnessed_until: datetime | None
+    began_clock: datetime
+
+
+def begin(
+    store: Store,
+    reason: str,
+    dids: Sequence[str] = (),
+    collections: Sequence[str] = (),
+    witnessed_until: datetime | None = None,
+) -> str:
+    """Enter a run, of these accounts or else of all that can be found; its name. It is worked off by the next turn."""
+    run_id = uuid.uuid4().hex
+    row = {
+        "run_id": run_id,
+        "reason": reason,
+        "state": "listing" if dids else "finding",
+        "collections": list(collections),
+        "is_whole": not dids and not collections,
+        "witnessed_until": witnessed_until,
+        "notes": [],
+        "began_clock": store.wall(),
+        "ended_clock": None,
+    }
+    with store.write() as txn:
+        txn.append("backfills", [row])
+        txn.append_new("backfill_accounts", [_waiting(run_id, did) for did in dict.fromkeys(dids)])
+    return run_id
+
+
+def begin_first(store: Store, source: str) -> str | None:
+    """Enter the first run of a store whose stream has no cursor yet; None where there was one before."""
+    with store.read() as rows:
+        cursor = rows.value("select cursor_us from ingest_state where source = ?", [source])
+        was_begun = rows.value("select count(*) from backfills where reason = 'first_start'")
+    return None if cursor or was_begun else begin(store, "first_start")
+
+
+def next_run(store: Store) -> Run | None:
+    """The oldest run that is not done; else one that is entered now for the gaps that no run has filled.
+
+    One that still looks for accounts comes last: while no host answers, it would hold up what is asked for by hand.
+    """
+    with store.read() as rows:
+        row = rows.row(
+            "select * from backfills where state <> 'done' order by state = 'finding', began_clock, run_id limit 1"
+        )
+        gap_us = rows.value("select min(from_us) from gaps where filled_clock is null")
+    if row is None and gap_us is not None:
+        begin(store, "gap", witnessed_until=from_microseconds(gap_us))
+        return next_run(store)
+    return _run(row) if row else None
+
+
+def look_anew(store: Store, run: Run) -> Run:
+    """The run, which only now begins to look for accounts: what was missing until this moment is within its reach."""
+    with store.write() as txn:
+        now = store.wall()
+        txn.execute("update backfills set began_clock = ? where run_id = ?", [now, run.run_id])
+    return replace(run, began_clock=now)
+
+
+def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[str]) -> None:
+    """Enter the accounts that were found, and those that the log knows, and go on to list them.
+
+    Whoever was erased is only asked again once the stream has brought something new of them: what a host names is no
+    word of theirs, and their DID would stay here.
+    """
+    with store.read() as rows:
+        known = [row["did"] for row in read_log(rows, KNOWN)]
+    everybody = list(dict.fromkeys([*known, *store.tombstones.without(dids)]))
+    for start in range(0, len(everybody), CHUNK):
+        with store.write() as txn:
+            found = [_waiting(run.run_id, did) for did in everybody[start : start + CHUNK]]
+            txn.append_new("backfill_accounts", found)
+    with store.write() as txn:
+        txn.execute("update backfills set state = 'listing', notes = ? where run_id = ?", [[*notes][:20], run.run_id])
+
+
+def waiting(rows: Rows, run: Run) -> list[Account]:
+    """The accounts that are still to be listed."""
+    sql = "select did, attempts, due_clock from backfill_accounts where run_id = ? and state = 'waiting'"
+    return [Account(row["did"], row["attempts"], row["due_clock"]) for row in rows.rows(sql, [run.run_id])]
+
+
+def write_accounts(txn: Transaction, rows: Sequence[dict[str, Any]]) -> None:
+    """Keep how these accounts stand."""
+    txn.upsert("backfill_accounts", rows)
+
+
+def account_row(run: Run, account: Account) -> dict[str, Any]:
+    """How an account stands, as a row."""
+    return {
+        "run_id": run.run_id,
+        "did": account.did,
+        "state": account.state,
+        "reason": account.problem if account.state == "waiting" else account.reason,
+        "records": account.records,
+        "attempts": account.attempts,
+        "due_clock": account.due_at if account.state == "waiting" else None,
+    }
+
+
+def end(store: Store, run: Run) -> None:
+    """The run is done; the gaps that were found before a whole one began are filled.
+
+    The accounts of runs that ended a month ago go: every gap adds one row for everybody.
+    """
+    with store.write() as txn:
+        now = store.wall()
+        txn.execute("update backfills set state = 'done', ended_clock = ? where run_id = ?", [now, run.run_id])
+        if run.is_whole:
+            sql = "update gaps set filled_clock = ? where filled_clock is null and found_clock <= ?"
+            txn.execute(sql, [now, run.began_clock])
+        ended = "select run_id from backfills where ended_clock < ?"
+        txn.execute(f"delete from backfill_accounts where run_id in ({ended})", [now - ACCOUNTS_KEPT])
+
+
+def _run(row: dict[str, Any]) -> Run:
+    kept: dict[str, Any] = {name: row[name] for name in Run.__slots__}
+    kept["collections"] = tuple(row["collections"])
+    return Run(**kept)
+
+
+def _waiting(run_id: str, did: str) -> dict[str, Any]:
+    empty: dict[str, Any] = {"reason": None, "records": 0, "attempts": 0, "due_clock": None}
+    return {"run_id": run_id, "did": did, "state": "waiting", **empty}

@@ -1,0 +1,60 @@
+"""What a command hands to the owner of the store, by name: plain values in, plain values out."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ingest import backfill, erase, watch
+from ingest.backfill.runs import begin
+from ingest.letters import retry_dead_letters
+from ingest.runtime import Runtime
+from ingest.snapshot import PublishProblem
+
+Told = Mapping[str, Any]
+Job = Callable[[Runtime, Told, Callable[[Told], None]], Told]  # its third argument shows progress
+
+
+class JobProblem(Exception):
+    """A job that could not be done; the message is one sentence that says what to do."""
+
+
+def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`did` and `repositories`: record a maintainer and watch what they judge for; the repositories' `keys`."""
+    store, clock = runtime.store, runtime.clock
+    try:
+        names = backfill.make_known(store, runtime.backfill, wanted["repositories"])
+        return {"keys": watch.add_maintainer(store, wanted["did"], names, clock.now())}
+    except watch.UnknownRepository as problem:
+        raise JobProblem(str(problem)) from problem
+
+
+def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`dids` and `collections`: enter a backfill by hand, which the backfill's own thread works off; its `run`."""
+    return {"run": begin(runtime.store, "by_hand", wanted["dids"], wanted["collections"])}
+
+
+def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`did`: erase somebody to the last byte; how many `rows`, `files` and `others` (of queue and accounts) went."""
+    store, folders = runtime.store, runtime.folders
+    try:
+        show({"step": "Files and tables are searched."})
+        done = erase.erase(store, wanted["did"], "by_request", runtime.clock.now(), folders)
+        show({"step": "The store is written anew; older snapshots go."})
+        erase.finish(store, folders)
+    except PublishProblem as problem:
+        raise JobProblem(f"{problem}. Run this again: it goes on from here.") from problem
+    return {"rows": done.rows, "files": done.files, "others": done.others}
+
+
+def _retry_dead_letters(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """Read every dead letter again; how many were `read`, `applied`, and are `left`."""
+    return msgspec.structs.asdict(retry_dead_letters(runtime.store))
+
+
+JOBS: Mapping[str, Job] = {
+    "add_maintainer": _add_maintainer,
+    "begin_backfill": _begin_backfill,
+    "erase": _erase,
+    "retry_dead_letters": _retry_dead_letters,
+}

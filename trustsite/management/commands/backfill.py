@@ -1,0 +1,173 @@
+"""`manage.py backfill`: read from everybody's data server what the stream has not brought."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from ingest.backfill.runs import begin
+from ingest.backfill.summary import Estimate, Progress, progress, summarize
+from ingest.backfill.turn import BackfillProblem, take_turn
+from ingest.clock import WallClock
+from ingest.derive import derive
+from ingest.identity import is_did
+from ingest.net import Fetcher
+from ingest.records import build_registry
+from ingest.snapshot import PublishProblem, SnapshotReader, publish
+from ingest.store import Store, StoreProblem
+from trustsite.handover import ask_worker, open_store
+from trustsite.network import sources
+
+LOOK_SECONDS = 0.5
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"
+GOES_ON = "Nothing is lost: the same command, or the worker, goes on from here."
+
+
+class Command(BaseCommand):
+    """Has the running worker do it and shows how far it is; does it itself where none runs."""
+
+    help = "Read older records from their authors' data servers; without options, everybody's of every kind."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--did, --collection and --json."""
+        parser.add_argument("--did", action="extend", nargs="+", default=[], help="only these accounts")
+        parser.add_argument("--collection", action="extend", nargs="+", default=[], help="only these kinds of records")
+        parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+    def handle(self, *args: object, did: list[str], collection: list[str], **options: Any) -> None:
+        """Backfill and print a summary on stdout; CommandError in one sentence."""
+        _check(did, collection)
+        try:
+            store = open_store()
+        except StoreProblem as problem:
+            if "held by process" not in str(problem):
+                raise CommandError(str(problem), returncode=2) from problem
+            summary = _watch_worker(did, collection)
+        else:
+            with closing(store):
+                summary = _do_it(store, did, collection)
+        self.stdout.write(json.dumps(summary) if options["json"] else told(summary))
+
+
+def _check(dids: Sequence[str], collections: Sequence[str]) -> None:
+    for did in dids:
+        if not is_did(did):
+            raise CommandError(f"{did!r} is no did:plc or did:web: give the account's DID.", returncode=2)
+    known = build_registry(settings.LEXICON_AUTHORITY).kinds
+    for collection in collections:
+        if collection not in known:
+            raise CommandError(f"{collection!r} is not read here: choose from {', '.join(known)}.", returncode=2)
+
+
+def _do_it(store: Store, dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
+    """Be the owner for as long as it takes, with what an earlier run left over first."""
+    fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+    stopping = threading.Event()
+    run_id = begin(store, "by_hand", dids, collections)
+
+    def work() -> None:
+        while not stopping.is_set() and take_turn(store, sources(fetcher, WallClock()), stopping):
+            while derive(store):
+                pass
+
+    with ThreadPoolExecutor(1, thread_name_prefix="backfill") as pool:
+        working = pool.submit(work)
+        try:
+            with store.read() as rows, _bar() as show:
+                _follow(lambda: progress(rows, run_id), show, working)
+        except KeyboardInterrupt:
+            raise CommandError(f"Stopped. {GOES_ON}") from None
+        except BackfillProblem as problem:
+            raise CommandError(f"{problem}. {GOES_ON}") from problem
+        finally:
+            stopping.set()
+            fetcher.close()
+    with store.read() as rows:
+        summary = summarize(rows, run_id)
+    _publish(store)
+    return summary
+
+
+def _publish(store: Store) -> None:
+    try:
+        publish(store, settings.SNAPSHOT_DIR)
+    except PublishProblem as problem:
+        raise CommandError(f"It is done, but not published yet: {problem}.") from problem
+
+
+def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
+    """Hand it to the worker and read from its snapshots how far it is."""
+    run_id = ask_worker("begin_backfill", {"dids": list(dids), "collections": list(collections)})["run"]
+    with closing(SnapshotReader(settings.SNAPSHOT_DIR)) as reader:
+
+        def look() -> Progress | None:
+            with reader.pin() as rows:
+                return progress(rows, run_id) if rows else None
+
+        try:
+            with _bar() as show:
+                _follow(look, show)
+        except KeyboardInterrupt:
+            raise CommandError("No longer watched. The worker goes on with it.") from None
+        with reader.pin() as rows:
+            assert rows is not None  # noqa: S101 - it told that the run is done
+            return summarize(rows, run_id)
+
+
+def _follow(
+    look: Callable[[], Progress | None], show: Callable[[Progress], None], working: Future[None] | None = None
+) -> None:
+    """Show how far the run is until it is done; raises what the work raised."""
+    while True:
+        ended = working is not None and working.done()
+        found = look()
+        if found:
+            show(found)
+        if found and found.state == "done":
+            return
+        if ended and working:
+            working.result()
+            raise BackfillProblem("it ended before its end")
+        time.sleep(LOOK_SECONDS)
+
+
+@contextmanager
+def _bar() -> Generator[Callable[[Progress], None]]:
+    """A bar on stderr: accounts that have ended, and how long the rest takes at the rate of the last minute."""
+    estimate = Estimate()
+    with tqdm(desc="finding", bar_format=BAR, mininterval=LOOK_SECONDS) as bar:
+
+        def show(found: Progress) -> None:
+            bar.set_description_str(found.state, refresh=False)
+            bar.total, bar.n = found.accounts, found.ended
+            left = estimate.left(time.monotonic(), found.ended, found.accounts)
+            rest = f", about {left / 60:.0f} min left" if left is not None and left >= 60 else ""
+            rest = f", about {left:.0f} s left" if left is not None and left < 60 else rest
+            bar.set_postfix_str(f"{found.records:,} records{rest}", refresh=False)
+            bar.refresh()
+
+        yield show
+
+
+def told(summary: dict[str, Any]) -> str:
+    """A summary in lines."""
+    lines = [
+        f"{summary['done']:,} of {summary['accounts']:,} accounts read, {summary['absent']:,} absent, "
+        f"{summary['failed']:,} failed, in {summary['seconds']:,.0f} s.",
+        f"{summary['records']:,} records listed: {summary['logged']:,} new here, "
+        f"{summary['deletes']:,} of ours were deleted meanwhile.",
+    ]
+    if summary["not_had"] or summary["notes"]:
+        lines.append("Could not be had:")
+    lines += [f"  {note}" for note in summary["notes"]]
+    for row in summary["not_had"]:
+        examples = f" ({', '.join(row['examples'])})" if row.get("examples") else ""
+        lines.append(f"  {row['accounts']:,} x {row['reason']}{examples}")
+    return "\n".join(lines)
