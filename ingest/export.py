@@ -1,0 +1,95 @@
+"""Everything that is held about one person, as one document that a person can read.
+
+The public records of others that name them (vouches, statuses on their pull requests) are part of it, with their
+authors' DIDs: whoever is judged by them may see them. Numbers of people are given as DIDs.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ingest.erase_files import files_below, names_in_file
+from ingest.held import find_names, held_rows
+from ingest.mentions import Names
+from ingest.tombstones import PEOPLE
+from ingest.transaction import Rows
+
+
+def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path]) -> dict[str, Any] | None:
+    """Tables, archived events and files about a DID; None where nothing is held.
+
+    `diffs` is the folder of the diffs; `others` are folders of files, of which those that name the person are listed.
+    """
+    names, number = find_names(rows, did)
+    held = held_rows(rows, names, number)
+    archived, listed = _from_files(names, others)
+    if not held and not archived and not listed:
+        return None
+    return {
+        "did": did,
+        "verified_handle": names.handle,
+        "tables": _with_dids(rows, held),
+        "archived_events": archived,
+        "files": [*_diffs(held.get("patches", ()), names, diffs), *listed],
+    }
+
+
+def _with_dids(rows: Rows, held: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows with DIDs where the store has numbers."""
+    numbers = {value for found in held.values() for row in found for value in _numbers(row)}
+    found = rows.rows(
+        "select contributor_id, did from contributors where contributor_id in (select unnest(?))", [sorted(numbers)]
+    )
+    dids = {row["contributor_id"]: row["did"] for row in found}
+    return {name: [_readable(row, dids) for row in told] for name, told in held.items()}
+
+
+def _numbers(row: Mapping[str, Any]) -> list[int]:
+    own = [value for name, value in row.items() if name in PEOPLE and value is not None]
+    return own + list(row.get("path") or ())
+
+
+def _readable(row: Mapping[str, Any], dids: Mapping[int, str]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in PEOPLE:
+            shown[name.removesuffix("_id") + "_did"] = dids.get(value)
+        elif name == "path" and isinstance(value, list):
+            shown[name] = [dids.get(number) for number in value]
+        else:
+            shown[name] = value
+    return shown
+
+
+def _from_files(names: Names, folders: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Events out of Parquet segments, and what other files there are."""
+    events: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
+    for path in (path for folder in folders for path in files_below(folder)):
+        if not names_in_file(path, names):
+            continue
+        if path.suffix == ".parquet":
+            batches = pq.ParquetFile(path).iter_batches()
+            events += [row for batch in batches for row in batch.to_pylist() if _tells_of(row, names)]
+        else:
+            listed.append(_listing(path))
+    return events, listed
+
+
+def _tells_of(row: Mapping[str, Any], names: Names) -> bool:
+    return any(isinstance(value, str) and names.named_in(value) for value in row.values())
+
+
+def _diffs(patches: Sequence[Mapping[str, Any]], names: Names, folder: Path) -> list[dict[str, Any]]:
+    """The diffs of their own pull requests."""
+    own = {row["sha256"] for row in patches if row["sha256"] and names.referred_by(row["pull_uri"])}
+    paths = (folder / digest[:2] / f"{digest}.patch.gz" for digest in sorted(own))
+    return [_listing(path) for path in paths if path.is_file()]
+
+
+def _listing(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {"path": str(path), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

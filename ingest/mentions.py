@@ -1,0 +1,71 @@
+"""Where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown. Pure."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+ERASED = "(erased)"
+_PLC = "did:plc:"
+# The end of a name that could go on: did:web:a.example is another DID than did:web:a.example.org.
+_ENDS = r"(?![A-Za-z0-9%-]|[._:][A-Za-z0-9])"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What one person is called. `handle` only where its own domain confirmed it: a claimed one may be anybody's."""
+
+    did: str
+    handle: str | None = None
+
+    @property
+    def short(self) -> str:
+        """The DID as judgements show it, cut in the middle."""
+        return self.did if len(self.did) <= 20 else f"{self.did[:14]}…{self.did[-4:]}"
+
+    @cached_property
+    def needles(self) -> tuple[str, ...]:
+        """Texts of which at least one stands in every text that names the person, in lower case."""
+        own = self.did.removeprefix(_PLC) if self.did.startswith(_PLC) else self.did.rpartition(":")[2]
+        return tuple(text.lower() for text in (own, self.short, self.handle) if text)
+
+    @cached_property
+    def _did(self) -> str:
+        """The DID, also with its colons escaped as in a URL; the 24 characters of a did:plc name it alone."""
+        method, _, own = self.did.removeprefix("did:").partition(":")
+        colon = "(?::|%3[Aa])"
+        spelled = f"did{colon}{method}{colon}"
+        plc = self.did.startswith(_PLC)
+        return f"(?:{spelled})?{re.escape(own)}" if plc else f"{spelled}{re.escape(own)}{_ENDS}"
+
+    @cached_property
+    def _anywhere(self) -> re.Pattern[str]:
+        parts = [rf"at://{self._did}(?:/[A-Za-z0-9._:~%/-]*)?", self._did]
+        if self.short != self.did:
+            parts.append(re.escape(self.short))
+        if self.handle:
+            parts.append(rf"(?<![A-Za-z0-9.-])(?i:{re.escape(self.handle)}){_ENDS}")
+        return re.compile("|".join(parts))
+
+    @cached_property
+    def _reference(self) -> re.Pattern[str]:
+        return re.compile(rf"(?:at://)?{re.escape(self.did)}{_ENDS}")
+
+    @cached_property
+    def _quoted_reference(self) -> re.Pattern[str]:
+        return re.compile(rf'"(?:at://)?{re.escape(self.did)}{_ENDS}')
+
+    def named_in(self, text: str) -> bool:
+        """Whether the text names the person anywhere."""
+        return self._anywhere.search(text) is not None
+
+    def referred_by(self, text: str) -> bool:
+        """Whether the text is a reference: the DID, one of its records, or a look-up that begins with one of them."""
+        return self._reference.match(text) is not None
+
+    def referred_in_json(self, text: str) -> bool:
+        """Whether a text of this JSON is such a reference."""
+        return self._quoted_reference.search(text) is not None
+
+    def struck_from(self, text: str) -> str:
+        """The text with every mention, at-uris whole, replaced by a word."""
+        return self._anywhere.sub(ERASED, text)

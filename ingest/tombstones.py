@@ -1,0 +1,160 @@
+"""Who was erased, remembered by keyed hash: enough to keep a replay from bringing them back, and no personal data.
+
+What was seen up to the erasure stays out; what comes later is new, as from somebody who was never here. A listing dates
+records by their own keys, so an account that is listed again brings nothing older back either.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ingest.clock import from_microseconds
+from ingest.mentions import Names
+
+if TYPE_CHECKING:
+    from ingest.transaction import Rows
+
+CHECK = "tombstone_check"
+CACHED = 200_000
+# Columns that hold people's numbers (ingest/schema/1_log.sql).
+PEOPLE = frozenset({"contributor_id", "author_id", "actor_id", "voucher_id", "subject_id", "owner_id"})
+NOBODY = 0  # whoever settled other people's pull requests and was erased since
+LATEST_US = 4_102_444_800_000_000  # 2100: no frame is younger
+_DIDS = re.compile(r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)")
+_TIME = re.compile(r'"time_us"\s*:\s*(\d{1,16})(?!\d)')
+Row = Mapping[str, Any]
+
+
+class WrongKey(Exception):
+    """The key is not the one under which people are remembered; the message says what to do."""
+
+
+def mark_of(key: bytes, did: str) -> str:
+    """HMAC-SHA256 of the DID under a key of the drive, in hex."""
+    return hmac.digest(key, did.encode(), hashlib.sha256).hex()
+
+
+class Tombstones:
+    """Everyone who was erased. What was dropped in this process is also known by number, for look-ups under way."""
+
+    def __init__(self, key: bytes, marks: Mapping[str, datetime]) -> None:
+        self.key = key
+        self._marks = dict(marks)
+        self._known: dict[str, datetime | None] = {}
+        self._numbers: set[int] = set()
+        self._lately: dict[str, Names] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody was ever erased."""
+        return not self._marks
+
+    def erased_at(self, did: str) -> datetime | None:
+        """When this DID was erased last; None for somebody who never was."""
+        if not self._marks:
+            return None
+        if did not in self._known:
+            if len(self._known) >= CACHED:
+                self._known.clear()
+            self._known[did] = self._marks.get(mark_of(self.key, did))
+        return self._known[did]
+
+    def are_named(self, text: str) -> bool:
+        """Whether a text names anybody who was ever erased."""
+        return any(self.erased_at(did) is not None for did in set(_DIDS.findall(text)))
+
+    def covers(self, did: str, seen_at: datetime) -> bool:
+        """Whether what was seen of this DID at that moment stays out."""
+        erased_at = self.erased_at(did)
+        return erased_at is not None and seen_at <= erased_at
+
+    def bury(self, names: Names, number: int | None, erased_at: datetime) -> None:
+        """Take note of an erasure that is being committed."""
+        self._marks[mark_of(self.key, names.did)] = erased_at
+        self._known.pop(names.did, None)
+        self._lately[names.did] = names
+        if number is not None:
+            self._numbers.add(number)
+
+    def exhume(self, names: Names, number: int | None) -> None:
+        """Undo `bury`: the transaction failed."""
+        self._marks.pop(mark_of(self.key, names.did), None)
+        self._known.pop(names.did, None)
+        self._lately.pop(names.did, None)
+        self._numbers.discard(number or 0)
+
+    def without(self, dids: Iterable[str]) -> list[str]:
+        """Those of these DIDs that were never erased: a list from outside (a knot's) dates nobody."""
+        return [did for did in dids if self.erased_at(did) is None]
+
+    def without_erased(self, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of the event log without those that stay out; other people's lose what they say of the erased."""
+        if not self._marks:
+            return list(events)
+        kept = [row for row in events if not self._is_out(row)]
+        return [row | {"body": self._struck(row["body"], row["seen_at"])} if row["body"] else row for row in kept]
+
+    def without_erased_people(self, people: Mapping[str, datetime | None]) -> dict[str, datetime | None]:
+        """The people to register, with when they were seen, without those who stay out."""
+        return {did: seen for did, seen in people.items() if seen is None or not self.covers(did, seen)}
+
+    def without_erased_letters(self, letters: Sequence[Row]) -> list[Row]:
+        """Dead letters without those that refer to the erased; a frame that tells no time counts as an old one."""
+        if not self._marks:
+            return list(letters)
+        return [row for row in letters if not self._is_about(row["body"])]
+
+    def living(self, table: str, rows: Sequence[Row], number: Callable[[str], int | None]) -> Sequence[Row]:
+        """The rows without what a look-up that began before an erasure brings of the erased; see `bury`.
+
+        By number, which nobody else is ever given; by reference, unless the DID has come back. Events are sorted out
+        by their time.
+        """
+        if not self._lately or table in ("events", "contributors", "tombstones"):
+            return rows
+        gone = [names for did, names in self._lately.items() if number(did) is None]
+        return [row for row in rows if not self._is_ghost(row, gone)]
+
+    def _is_ghost(self, row: Row, gone: Sequence[Names]) -> bool:
+        for column, value in row.items():
+            if isinstance(value, int) and column in PEOPLE and value in self._numbers:
+                return True
+            if isinstance(value, str) and any(names.referred_by(value) for names in gone):
+                return True
+        return False
+
+    def _is_out(self, row: Row) -> bool:
+        return any(self.covers(did, row["seen_at"]) for did in (row["did"], *_DIDS.findall(row["rkey"] or "")))
+
+    def _struck(self, body: str, seen_at: datetime) -> str | None:
+        """The body without mentions; None where it refers to the erased, and so is about them."""
+        for did in set(_DIDS.findall(body)):
+            if self.covers(did, seen_at):
+                names = Names(did)
+                if names.referred_in_json(body):
+                    return None
+                body = names.struck_from(body)
+        return body
+
+    def _is_about(self, body: str) -> bool:
+        told = _TIME.search(body)
+        for did in set(_DIDS.findall(body)):
+            erased_at = self.erased_at(did)
+            if erased_at and (not told or int(told[1]) > LATEST_US or from_microseconds(int(told[1])) <= erased_at):
+                return True
+        return False
+
+
+def load_tombstones(rows: "Rows", key: bytes) -> Tombstones:
+    """Everyone whom the store remembers; WrongKey where another key wrote it, since nobody would be recognised."""
+    told = rows.value("select value from meta where key = ?", [CHECK])
+    if told is not None and told != mark_of(key, CHECK):
+        raise WrongKey(
+            "The key keys/tombstones is not the one under which this store remembers erased accounts: "
+            "restore it from a backup, else a replay would bring them back."
+        )
+    found = rows.rows("select mark, erased_at from tombstones")
+    return Tombstones(key, {row["mark"]: row["erased_at"] for row in found})

@@ -1,0 +1,86 @@
+"""`manage.py erase_contributor`: everything about one person goes, to the last byte."""
+
+import sys
+from collections.abc import Mapping
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.backups import backups
+from ingest.held import find_names, held_rows
+from ingest.snapshot import Snapshot, SnapshotReader
+from triage.models import Maintainer, Person
+from trustsite.handover import hand_over_job
+from trustsite.who import held_did
+
+SILENT_SECONDS = 600.0  # without a word: writing a store of 30 GB anew takes this long
+
+
+class Command(BaseCommand):
+    """Says what is held, asks, then has the worker erase it, or does so itself where none runs."""
+
+    help = "Erase everything that is held about a person, and keep the stream from bringing it back."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DID|HANDLE, --yes and --yes-maintainer."""
+        parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes-maintainer", action="store_true", help="also where they maintain repositories here")
+
+    def handle(self, *args: object, who: str, yes: bool, yes_maintainer: bool, **options: object) -> None:
+        """Erase; CommandError in one sentence where nothing is held, nobody agreed or a step failed."""
+        call_command("migrate", verbosity=0, interactive=False)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            did = held_did(who, snapshot)
+            counts = _counts(did, snapshot)
+            if _is_maintainer(did, snapshot) and not yes_maintainer:
+                raise CommandError(
+                    f"{did} maintains repositories here, whose trust begins with them: "
+                    "name another maintainer first, then add --yes-maintainer.",
+                    returncode=2,
+                )
+        self._tell(did, counts)
+        if not yes:
+            self._ask()
+        done = hand_over_job("erase", {"did": did}, lambda told: self.stderr.write(told["step"]), SILENT_SECONDS)
+        self.stdout.write(
+            f"Erased: {done['rows']} rows, {done['files']} files, {done['others']} rows of queue and accounts."
+        )
+        self._list_backups()
+
+    def _tell(self, did: str, counts: Mapping[str, int]) -> None:
+        self.stderr.write(f"About {did} there are, and will be gone or lose the mention:")
+        for name, count in counts.items():
+            self.stderr.write(f"  {count:>7} {name}")
+        self.stderr.write("Diffs, logs, models, staged records and every older snapshot are searched as well.")
+
+    def _ask(self) -> None:
+        if not sys.stdin.isatty():
+            raise CommandError("There is nobody to ask: add --yes.", returncode=2)
+        self.stderr.write("This cannot be undone. Type yes to go on: ", ending="")
+        if input().strip().lower() != "yes":
+            raise CommandError("Nothing was erased.", returncode=2)
+
+    def _list_backups(self) -> None:
+        found = backups(settings.BACKUP_DIR, settings.BACKUP_DAYS)
+        if found:
+            self.stdout.write("Backups from before hold them until they expire:")
+        for backup in found:
+            self.stdout.write(f"  {backup.path} (made {backup.made_at:%Y-%m-%d}, expires {backup.expires_at:%Y-%m-%d})")
+
+
+def _counts(did: str, snapshot: Snapshot | None) -> dict[str, int]:
+    """How many rows of each table name the person; CommandError where none does."""
+    found = held_rows(snapshot, *find_names(snapshot, did)) if snapshot else {}
+    counts = {name: len(rows) for name, rows in found.items()}
+    counts |= {"account of this site": 1} if Person.objects.filter(did=did).exists() else {}
+    if not counts:
+        raise CommandError(f"Nothing is held about {did[:200]}, so nothing was erased.", returncode=2)
+    return counts
+
+
+def _is_maintainer(did: str, snapshot: Snapshot | None) -> bool:
+    sql = "select count(*) from maintainers join contributors using (contributor_id) where did = ?"
+    configured = snapshot is not None and snapshot.value(sql, [did])
+    return bool(configured) or Maintainer.objects.filter(person__did=did).exists()

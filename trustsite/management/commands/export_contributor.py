@@ -1,0 +1,50 @@
+"""`manage.py export_contributor`: what is held about one person, as one JSON document."""
+
+import json
+import os
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.export import export
+from ingest.snapshot import SnapshotReader
+from triage.erasure import account_of
+from trustsite.who import held_did
+
+
+class Command(BaseCommand):
+    """Reads the newest snapshot and the files that a snapshot leaves out; changes nothing."""
+
+    help = "Write everything that is held about a person as one JSON document."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DID|HANDLE and --out."""
+        parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
+        parser.add_argument("--out", metavar="FILE", help="where to write it (mode 600); without it, stdout")
+
+    def handle(self, *args: object, who: str, out: str | None, **options: object) -> None:
+        """Write it; CommandError where nothing is held or the file cannot be written."""
+        call_command("migrate", verbosity=0, interactive=False)
+        text = self._document(who)
+        if out is None:
+            self.stdout.write(text)
+            return
+        try:
+            with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text + "\n")
+        except OSError as problem:
+            raise CommandError(f"{out} cannot be written ({problem.strerror}).", returncode=2) from problem
+        self.stderr.write(f"{Path(out).resolve()} holds everything.")
+
+    def _document(self, who: str) -> str:
+        folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            did = held_did(who, snapshot)
+            held = export(snapshot, did, settings.DIFF_CORPUS_DIR, folders) if snapshot else None
+            account = account_of(did)
+            if snapshot is None or (held is None and account is None):
+                raise CommandError(f"Nothing is held about {did[:200]}.", returncode=2)
+            document = {"state_of": snapshot.published_at, **(held or {"did": did}), "account": account}
+        return json.dumps(document, indent=2, ensure_ascii=False, default=str)
