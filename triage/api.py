@@ -1,8 +1,10 @@
 """JSON for programs. Every operation reads what a page reads, through `scoring.read`, from the request's snapshot."""
 
 import logging
+import time
 from typing import Annotated, Any, cast
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -12,8 +14,9 @@ from ninja.security import HttpBearer
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from triage import gauges
 from triage.access import may_read
-from triage.context import dashboard_of
+from triage.context import dashboard_of, worker_status
 from triage.dids import MalformedDid, parse_did
 from triage.middleware import Request
 from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
@@ -119,6 +122,8 @@ def get_score(
     score = read.score(snapshot, person, repo or None)
     if score is not None:
         return score_out(score)
+    if hidden := read.hidden_because(snapshot, person):
+        raise ApiProblem(404, f"The account {person[:200]} {hidden}, so it is not judged here meanwhile.")
     if repo and read.score(snapshot, person) is not None:
         raise ApiProblem(404, f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds.")
     raise ApiProblem(404, f"Nobody with the DID {person[:200]} has been seen here.")
@@ -130,10 +135,22 @@ def get_score(
     summary="Aggregates over everything",
     operation_id="get_metrics",
 )
-def get_metrics(request: Request) -> MetricsOut:
-    """The numbers of the dashboard."""
+def get_metrics(request: Request) -> MetricsOut | HttpResponse:
+    """The numbers of the dashboard as JSON; as gauges for Prometheus, which ranks text/plain above JSON."""
+    if request.get_preferred_type(["application/json", *gauges.MEDIA]) in gauges.MEDIA:
+        return _gauges(request)
     snapshot = _published(request)
     return metrics_out(dashboard_of(snapshot), snapshot.number, snapshot.published_at)
+
+
+def _gauges(request: Request) -> HttpResponse:
+    """What is known, also before anything was published: that is when somebody wants to know whether a worker runs."""
+    snapshot = request.snapshot
+    board, published_at = (dashboard_of(snapshot), snapshot.published_at) if snapshot else (None, None)
+    told = gauges.exposition(board, published_at, worker_status(), time.time(), settings.STREAM_CLOCK)
+    response = HttpResponse(told, content_type=f"{gauges.MEDIA[0]}; charset=utf-8")
+    mark_private(response)
+    return response
 
 
 def leaderboard_json(leaderboard: read.Leaderboard) -> dict[str, Any]:

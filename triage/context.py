@@ -1,5 +1,6 @@
 """What every page's frame shows: how fresh the data is, who is here, and whether a lane is shut."""
 
+import time
 from datetime import UTC, datetime
 from typing import cast
 
@@ -7,7 +8,9 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from ingest.snapshot import Snapshot
+from ingest.status import Status, read_status
 from scoring import read
+from triage import state
 from triage.access import may_read
 from triage.middleware import Request
 from triage.words import Freshness, as_aware, freshness
@@ -38,13 +41,19 @@ def present(snapshot: Snapshot) -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+def worker_status() -> Status | None:
+    """What the worker's heartbeat says; None where none was ever written."""
+    return read_status(settings.STATUS_PATH)
+
+
 def frame(request: HttpRequest) -> dict[str, object]:
     """Context processor: freshness, the banner, the sign-in corner; of the data nothing for who may not read it."""
     user = getattr(request, "user", None)
     pinned = snapshot_of(request)
-    snapshot = pinned if user is not None and may_read(cast(Request, request)) else None
+    is_reader = user is not None and may_read(cast(Request, request))
+    snapshot = pinned if is_reader else None
     return {
-        "freshness": _freshness(snapshot) if snapshot or not pinned else None,
+        "freshness": _freshness(snapshot, is_reader) if snapshot or not pinned else None,
         "newest_event_at": as_aware(dashboard_of(snapshot).newest_event_at) if snapshot else None,
         "lane_notice": dashboard_of(snapshot).lane_notice if snapshot else "",
         "viewer": user if user is not None and user.is_authenticated else None,
@@ -52,7 +61,15 @@ def frame(request: HttpRequest) -> dict[str, object]:
     }
 
 
-def _freshness(snapshot: Snapshot | None) -> Freshness:
-    if snapshot is None:
+def _freshness(snapshot: Snapshot | None, is_reader: bool) -> Freshness:
+    if not is_reader:
         return Freshness("none", "No data yet")
-    return freshness(dashboard_of(snapshot).newest_event_at, present(snapshot), settings.STREAM_CLOCK)
+    status, now, recorded = worker_status(), time.time(), settings.STREAM_CLOCK
+    if snapshot is None:
+        return state.with_state(Freshness("none", "No data yet"), state.troubles(status, now, 0, recorded), ())
+    board = dashboard_of(snapshot)
+    return state.with_state(
+        freshness(board.newest_event_at, present(snapshot), recorded),
+        state.troubles(status, now, board.gaps_open, recorded),
+        state.notes(status, now, board.dead_letters, board.unknown_shapes),
+    )

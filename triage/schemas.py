@@ -110,6 +110,8 @@ class MetricsOut(Schema):
     watched: Count = Field(description="Repositories that a maintainer added.")
     dead_letters: Count = Field(description="Events that could not be understood, kept to be tried again.")
     dropped_strangers: Count = Field(description="Identity and account events of people not seen here, only counted.")
+    gaps_open: Count = Field(description="Spans that the stream did not bring and no backfill has filled yet.")
+    unknown_shapes: Count = Field(description="Collections, fields and values that the registry does not know.")
     t_low: Share = Field(description="Below this P(clean) a pull request needs a human.")
     t_high: Share | None = Field(description="At or above this P(clean) the fast lane is open; null: it is shut.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
@@ -158,7 +160,7 @@ def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime
     """The dashboard's aggregates as JSON."""
     same = (
         "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
-        "dead_letters dropped_strangers t_low t_high lane_notice"
+        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice"
     )
     newest = dashboard.newest_event_at
     return MetricsOut(

@@ -21,6 +21,7 @@ from triage.api import leaderboard_json
 from triage.context import dashboard_of, present
 from triage.dids import MalformedDid, parse_did
 from triage.forms import LeaderboardFilters, QueueFilters, read_leaderboard, read_queue
+from triage.looks import looks
 from triage.middleware import Request
 
 Page = Callable[..., HttpResponse]
@@ -118,11 +119,15 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
 def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     """Everything that is shown about one DID."""
     try:
-        page = read.contributor(snapshot, parse_did(did))
+        person = parse_did(did)
+        page = read.contributor(snapshot, person)
     except MalformedDid as problem:
         return problem_page(request, 422, str(problem))
+    if hidden := read.hidden_because(snapshot, person):
+        raise Http404(f"The account {person[:200]} {hidden}, so it is not shown here meanwhile.")
     if page is None:
         raise Http404("This DID wrote no record that reached this site, and nobody here vouched for it.")
+    looks.note(person)
     shown = {
         "page": page,
         "person_shown": rows.person_view(page.score.person),

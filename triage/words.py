@@ -29,9 +29,11 @@ def _is_hidden(text: str, index: int) -> bool:
 
 def age_words(then: datetime | None, now: datetime) -> str:
     """How long ago in one figure ("3 days"), "" for None; a time ahead of the clock reads "just now"."""
-    if then is None:
-        return ""
-    seconds = (now - then).total_seconds()
+    return duration_words((now - then).total_seconds()) if then is not None else ""
+
+
+def duration_words(seconds: float) -> str:
+    """A length of time in one figure ("3 days"); under a minute it reads "just now"."""
     for name, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         count = int(seconds // length)
         if count >= 1:
@@ -62,10 +64,11 @@ def missing_evidence(estimate: Estimate, path: Sequence[Person], content_risk: f
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How current what is shown is: words, and a tone that repeats them as a colour."""
+    """How current what is shown is: words, a tone that repeats them as a colour, and sentences that say more."""
 
     tone: Literal["live", "late", "stopped", "recorded", "none"]
     words: str
+    details: tuple[str, ...] = ()
 
 
 def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:

@@ -67,6 +67,7 @@ def pull_request(number: int, author: Person, title: str, clean: int, not_clean:
         uri=f"at://{author.did}/" + "sh." + f"tangled.repo.pull/{key}",
         title=title,
         label=f"core · {key[-5:]}",
+        page=f"https://tangled.org/seed.example.test/core/pulls/{number}",
         repository_key="did:plc:corecorecorecorecorecore",
         repository_name="core",
         author=author,
@@ -111,6 +112,7 @@ class DrawnWorld:
     t_high: float | None = 0.90
     newest: datetime | None = NOW
     notice: str = "The fast lane's threshold 0.90 is not certified."
+    gaps_open: int = 0
 
     def queue(self, snapshot: object, query: QueueQuery) -> read.Queue:
         """The rows that match, in groups."""
@@ -177,6 +179,8 @@ class DrawnWorld:
             watched=4,
             dead_letters=0,
             dropped_strangers=162,
+            gaps_open=self.gaps_open,
+            unknown_shapes=7,
             newest_event_at=self.newest,
             t_low=0.30,
             t_high=self.t_high,
@@ -221,6 +225,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     reader = _DrawnReader(DrawnSnapshot() if world else None)
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
+    monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     for name in ("queue", "pull", "leaderboard", "dashboard", "contributor"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

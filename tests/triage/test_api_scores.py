@@ -8,6 +8,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.snapshot import publish
+from ingest.store import Store
 from scoring import read
 from scoring.verdict import Estimate
 from tests.triage.site import Site
@@ -119,3 +121,16 @@ def test_a_repository_that_is_not_watched_is_404_with_a_sentence(client: Client,
 @pytest.mark.parametrize("repo", ["'; drop table scores; --", "at://", "../..", "%00", "\x00", "owner/name/x"])
 def test_a_hostile_repository_is_only_unknown(client: Client, site: Site, repo: str) -> None:
     assert client.get(f"/score/{site.cast['mara']}", {"repo": repo}).status_code == 404
+
+
+def test_a_hidden_account_is_answered_404_with_the_reason(client: Client, site: Site, settings: Settings) -> None:
+    did = sorted(site.cast.values())[0]
+    store = Store.open(settings.DUCKDB_PATH)
+    with store.write() as txn:
+        txn.execute("update contributors set account_status = 'deactivated' where did = ?", [did])
+    publish(store, settings.SNAPSHOT_DIR)
+    store.close()
+    for path in (f"/score/{did}", f"/c/{did}"):
+        answer = client.get(path)
+        assert answer.status_code == 404
+        assert "was deactivated by its owner" in html.unescape(answer.content.decode())

@@ -174,6 +174,11 @@ def test_a_pull_request_page_survives_its_title(client: Client, world: DrawnWorl
     assert "<h1>" in text_of(client, f"/pull/{row.uri}")
 
 
+def test_a_pull_request_page_leads_to_the_forges_own(client: Client, world: DrawnWorld) -> None:
+    row = world.rows[0]
+    assert f'<a href="{row.page}" rel="noreferrer">Open on Tangled</a>' in text_of(client, f"/pull/{row.uri}")
+
+
 def test_an_unknown_did_is_404_with_a_sentence(client: Client, world: DrawnWorld) -> None:
     response = client.get("/c/did:plc:nobodynobodynobodynobody")
     assert response.status_code == 404

@@ -1,6 +1,7 @@
 """Pages in a real browser: without scripts, with htmx, back and forth, on a phone, under a strict policy."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
@@ -240,3 +241,23 @@ def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Op
             f"({outline})(document.activeElement).slice(1).some(style => style.outlineStyle !== 'none')"
         )
     assert {"tile-all", "filter-text", "filter-repository", "filter-sort"} <= seen
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_what_is_wrong_with_ingest_is_read_by_keyboard_and_fits_on_the_screen(
+    open_page: Open, settings: Settings, tmp_path: Path, width: int
+) -> None:
+    settings.STREAM_CLOCK = False
+    settings.STATUS_PATH = tmp_path / "status.json"
+    page = open_page("/", width)
+    pill = page.locator("#freshness a")
+    assert pill.inner_text() == "Worker not running"
+    told = page.locator("#freshness-details")
+    assert not told.is_visible()
+    pill.focus()
+    assert told.is_visible() == (width > 640), "a phone shows it on the dashboard, where the pill leads"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    pill.click()
+    page.wait_for_url("**/dashboard#ingest")
+    assert "nothing new comes in" in page.locator("#ingest").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

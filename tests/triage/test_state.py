@@ -1,0 +1,208 @@
+"""How ingest is, as pages, JSON and Prometheus say it: Live only when all is well, and each trouble in one sentence."""
+
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from ingest.status import Status, encode, write_page
+from tests.triage.pages_world import NOW, DrawnWorld, draw
+from tests.triage.site import Site
+from triage import state, words
+from triage.words import Freshness
+
+pytestmark = pytest.mark.django_db
+FRESH = Freshness("live", "Live, 3 s behind")
+PROMETHEUS = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+Beat = Callable[..., None]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> DrawnWorld:
+    """A live site whose newest event is three seconds old; its worker never ran."""
+    settings.PUBLIC_READ = True
+    settings.STREAM_CLOCK = False
+    settings.STATUS_PATH = tmp_path / "status.json"
+    drawn = DrawnWorld(newest=datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=3))
+    draw(monkeypatch, drawn)
+    return drawn
+
+
+@pytest.fixture
+def beat(world: DrawnWorld, settings: Settings) -> Beat:
+    """Writes a heartbeat of now, or of `age` seconds ago."""
+
+    def write(age: float = 0.0, **told: object) -> None:
+        status = {"written_at": time.time() - age, "free_bytes": 10**10} | told
+        write_page(settings.STATUS_PATH, encode(Status(**status)))  # ty: ignore[invalid-argument-type]
+
+    return write
+
+
+def pill(client: Client, path: str = "/") -> tuple[str, str, list[str]]:
+    """Tone, words and sentences of the freshness pill."""
+    page = client.get(path).content.decode()
+    whole = re.search(r'<span id="freshness" class="freshness (\w+)">(.*?)<button', page, re.S)
+    assert whole is not None
+    said = [unescape(text) for text in re.findall(r">([^<>]+?)</", whole[2]) if text.strip()]
+    return whole[1], said[0] if said else "", said[1:]
+
+
+def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
+    beat()
+    tone, said, _ = pill(client)
+    assert tone == "live"
+    assert re.match(r"Live, \d s behind", said)
+
+
+@pytest.mark.parametrize(
+    ("told", "tone", "said", "sentence"),
+    [
+        ({"age": 45.0}, "stopped", "Worker not running", "nothing new comes in"),
+        ({"running": False}, "stopped", "Worker not running", "nothing new comes in"),
+        (
+            {"listener_problem": "wss://a.test/subscribe is not answering (timed out)"},
+            "late",
+            "Not listening",
+            "The network's stream is not heard: wss://a.test/subscribe is not answering (timed out).",
+        ),
+        (
+            {"store_problem": "no", "drive_full": True, "free_bytes": 12_000_000},
+            "stopped",
+            "Drive full",
+            "12 MB left",
+        ),
+        ({"store_problem": "the store cannot be written (x)"}, "stopped", "Not storing", "cannot be written (x)."),
+        ({"publisher_problem": "no room"}, "late", "Not publishing", "cannot be shown: no room."),
+        ({"backfill_problem": "nobody named an account"}, "late", "Backfill waits", "not read for now: nobody named"),
+        ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "tried again by itself"),
+        ({"failing_hops": ["new_hop"]}, "late", "A step fails", "A step of the work (new_hop) fails"),
+    ],
+)
+def test_each_trouble_takes_live_away_and_says_one_plain_sentence(
+    client: Client, beat: Beat, told: dict[str, object], tone: str, said: str, sentence: str
+) -> None:
+    beat(**told)
+    assert pill(client)[:2] == (tone, said)
+    assert any(sentence in each for each in pill(client)[2])
+    page = unescape(client.get("/dashboard").content.decode())
+    assert f"What comes in: {said}" in page
+    assert sentence in page
+
+
+def test_a_worker_that_never_ran_is_not_running(client: Client, world: DrawnWorld) -> None:
+    tone, said, sentences = pill(client)
+    assert (tone, said) == ("stopped", "Worker not running")
+    assert "make run" in sentences[0]
+
+
+def test_open_gaps_are_told_with_what_else_is_wrong(client: Client, world: DrawnWorld, beat: Beat) -> None:
+    world.gaps_open = 2
+    beat(listener_problem="wss://a.test is not answering (x)")
+    tone, said, sentences = pill(client)
+    assert (tone, said) == ("late", "Not listening, 1 more")
+    assert any("2 gaps in the stream not filled yet" in sentence for sentence in sentences)
+
+
+def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Client, beat: Beat) -> None:
+    beat(hosts_left_alone=5, hosts_named=["a.test", "b.test", "c.test", "d.test"])
+    tone, said, sentences = pill(client)
+    assert (tone, said[:4]) == ("live", "Live")
+    assert (
+        "5 hosts are left alone for a while, slow or asking for rest: a.test, b.test, c.test and others." in sentences
+    )
+    assert any("7 shapes of records" in sentence for sentence in sentences)
+
+
+def test_names_and_problems_of_strangers_are_escaped(client: Client, beat: Beat) -> None:
+    beat(hosts_left_alone=1, hosts_named=["<script>\u202e"], listener_problem="<img src=x onerror=alert(1)>")
+    page = client.get("/dashboard").content.decode()
+    assert "<img src=x" not in page
+    assert "<script>\u202e" not in page
+    assert "⟨U+202E⟩" in page
+
+
+def test_who_may_not_read_learns_nothing_of_the_worker(client: Client, beat: Beat, settings: Settings) -> None:
+    beat(listener_problem="wss://secret.test is not answering")
+    settings.PUBLIC_READ = False
+    assert "secret.test" not in client.get("/sign-in").content.decode()
+
+
+def test_an_empty_site_says_whether_a_worker_runs(client: Client, beat: Beat, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw(monkeypatch, None)
+    assert "Worker not running" in client.get("/").content.decode()
+    beat(listener_problem="wss://a.test is not answering (x)")
+    page = unescape(client.get("/").content.decode())
+    assert "The network's stream is not heard: wss://a.test is not answering (x)." in page
+
+
+def test_a_recording_at_rest_has_no_worker_and_no_trouble(client: Client, site: Site, settings: Settings) -> None:
+    settings.PUBLIC_READ = True
+    settings.STATUS_PATH = site.folder / "status.json"
+    tone, said, _ = pill(client)
+    assert tone == "recorded"
+    assert said.startswith("Recording")
+
+
+def test_a_recording_whose_worker_fails_says_so(world: DrawnWorld) -> None:
+    status = Status(written_at=100.0, failing_hops=("derive_events",))
+    (trouble,) = state.troubles(status, 100.0, 3, recorded=True)
+    assert trouble.short == "Reading new records fails"
+    assert state.troubles(status, 200.0, 3, recorded=True) == ()
+
+
+def test_old_data_stays_old_whatever_the_worker_says() -> None:
+    old = words.freshness(NOW - timedelta(hours=1), NOW, recorded=False)
+    (trouble,) = state.troubles(Status(written_at=1.0, listener_problem="x"), 1.0, 0, recorded=False)
+    shown = state.with_state(old, [trouble], ["a note"])
+    assert (shown.tone, shown.words) == ("stopped", "Not listening")
+    assert shown.details[0] == "Out of date, last event 1 hour ago."
+    assert shown.details[-1] == "a note"
+
+
+def test_without_trouble_only_the_details_change() -> None:
+    assert state.with_state(FRESH, (), ("a note",)) == Freshness("live", "Live, 3 s behind", ("a note",))
+
+
+def gauges(client: Client) -> dict[str, float]:
+    answer = client.get("/metrics", headers={"accept": PROMETHEUS})
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = answer.content.decode().splitlines()
+    named = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    shown = {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+    assert named == list(shown), "each gauge has its type before it"
+    return shown
+
+
+def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWorld, beat: Beat) -> None:
+    world.gaps_open = 2
+    beat(cursor_us=int((time.time() - 5) * 1e6), failing_hops=["score_everyone"], hosts_left_alone=3)
+    shown = gauges(client)
+    assert shown["sunstead_ingest_lag_seconds"] == pytest.approx(5, abs=2)
+    assert shown["sunstead_last_event_timestamp_seconds"] == pytest.approx(time.time() - 5, abs=2)
+    expected = {"gaps_open": 2, "dead_letters": 0, "unknown_shapes": 7, "hosts_in_backoff": 3, "failing_hops": 1}
+    assert {name: shown[f"sunstead_{name}"] for name in expected} == expected
+    assert shown["sunstead_worker_up"] == shown["sunstead_listener_up"] == 1
+    assert "sunstead_snapshot_age_seconds" in shown
+    assert client.get("/metrics", headers={"accept": "text/plain"}).content.startswith(b"# HELP sunstead_")
+    assert client.get("/metrics").json()["gaps_open"] == 2
+    assert client.get("/metrics", headers={"accept": "*/*"}).json()["unknown_shapes"] == 7
+
+
+def test_gauges_are_there_before_anything_was_published(
+    client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw(monkeypatch, None)
+    assert gauges(client) == {"sunstead_worker_up": 0.0}
+
+
+def test_gauges_are_for_readers_only(client: Client, world: DrawnWorld, settings: Settings) -> None:
+    settings.PUBLIC_READ = False
+    assert client.get("/metrics", headers={"accept": PROMETHEUS}).status_code == 401

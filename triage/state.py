@@ -1,0 +1,121 @@
+"""How ingest is, in sentences that a maintainer understands: what is wrong, what to know, and the pill's words. Pure.
+
+A trouble takes the word Live away. A note does not: some host always rests, and hostile records pile up for ever.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ingest.status import Status
+from triage.words import Freshness, duration_words
+
+HOPS = {
+    "derive_events": "Reading new records",
+    "ask_network": "Asking other servers",
+    "follow_mirrors": "Following the git history",
+    "score_everyone": "Scoring",
+    "erase_deleted": "Erasing accounts that are gone",
+    "archive_events": "Moving older events to files",
+    "drop_old_diffs": "Dropping older diffs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong: two or three words for the pill, one sentence, and how bad it is."""
+
+    short: str
+    sentence: str
+    tone: Literal["late", "stopped"] = "late"
+
+
+def troubles(status: Status | None, now: float, gaps_open: int, recorded: bool) -> tuple[Trouble, ...]:
+    """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped."""
+    missing = () if recorded else _gaps(gaps_open)
+    if status is None or not status.is_alive(now):
+        return missing if recorded else (_not_running(status, now), *missing)
+    found = [_store(status), _listener(status), _publisher(status), _backfill(status)]
+    found += map(_hop, status.failing_hops)
+    return (*(trouble for trouble in found if trouble), *missing)
+
+
+def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: int) -> tuple[str, ...]:
+    """What is worth knowing and needs nobody."""
+    told = []
+    if status is not None and status.is_alive(now) and status.hosts_left_alone:
+        count, names = status.hosts_left_alone, ", ".join(status.hosts_named[:3])
+        rest = " and others" if count > 3 else ""
+        told.append(
+            f"{_counted(count, 'host is', 'hosts are')} left alone for a while, slow or asking for rest: {names}{rest}."
+        )
+    if dead_letters:
+        told.append(f"{_counted(dead_letters, 'event', 'events')} could not be understood, and kept to be tried again.")
+    if unknown_shapes:
+        told.append(f"{_counted(unknown_shapes, 'shape', 'shapes')} of records seen that this version does not know.")
+    return tuple(told)
+
+
+def with_state(fresh: Freshness, wrong: Sequence[Trouble], known: Sequence[str]) -> Freshness:
+    """The pill: the worst trouble in its words and colour, everything else behind it; Live only without any."""
+    details = (*(trouble.sentence for trouble in wrong), *known)
+    if not wrong:
+        return replace(fresh, details=details)
+    more = f", {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    tone = "stopped" if fresh.tone == "stopped" else wrong[0].tone
+    lag = (f"{fresh.words}.",) if fresh.tone != "none" else ()
+    return Freshness(tone, wrong[0].short + more, (*lag, *details) if fresh.tone != "live" else details)
+
+
+def _not_running(status: Status | None, now: float) -> Trouble:
+    seen = f"was last heard of {duration_words(now - status.written_at)} ago" if status else "never ran on this drive"
+    sentence = f"The worker {seen}: nothing new comes in. Whoever runs this site starts it with make run."
+    return Trouble("Worker not running", sentence, "stopped")
+
+
+def _store(status: Status) -> Trouble | None:
+    if status.store_problem is None:
+        return None
+    if status.drive_full:
+        left = f"{status.free_bytes // 1_000_000} MB left"
+        sentence = f"The drive is full ({left}): nothing new is stored until space is freed, then it goes on by itself."
+        return Trouble("Drive full", sentence, "stopped")
+    return Trouble("Not storing", f"Nothing new is stored: {status.store_problem}.", "stopped")
+
+
+def _listener(status: Status) -> Trouble | None:
+    if status.listener_problem is None:
+        return None
+    sentence = f"The network's stream is not heard: {status.listener_problem}. It is tried again by itself."
+    return Trouble("Not listening", sentence)
+
+
+def _publisher(status: Status) -> Trouble | None:
+    if status.publisher_problem is None:
+        return None
+    return Trouble("Not publishing", f"What came in since cannot be shown: {status.publisher_problem}.")
+
+
+def _backfill(status: Status) -> Trouble | None:
+    if status.backfill_problem is None:
+        return None
+    told = status.backfill_problem
+    return Trouble("Backfill waits", f"Older records are not read for now: {told}. It is tried again by itself.")
+
+
+def _hop(name: str) -> Trouble:
+    doing = HOPS.get(name, f"A step of the work ({name})")
+    return Trouble(
+        f"{HOPS.get(name, 'A step')} fails", f"{doing} fails and is tried again by itself: see the worker's log."
+    )
+
+
+def _gaps(count: int) -> tuple[Trouble, ...]:
+    if not count:
+        return ()
+    sentence = f"{_counted(count, 'gap', 'gaps')} in the stream not filled yet: what happened then may be missing here."
+    return (Trouble(_counted(count, "gap", "gaps"), sentence),)
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
