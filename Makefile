@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SILENT:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo run replay test prove lint bench pins
+.PHONY: help setup demo run replay peers test prove lint bench pins
 
 # The first interpreter that is a working 3.11: a version manager's shim can be on the PATH and not work.
 PYTHON := $(shell for name in python3.11 python3 python; do \
@@ -18,7 +18,7 @@ root=$$($(PYTHON) -m trustsite.setup $(1) $(2)) || exit 2; python="$$root/venv/b
 endef
 
 # Tests and benchmarks take only the interpreter from DATA_ROOT: their state is made in a temporary folder.
-PYTEST = unset DJANGO_SETTINGS_MODULE; "$$python" -m pytest $(ARGS)
+PYTEST = unset DJANGO_SETTINGS_MODULE; PEERS_DIR="$$root/peers" "$$python" -m pytest $(if $(ARGS),,-n 2 --dist loadfile) $(ARGS)
 
 help: ## list the targets
 	grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1	/' | expand -t 14
@@ -35,6 +35,13 @@ run: ## worker and web on the drive at DATA_ROOT, until Ctrl-C
 replay: ## a recorded stream, DIR=folder; one line of JSON on stdout; SERVE=1 then serves the pages
 	test -n "$$DIR" || { echo "Name the folder of the recording: make replay DIR=folder." >&2; exit 2; }; \
 	$(call into,base); exec "$$python" manage.py replay "$$DIR" $(if $(SERVE),--serve)
+
+# The compiler takes Node's own headers from beside the program: nothing but packages is fetched.
+peers: ## a real data server and PLC directory for the tests (Node 18 or later and npm)
+	$(call into,dev,--own); mkdir -p "$$root/peers" && cp tests/peers/*.json tests/peers/serve.mjs "$$root/peers" && \
+	cd "$$root/peers" && prefix=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v node)")")") && \
+	{ npm_config_nodedir="$$prefix" npm ci --no-audit --no-fund --loglevel=error --cache="$$root/cache/npm" >&2 || \
+	  { echo "npm could not install the test peers: see above." >&2; exit 2; }; }
 
 test: ## every test in under 10 minutes; ARGS="-k name" for some
 	$(call into,dev,--own); $(PYTEST)

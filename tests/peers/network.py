@@ -1,0 +1,197 @@
+"""A real personal data server and PLC directory on loopback, reached by name through one origin, as strangers are.
+
+Both run in one Node process (serve.mjs). A router answers for every host as the stand-ins do: by the Host header.
+"""
+
+import http.client
+import json
+import subprocess
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self, cast
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.peers.firehose import Shim
+
+PLC_HOST, PDS_HOST, RELAY_HOST = "plc.directory", "pds.example.test", "relay.example.test"
+START_SECONDS = 30.0
+HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
+
+
+class PeerProblem(Exception):
+    """The real server refused; the message is its answer."""
+
+
+@dataclass
+class Account:
+    """A person with a repository on the real server, who writes to it as any client does."""
+
+    network: "RealNetwork" = field(repr=False)
+    did: str
+    handle: str
+    token: str = field(repr=False)
+
+    def create(self, collection: str, record: Mapping[str, object], rkey: str | None = None) -> str:
+        """Write a new record; returns its at-uri."""
+        body = {"repo": self.did, "collection": collection, "record": {"$type": collection, **record}}
+        return self._call("com.atproto.repo.createRecord", body | ({"rkey": rkey} if rkey else {}))["uri"]
+
+    def put(self, uri: str, record: Mapping[str, object]) -> None:
+        """Write a record of this key, whether there is one or not."""
+        collection, rkey = uri.rsplit("/", 2)[1:]
+        body = {"repo": self.did, "collection": collection, "rkey": rkey, "record": {"$type": collection, **record}}
+        self._call("com.atproto.repo.putRecord", body)
+
+    def delete(self, uri: str) -> None:
+        """Take a record back."""
+        collection, rkey = uri.rsplit("/", 2)[1:]
+        self._call("com.atproto.repo.deleteRecord", {"repo": self.did, "collection": collection, "rkey": rkey})
+
+    def upload(self, data: bytes, kind: str = "application/gzip") -> dict[str, Any]:
+        """Upload a blob; returns the reference that a record carries."""
+        return self.network.call("com.atproto.repo.uploadBlob", data, self.token, kind)["blob"]
+
+    def deactivate(self) -> None:
+        """Deactivate the account, which hides its repository."""
+        self._call("com.atproto.server.deactivateAccount", {})
+
+    def _call(self, method: str, body: Mapping[str, object]) -> dict[str, Any]:
+        return self.network.call(method, json.dumps(body).encode(), self.token)
+
+
+class RealNetwork:
+    """Node with both servers, the router before them and the firehose's shim, while the context is open."""
+
+    def __init__(self, modules: Path, state: Path) -> None:
+        command = ["node", str(modules / "serve.mjs"), str(state)]
+        self._node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=modules)
+        ports = self._ports()
+        self._hosts = {PLC_HOST: ports["plc"]}
+        self._pds = ports["pds"]
+        self._router = _Router(self)
+        self.shim = Shim(f"ws://127.0.0.1:{self._pds}/xrpc/com.atproto.sync.subscribeRepos?cursor=0")
+
+    def _ports(self) -> dict[str, int]:
+        """What the child prints once both servers answer; PeerProblem where it ends before."""
+        assert self._node.stdout is not None
+        timer = threading.Timer(START_SECONDS, self._node.kill)
+        timer.start()
+        line = self._node.stdout.readline()
+        timer.cancel()
+        if not line:
+            raise PeerProblem(f"the servers did not start (exit status {self._node.wait()})")
+        return json.loads(line)
+
+    @property
+    def origin(self) -> str:
+        """http://127.0.0.1:<port>, which answers for every host."""
+        return f"http://127.0.0.1:{self._router.server_address[1]}"
+
+    def port_of(self, host: str) -> int:
+        """The port of the server behind a host's name."""
+        return self._hosts.get(host, self._pds)
+
+    def join(self, name: str) -> Account:
+        """Create an account `name`.pds.example.test."""
+        handle = f"{name}.{PDS_HOST}"
+        body = {"handle": handle, "email": f"{name}@example.test", "password": "correct horse"}
+        made = self.call("com.atproto.server.createAccount", json.dumps(body).encode())
+        return Account(self, made["did"], handle, made["accessJwt"])
+
+    def call(self, method: str, body: bytes, token: str = "", kind: str = "application/json") -> dict[str, Any]:
+        """A procedure of the data server; raises PeerProblem with its answer."""
+        headers = {"Content-Type": kind, "Host": PDS_HOST} | ({"Authorization": f"Bearer {token}"} if token else {})
+        connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=20)
+        try:
+            connection.request("POST", f"/xrpc/{method}", body, headers)
+            answer = connection.getresponse()
+            told = answer.read()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise PeerProblem(f"{method}: {answer.status} {told.decode(errors='replace')[:300]}")
+        return json.loads(told or b"{}")
+
+    def query(self, method: str, **parameters: str) -> dict[str, Any]:
+        """A query of the data server."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=20)
+        connection.request("GET", f"/xrpc/{method}?{urlencode(parameters)}", headers={"Host": PDS_HOST})
+        told = connection.getresponse().read()
+        connection.close()
+        return json.loads(told)
+
+    def __enter__(self) -> Self:
+        self._router.start()
+        self.shim.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shim.close()
+        self._router.stop()
+        assert self._node.stdin is not None
+        self._node.stdin.close()
+        try:
+            self._node.wait(10)
+        except subprocess.TimeoutExpired:
+            self._node.kill()
+            self._node.wait()
+        assert self._node.stdout is not None
+        self._node.stdout.close()
+
+
+class _Router(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, network: RealNetwork) -> None:
+        self.network = network
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def start(self) -> None:
+        threading.Thread(target=self.serve_forever, args=(0.05,), name="router", daemon=True).start()
+
+    def stop(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        host = (self.headers.get("Host") or "").lower()
+        network = cast(_Router, self.server).network
+        if host == RELAY_HOST:
+            self._list_accounts(network)
+            return
+        port = network.port_of(host)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", self.path, headers={"Host": host, "Accept": "*/*"})
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in HOP_BY_HOP:
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _list_accounts(self, network: RealNetwork) -> None:
+        """com.atproto.sync.listReposByCollection, which relays answer and data servers do not."""
+        wanted = parse_qs(urlsplit(self.path).query)["collection"][0]
+        every = [entry["did"] for entry in network.query("com.atproto.sync.listRepos")["repos"]]
+        described = {did: network.query("com.atproto.repo.describeRepo", repo=did) for did in every}
+        holds = [did for did, repo in described.items() if wanted in repo.get("collections", ())]
+        body = json.dumps({"repos": [{"did": did} for did in holds]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: a failed assertion shows what was asked."""

@@ -1,0 +1,38 @@
+// A personal data server and a PLC directory on loopback, with their state in the folder given as the only argument.
+// Prints one line of JSON with both ports once they answer, and ends when standard input is closed.
+import { randomBytes } from 'node:crypto'
+import path from 'node:path'
+import { PDS, envToCfg, envToSecrets, readEnv } from '@atproto/pds'
+import plc from '@did-plc/server'
+
+const folder = process.argv[2]
+const directory = plc.PlcServer.create({ db: plc.Database.mock(), port: 0 })
+const listening = await directory.start()
+const plcPort = listening.address().port
+
+Object.assign(process.env, {
+  PDS_HOSTNAME: 'pds.example.test',
+  PDS_PORT: process.env.PDS_PORT ?? '0',
+  PDS_SERVICE_HANDLE_DOMAINS: '.pds.example.test',
+  PDS_DATA_DIRECTORY: folder,
+  PDS_BLOBSTORE_DISK_LOCATION: path.join(folder, 'blobs'),
+  PDS_DID_PLC_URL: `http://127.0.0.1:${plcPort}`,
+  PDS_DEV_MODE: 'true',
+  PDS_INVITE_REQUIRED: 'false',
+  PDS_ADMIN_PASSWORD: 'admin',
+  PDS_JWT_SECRET: randomBytes(16).toString('hex'),
+  PDS_PLC_ROTATION_KEY_K256_PRIVATE_KEY_HEX: randomBytes(32).toString('hex'),
+  PDS_RATE_LIMITS_ENABLED: 'false',
+  LOG_ENABLED: 'false',
+})
+const environment = readEnv()
+const server = await PDS.create(envToCfg(environment), envToSecrets(environment))
+const running = await server.start()
+console.log(JSON.stringify({ plc: plcPort, pds: running.address().port }))
+
+process.stdin.resume()
+process.stdin.on('end', async () => {
+  await server.destroy()
+  await directory.destroy()
+  process.exit(0)
+})
