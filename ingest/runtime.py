@@ -4,7 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.backfill.sources import Sources
 from ingest.clock import Clock
+from ingest.erase import Folders
+from ingest.mirror import Limits
 from ingest.net import Fetcher
 from ingest.store import Store
 
@@ -15,16 +18,27 @@ class Runtime:
 
     `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
     `changed` says that a hop has written something: the hops that read it are woken, the publisher too.
-
     """
 
     store: Store
     fetcher: Fetcher
     clock: Clock
     plc_url: str
+    bluesky_api: str
+    appview_url: str | None  # None: pull requests have no number
     diff_folder: Path
     patch_limit: int
+    mirror_folder: Path
+    mirror_limits: Limits
+    window_days: int  # a merge whose lines stay quiet that long was clean
+    staging_folder: Path
+    event_days: float
+    event_rows: int
+    followed_days: int  # a merge is watched for what follows that long
+    diff_days: int
+    folders: Folders
     watch_everything: bool
+    backfill: Sources
     behind: Callable[[], bool]
     changed: Callable[[str], None]
 

@@ -1,9 +1,21 @@
 """Huey tasks of the ingest hops. Each finds its work by asking the tables, so a lost task loses nothing."""
 
+import time
+from datetime import timedelta
+from typing import Any
+
 from huey import crontab
 
-from ingest import backfill, enrich, watch
+from ingest import enrich, erase, retention, watch
+from ingest.archive import archive
+from ingest.ask_pages import read_pages
+from ingest.ask_profiles import want_profile
 from ingest.derive import derive
+from ingest.followups import mine_followups
+from ingest.history import read_history
+from ingest.jobs import JOBS, JobProblem
+from ingest.landings import find_landings
+from ingest.mirror import fetch_mirrors
 from ingest.queue import huey
 from ingest.runtime import current
 from ingest.settle import settle
@@ -22,33 +34,98 @@ def derive_events() -> None:
 def ask_network() -> None:
     """Ask knots, PLC directory, handle domains and data servers what is due.
 
-    Patches only once the stream has caught up and every state is settled: else each pull request that was ever open
+    Patches and CI only once the stream has caught up and every state is settled: else each one that was ever open
     would be asked for, and which ones would depend on how the stream was cut into batches.
     """
     runtime = current()
     store, fetcher, wall = runtime.store, runtime.fetcher, runtime.store.wall
     caught_up = not runtime.behind()
     found = watch.watch_everything(store, runtime.clock.now()) if runtime.watch_everything else 0
-    found += enrich.fetch_push_holders(store, fetcher, wall)
+    found += enrich.fetch_push_holders(store, fetcher, wall, runtime.clock.now)
     found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
     if caught_up:
         settle(store)
-        found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall)
+        now = runtime.clock.now()
+        since = now - timedelta(days=runtime.followed_days)
+        found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, since)
+        found += enrich.fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
+    found += enrich.fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)
     if found:
         runtime.changed("ask_network")
 
 
 @huey.task()
-def add_maintainer(did: str, repositories: list[str], reply: str) -> None:
-    """Record a maintainer and the repositories to watch; the outcome is put under `reply` for who asked."""
+def follow_mirrors() -> None:
+    """Bring the mirrors of watched repositories up to date: what landed, and what became of it.
+
+    A hop of its own, since a first clone may take ten minutes and nothing else is to wait for it.
+    """
+    runtime = current()
+    if runtime.behind():
+        return
+    store, fetcher, folder, now = runtime.store, runtime.fetcher, runtime.mirror_folder, runtime.clock.now
+    found = fetch_mirrors(store, fetcher, folder, runtime.mirror_limits, store.wall, now)
+    found += read_history(store, fetcher, folder, now)
+    found += find_landings(store, fetcher, folder, runtime.diff_folder)
+    settle(store)
+    found += mine_followups(store, fetcher, folder, now, runtime.window_days)
+    if found:
+        runtime.changed("follow_mirrors")
+
+
+@huey.task()
+def look_at_person(did: str) -> None:
+    """Somebody looks at a person: ask for what they declare of themselves elsewhere, where that is old or missing."""
+    runtime = current()
+    if want_profile(runtime.store, did, runtime.store.wall):
+        runtime.changed("load")
+
+
+@huey.periodic_task(crontab(minute="*"))
+@huey.lock_task("number_pulls")
+def number_pulls() -> None:
+    """Once a minute look for the numbers of pull requests on the forge's site, for half a minute or so."""
+    runtime = current()
+    if runtime.appview_url and read_pages(runtime.store, runtime.fetcher, runtime.appview_url):
+        runtime.changed("number_pulls")
+
+
+@huey.task()
+def run_job(name: str, arguments: dict[str, Any], reply: str) -> None:
+    """Do what a command handed over; progress and outcome are put under `reply` for who asked."""
     runtime = current()
     try:
-        names = backfill.make_known(runtime.store, runtime.fetcher, runtime.plc_url, runtime.clock, repositories)
-        keys = watch.add_maintainer(runtime.store, did, names, runtime.clock.now())
-        huey.put(reply, {"done": keys})
-    except (watch.UnknownRepository, StoreProblem) as problem:
+        done = JOBS[name](runtime, arguments, lambda told: huey.put(reply, {"progress": told}))
+        huey.put(reply, {"done": done})
+    except (JobProblem, StoreProblem) as problem:
         huey.put(reply, {"problem": str(problem)})
-    runtime.changed("add_maintainer")
+    runtime.changed("job")
+
+
+@huey.periodic_task(crontab(minute="*/10"))
+def archive_events() -> None:
+    """Move what is old out of the store, so that its file, which every publish copies, stays small."""
+    runtime = current()
+    moved = archive(runtime.store, runtime.staging_folder, runtime.event_days, runtime.event_rows, runtime.clock.now())
+    if moved:
+        runtime.changed("archive_events")
+
+
+@huey.task()
+def erase_deleted() -> None:
+    """Erase whoever's account is gone, and remove the bytes once they have waited a day."""
+    runtime = current()
+    if erase.erase_due(runtime.store, runtime.clock.now(), runtime.folders):
+        runtime.changed("erase_deleted")
+    erase.finish_due(runtime.store, runtime.folders)
+
+
+@huey.periodic_task(crontab(minute="17"))
+def drop_old_diffs() -> None:
+    """Once an hour let go of diffs that are older than DIFF_DAYS, and of files that no row names."""
+    runtime = current()
+    retention.drop_old_diffs(runtime.store, runtime.diff_folder, runtime.clock.now(), runtime.diff_days)
+    retention.drop_stray_diffs(runtime.store, runtime.diff_folder, time.time())
 
 
 @huey.periodic_task(crontab(minute="*"))

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import hypothesis
@@ -17,6 +17,7 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
+from tests.peers.network import RealNetwork
 from tests.sources import PROJECT, environment_names
 from tests.triage.site import Site
 from trustsite import drive
@@ -36,6 +37,7 @@ def _leave_the_users_drive() -> None:
         drive.child_environment(TEST_ROOT),
         DATA_ROOT=str(TEST_ROOT),
         DJANGO_SETTINGS_MODULE="trustsite.settings",
+        BACKFILL_HOSTS="",  # a worker that a test starts asks nobody outside
         HYPOTHESIS_STORAGE_DIRECTORY=str(TEST_ROOT / "hypothesis"),
     )
     drive.mark(TEST_ROOT)
@@ -53,6 +55,12 @@ atexit.register(_end_quietly)
 _leave_the_users_drive()
 if drive.Place("drive", TEST_ROOT) != settings.PLACE:  # reading it loads the settings, which pytest-django then sets up
     pytest.exit(f"Tests would touch {settings.PLACE.root}: unset DJANGO_SETTINGS_MODULE.", 2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Let each worker process find its own folder: with this name it would load the settings of the first process."""
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
 def count(small: int, full: int) -> int:
@@ -93,6 +101,18 @@ def chromium() -> str:
     if not found:
         _missing("REQUIRE_BROWSER", "no Chromium on the PATH (chromium, chromium-browser, google-chrome)")
     return found[0]
+
+
+@pytest.fixture(scope="session")
+def real_network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNetwork]:
+    """A real data server and PLC directory on loopback; without `make peers` this skips, REQUIRE_PEERS=1 fails."""
+    modules = Path(os.environ.get("PEERS_DIR", ""))
+    if shutil.which("node") is None:
+        _missing("REQUIRE_PEERS", "Node is not on the PATH")
+    if not (modules / "node_modules" / "@atproto" / "pds").is_dir():
+        _missing("REQUIRE_PEERS", "the real peers are not installed: run `make peers`")
+    with RealNetwork(modules, tmp_path_factory.mktemp("peers")) as network:
+        yield network
 
 
 def _missing(variable: str, reason: str) -> None:

@@ -14,7 +14,8 @@ from ingest.clock import to_microseconds
 from ingest.derive import derive
 from ingest.load import load
 from ingest.net import Fetcher
-from ingest.store import Rows, Store, StreamClock
+from ingest.store import Store, StreamClock
+from ingest.transaction import Rows
 from scoring import read
 from scoring.gate import Thresholds
 from scoring.policy import Policy
@@ -73,9 +74,10 @@ class Result:
         """Every look-up that is due."""
         fetcher, wall = Fetcher(peers.origin), self.store.wall
         try:
-            enrich.fetch_push_holders(self.store, fetcher, wall)
+            enrich.fetch_push_holders(self.store, fetcher, wall, StreamClock(self.store).now)
             enrich.fetch_identities(self.store, fetcher, PLC, wall)
             enrich.fetch_patches(self.store, fetcher, self.folder / "diffs", PATCH_LIMIT, wall)
+            enrich.fetch_runs(self.store, fetcher, self.folder / "diffs", StreamClock(self.store).now(), wall)
         finally:
             fetcher.close()
 

@@ -12,8 +12,9 @@ PACKAGES = ("ingest", "scoring", "triage", "trustsite")
 MAY_IMPORT = {
     "ingest": {"ingest"},
     "scoring": {"scoring", "ingest"},
-    # Its middleware pins the snapshot that every call of scoring.read takes; it reads no row itself.
-    "triage": {"triage", "scoring", "ingest.snapshot"},
+    # Its middleware pins the snapshot that every call of scoring.read takes; it reads no row itself. The heartbeat is
+    # no row either: it tells how the worker is when nothing can be published. Tasks are what it has the worker do.
+    "triage": {"triage", "scoring", "ingest.snapshot", "ingest.status", "ingest.tasks"},
     "trustsite": {*PACKAGES},
 }
 # Who may import a library: a package, or a folder below one.
@@ -38,9 +39,9 @@ PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 PURE = {
     *(f"scoring/{name}.py" for name in ("verdict", "trust", "paths", "labels")),
     *(f"scoring/{name}.py" for name in ("calibration", "threshold", "gate", "explain")),
-    *(f"triage/{name}.py" for name in ("rows", "charts")),
+    *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges")),
 }
-STORE = {"duckdb", "ingest.store", "ingest.snapshot"}
+STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
 TASKS = {"task", "periodic_task", "db_task", "db_periodic_task"}
 SPELL_NSID = ("ingest/records.py", "ingest/forge.py", "ingest/lexicons/", "trustsite/standins/", "trustsite/world")
@@ -207,11 +208,13 @@ PLANTED = {
     ),
     "triage/c.py": (
         "from trustsite import drive",
-        "triage/c.py imports trustsite.drive; triage may import only ingest.snapshot, scoring, triage",
+        "triage/c.py imports trustsite.drive; "
+        "triage may import only ingest.snapshot, ingest.status, ingest.tasks, scoring, triage",
     ),
     "triage/m.py": (
         "from ingest import snapshot, store",
-        "triage/m.py imports ingest.store; triage may import only ingest.snapshot, scoring, triage",
+        "triage/m.py imports ingest.store; "
+        "triage may import only ingest.snapshot, ingest.status, ingest.tasks, scoring, triage",
     ),
     "triage/d.py": ("import duckdb", "triage/d.py imports duckdb, which belongs in ingest"),
     "trustsite/e.py": (

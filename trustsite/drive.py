@@ -26,7 +26,16 @@ FREE_BYTES = 200_000_000
 UNSET = Path(os.devnull) / "DATA_ROOT is not set"
 HELP = frozenset({"--help", "-h"})
 STATELESS = HELP | {"help", "version", "--version"}
-STATELESS |= {"check", "collectstatic", "makemigrations", "review_diff", "trust", "doctor", "init_drive"}
+STATELESS |= {
+    "check",
+    "collectstatic",
+    "makemigrations",
+    "review_diff",
+    "trust",
+    "doctor",
+    "init_drive",
+    "sample_stream",
+}
 CACHES = {
     "PIP_CACHE_DIR": "cache/pip",
     "UV_CACHE_DIR": "cache/uv",

@@ -11,13 +11,19 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
 log = logging.getLogger(__name__)
 
-FIRST_HOPS = ("derive_events", "ask_network", "score_everyone")
+FIRST_HOPS = ("derive_events", "ask_network", "follow_mirrors", "score_everyone", "erase_deleted")
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "load": ("derive_events", "ask_network"),
-    "derive_events": ("derive_events", "ask_network", "score_everyone"),
-    "ask_network": ("ask_network", "score_everyone"),
-    "add_maintainer": ("ask_network", "score_everyone"),
+    "gap": (),  # the backfill looks for gaps by itself
+    "backfill": ("derive_events", "ask_network"),
+    "derive_events": ("derive_events", "ask_network", "score_everyone", "erase_deleted"),
+    "ask_network": ("ask_network", "follow_mirrors", "score_everyone"),
+    "follow_mirrors": ("score_everyone",),
+    "job": FIRST_HOPS,
+    "archive_events": (),
     "score_everyone": (),
+    "erase_deleted": ("score_everyone",),
+    "number_pulls": (),
     "sweep": FIRST_HOPS,
 }
 
@@ -67,6 +73,12 @@ class Hops:
         """A hop whose newest run failed, with its error; None where none did."""
         with self._lock:
             return next((f"{name} failed: {error}" for name, error in self._failures.items()), None)
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Every hop whose newest run failed, with its error."""
+        with self._lock:
+            return dict(self._failures)
 
     def _began(self, signal: str, task: Any) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """Every setting of Sunstead. The environment is read here, once, and nowhere else; `.env.example` lists it."""
 
 import ipaddress
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from django.utils.functional import SimpleLazyObject
 from environs import Env, EnvError
 from environs import validate as check
 
+from ingest import records
 from trustsite import drive
 
 env = Env()
@@ -27,12 +29,34 @@ def _check_streams(urls: list[str]) -> None:
         stream_url(url)
 
 
+def _check_event_streams(urls: list[str]) -> None:
+    """Refuse what is no wss:// address of a host."""
+    for url in urls:
+        if not re.fullmatch(r"wss://[A-Za-z0-9.-]{4,253}(:[1-9][0-9]{0,4})?(/[a-z0-9/._-]*)?", url):
+            raise check.ValidationError(f"{url!r} is not an address such as wss://knot1.tangled.sh")
+
+
+def _check_origins(urls: list[str]) -> None:
+    """Refuse what is no plain https://host."""
+    for url in urls:
+        if re.fullmatch(r"https://[a-z0-9.-]+", url) is None:
+            raise check.ValidationError(f"{url!r} is not an origin such as https://host.example")
+
+
 def _check_address(address: str) -> None:
     """Refuse what is neither empty nor an IP address; a name or * would let anybody say who they are."""
     try:
         ipaddress.ip_address(address or "::")
     except ValueError as problem:
         raise check.ValidationError(f"{address!r} is not an IP address such as 127.0.0.1") from problem
+
+
+def _check_authority(name: str) -> None:
+    """Refuse what is no domain, reversed, of the operator's own."""
+    try:
+        records.build_registry(name)
+    except ValueError as problem:
+        raise check.ValidationError(str(problem)) from problem
 
 
 # --- The drive (DESIGN.md §2). Nothing that grows is written outside PLACE.root. -------------------------------------
@@ -54,8 +78,11 @@ STAGING_DIR = _place("STAGING_DIR", "staging")
 DIFF_CORPUS_DIR = _place("DIFF_CORPUS_DIR", "diffs")
 MODEL_DIR = _place("MODEL_DIR", "models")
 LOG_DIR = _place("LOG_DIR", "logs")
+MIRROR_DIR = _place("MIRROR_DIR", "mirrors")
+BACKUP_DIR = _place("BACKUP_DIR", "backups")
 SNAPSHOT_DIR = ROOT / "snapshots"
 QUEUE_PATH = ROOT / "queue.sqlite3"
+STATUS_PATH = ROOT / "status.json"
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
@@ -64,9 +91,24 @@ JETSTREAM_URLS: list[str] = env.list(
     ["wss://jetstream1.us-west.bsky.network/subscribe", "wss://jetstream2.us-east.bsky.network/subscribe"],
     validate=_check_streams,
 )
+LEXICON_AUTHORITY: str = env.str("LEXICON_AUTHORITY", records.DEFAULT_AUTHORITY, validate=_check_authority)
+KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=_check_event_streams)
 PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
+BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
+APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
+BACKFILL_HOSTS: list[str] = env.list(
+    "BACKFILL_HOSTS",
+    ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],
+    validate=_check_origins,
+)
 FETCH_TIMEOUT_SECONDS: float = env.float("FETCH_TIMEOUT_SECONDS", 15.0, validate=check.Range(min=0.1, max=300))
+DIFF_DAYS: int = env.int("DIFF_DAYS", 365, validate=check.Range(min=1))
+BACKUP_DAYS: int = env.int("BACKUP_DAYS", 30, validate=check.Range(min=1))
 PATCH_LIMIT_BYTES: int = env.int("PATCH_LIMIT_BYTES", 4_000_000, validate=check.Range(min=10_000))
+EVENT_DAYS: float = env.float("EVENT_DAYS", 30.0, validate=check.Range(min=1))
+EVENT_ROWS: int = env.int("EVENT_ROWS", 1_000_000, validate=check.Range(min=10_000))
+MIRROR_LIMIT_BYTES: int = env.int("MIRROR_LIMIT_BYTES", 1_000_000_000, validate=check.Range(min=1_000_000))
+MIRRORS_LIMIT_BYTES: int = env.int("MIRRORS_LIMIT_BYTES", 20_000_000_000, validate=check.Range(min=1_000_000))
 
 # Set by `demo`, `replay` and tests in their own process; no environment variable reaches these.
 STREAM_SOURCE = "jetstream"  # what ingest_state calls the stream; a store filled from one refuses another

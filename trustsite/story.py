@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from ingest.store import Rows
+from ingest.transaction import Rows
 from scoring import read
 from scoring.explain import shown
 from scoring.trust import Parameters
@@ -121,7 +121,7 @@ def _has_no_record(rows: Rows, did: str) -> bool:
 _SETTLED = """
 select count(*) from contributors c
 join pull_requests p on p.author_id = c.contributor_id left join labels l using (pull_uri)
-where c.did = ? and (p.merge_verified or l.pull_uri is not null)
+where c.did = ? and (p.merge_proof = 'verified' or l.pull_uri is not null)
 """
 
 

@@ -7,33 +7,42 @@ every minute finds what a kill left behind (Huey takes a task off the queue befo
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.conf import settings
-from django.core.management.base import CommandError
 from django.utils.module_loading import autodiscover_modules
 from huey.consumer import Consumer
 
-from ingest import backfill, enrich, runtime, watch
+from ingest import enrich, erase, runtime
+from ingest.archive import adopt
+from ingest.backfill.runs import begin_first
+from ingest.backfill.turn import Backfiller
 from ingest.clock import Clock, WallClock, to_microseconds
 from ingest.derive import has_underived
+from ingest.event_streams import EventStream
+from ingest.history import unread_mirrors
 from ingest.jetstream import Listener, Subscription
+from ingest.mirror import due_mirrors
 from ingest.net import Fetcher
-from ingest.records import NAMESPACE
-from ingest.snapshot import Publisher, PublishProblem, publish
-from ingest.store import Store, StoreProblem, StreamClock
+from ingest.records import wanted_collections
+from ingest.snapshot import Publisher
+from ingest.status import Heartbeat
+from ingest.store import StoreProblem, StreamClock
 from scoring.score import has_work
+from trustsite.handover import FOLLOWED_DAYS, make_runtime, open_store
+from trustsite.heartbeat import Publishing, status_of
 from trustsite.hops import Hops
+from trustsite.network import sources
 
 log = logging.getLogger(__name__)
 
 BEHIND_US = 60_000_000
-WORKERS = 4  # one for each hop, and one for what is handed over
+QUIET_SECONDS = 60.0  # account events of the whole network come several a second, whatever collections are wanted
+WORKERS = 7  # one for each hop, one for what is handed over, one that reads pages slowly
 SHUTDOWN_SECONDS = 8
-REPLY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class Stream:
 
 def stream_from_settings() -> Stream:
     """The stream that the operator chose."""
-    collections = () if settings.WHOLE_STREAM else (f"{NAMESPACE}*",)
+    collections = () if settings.WHOLE_STREAM else tuple(wanted_collections(settings.LEXICON_AUTHORITY))
     return Stream(settings.STREAM_SOURCE, tuple(settings.JETSTREAM_URLS), collections)
 
 
@@ -65,11 +74,14 @@ class Worker:
         tasks = {
             "derive_events": ingest_tasks.derive_events,
             "ask_network": ingest_tasks.ask_network,
+            "follow_mirrors": ingest_tasks.follow_mirrors,
             "score_everyone": scoring_tasks.score_everyone,
+            "erase_deleted": ingest_tasks.erase_deleted,
         }
-        self.store = Store.open(settings.DUCKDB_PATH)
+        self.store = open_store()
         try:
             self.store.bind(stream.source)
+            adopt(self.store, settings.STAGING_DIR)
         except StoreProblem:
             self.store.close()
             raise
@@ -77,9 +89,27 @@ class Worker:
         self.hops = Hops(self.huey, tasks)
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
         self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
-        self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, lambda problem: log.error("%s", problem))
-        subscription = Subscription(stream.source, stream.urls, stream.collections)
-        self.listener = Listener(self.store, subscription, lambda: self._changed("load"))
+        self.sources = sources(self.fetcher, self.clock)
+        self.backfiller: Backfiller | None = None  # a recording has no past elsewhere
+        if not settings.STREAM_CLOCK:
+            begin_first(self.store, stream.source)
+            self.backfiller = Backfiller(self.store, self.sources, self.cursor_us, lambda: self._changed("backfill"))
+        self.publishing = Publishing(settings.SNAPSHOT_DIR)
+        self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, self.publishing.note)
+        quiet_seconds = QUIET_SECONDS if stream.end_us is None else None
+        subscription = Subscription(stream.source, stream.urls, stream.collections, quiet_seconds)
+        self.listener = Listener(
+            self.store, subscription, lambda: self._changed("load"), lambda gap: self._changed("gap")
+        )
+        self.heartbeat = Heartbeat(
+            settings.STATUS_PATH,
+            lambda: status_of(
+                self.listener, self.publishing, self.hops, self.fetcher, self.store.path, self.backfiller
+            ),
+        )
+        self.event_streams = [
+            EventStream(self.store, self.fetcher, url, lambda: self._changed("load")) for url in settings.KNOT_STREAMS
+        ]
         self.consumer: Consumer = self.huey.create_consumer(
             workers=WORKERS,
             worker_type="thread",
@@ -94,10 +124,15 @@ class Worker:
 
         A job `beside` it, which reads the store, is waited for before the store is closed.
         """
-        runtime.start(self._runtime())
+        runtime.start(make_runtime(self.store, self.fetcher, self.clock, self.is_behind, self._changed))
         self.publisher.start()
+        self.heartbeat.start()
         self._changed("sweep")
         self.listener.start()
+        for stream in self.event_streams:
+            stream.start()
+        if self.backfiller:
+            self.backfiller.start()
         threading.Thread(target=self._interrupt_look_ups, name="interrupt", daemon=True).start()
         try:
             self.consumer.run()
@@ -115,35 +150,48 @@ class Worker:
 
     def _stop(self, beside: Future[None] | None) -> None:
         ends = time.monotonic() + SHUTDOWN_SECONDS
+        for stream in self.event_streams:
+            stream.stop()
         self.listener.stop()
+        for stream in self.event_streams:
+            stream.join(max(0.0, ends - time.monotonic()))
+        if self.backfiller:
+            self.backfiller.stop()
         if beside is not None:
             wait([beside], SHUTDOWN_SECONDS)
         for _, thread in self.consumer.worker_threads:
             thread.join(max(0.0, ends - time.monotonic()))
         self.publisher.stop()
+        self.heartbeat.stop()
         runtime.stop()
         self.store.close()
-
-    def _runtime(self) -> runtime.Runtime:
-        return runtime.Runtime(
-            store=self.store,
-            fetcher=self.fetcher,
-            clock=self.clock,
-            plc_url=settings.PLC_URL,
-            diff_folder=settings.DIFF_CORPUS_DIR,
-            patch_limit=settings.PATCH_LIMIT_BYTES,
-            watch_everything=settings.WATCH_EVERYTHING,
-            behind=self.is_behind,
-            changed=self._changed,
-        )
 
     def _changed(self, hop: str) -> None:
         if hop == "sweep" and self.listener.ended_because:
             log.error("%s; a new one starts", self.listener.ended_because)
             self.listener = self.listener.renewed()
             self.listener.start()
+        if hop == "sweep":
+            self._renew_event_streams()
+            self._renew_backfiller()
         self.publisher.mark()
         self.hops.follow(hop)
+
+    def _renew_event_streams(self) -> None:
+        """Start anew what ended by an error in the program."""
+        for place, stream in enumerate(self.event_streams):
+            if stream.ident is not None and not stream.is_alive() and not self.consumer.stop_flag.is_set():
+                log.error("the events of %s are read by a new thread", stream.host)
+                self.event_streams[place] = stream.renewed()
+                self.event_streams[place].start()
+
+    def _renew_backfiller(self) -> None:
+        """Start anew what ended by an error in the program."""
+        old = self.backfiller
+        if old and old.ident is not None and not old.is_alive() and not self.consumer.stop_flag.is_set():
+            log.error("the backfill ended by an error in the program; it goes on in a new thread")
+            self.backfiller = old.renewed()
+            self.backfiller.start()
 
     def cursor_us(self) -> int:
         """time_us of the newest frame handled."""
@@ -165,52 +213,10 @@ class Worker:
         """Whether everything that came in so far was worked off: nothing in hand, no hop with work, no look-up due."""
         if self.is_behind() or self.listener.quiet_for() < 0.5 or not self.hops.idle:
             return False
+        now = self.clock.now()
         with self.store.read() as rows:
-            return not has_work(rows, self.clock.now()) and not enrich.due(rows, self.store.wall) and self.hops.idle
-
-
-def hand_over(did: str, repositories: list[str]) -> list[str]:
-    """Have the owner of the store record a maintainer; the keys of the repositories, or CommandError in one sentence.
-
-    Where no worker runs, this process becomes the owner for as long as it takes.
-    """
-    try:
-        store = Store.open(settings.DUCKDB_PATH)
-    except StoreProblem as problem:
-        if "held by process" not in str(problem):
-            raise CommandError(str(problem)) from problem
-        return _ask_worker(did, repositories)
-    try:
-        fetcher, clock = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS), WallClock()
-        names = backfill.make_known(store, fetcher, settings.PLC_URL, clock, repositories)
-        keys = watch.add_maintainer(store, did, names, clock.now())
-        _publish(store)
-        return keys
-    except watch.UnknownRepository as problem:
-        raise CommandError(str(problem)) from problem
-    finally:
-        store.close()
-
-
-def _publish(store: Store) -> None:
-    """Publish; where that fails, what was recorded stays and the next worker publishes it."""
-    try:
-        publish(store, settings.SNAPSHOT_DIR)
-    except PublishProblem as problem:
-        log.warning("Recorded, but not published yet: %s", problem)
-
-
-def _ask_worker(did: str, repositories: list[str]) -> list[str]:
-    from ingest.tasks import add_maintainer, huey
-
-    reply = f"reply:{uuid.uuid4().hex}"
-    add_maintainer(did, repositories, reply)
-    deadline = time.monotonic() + REPLY_SECONDS
-    while time.monotonic() < deadline:
-        answer = huey.get(reply)
-        if answer is not None and "problem" in answer:
-            raise CommandError(answer["problem"])
-        if answer is not None:
-            return answer["done"]
-        time.sleep(0.1)
-    raise CommandError("The worker did not answer within a minute: see its log, then run this again.")
+            if erase.due(rows):
+                return False
+            asked = not enrich.due(rows, self.store.wall, now - timedelta(days=FOLLOWED_DAYS))
+            mirrored = not due_mirrors(rows, self.store.wall) and not unread_mirrors(self.store)
+            return asked and mirrored and not has_work(rows, now) and self.hops.idle

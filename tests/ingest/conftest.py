@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.store import Store
+from tests.ingest.asked import World
 from tests.ingest.peer import Answer, Peer, Request, Start
 from tests.ingest.stream import SOURCE
 
@@ -42,3 +43,11 @@ def open_store_fixture(tmp_path: Path) -> Iterator[Open]:
 def store(open_store: Open) -> Store:
     """An empty store that is bound to the test's stream."""
     return open_store("store")
+
+
+@pytest.fixture(name="world")
+def world_fixture(tmp_path: Path) -> Iterator[World]:
+    """A small world that can be asked; it ends with the test."""
+    made = World(tmp_path)
+    yield made
+    made.close()

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.store import Rows
+from ingest.store import Store
+from ingest.transaction import Rows
 from scoring import read
 from scoring.gate import Thresholds
 from scoring.policy import Policy
-from tests.conftest import Manage
+from tests.conftest import Manage, Site
 from tests.pipeline import Result, opened, run
 from tests.trustsite import runs
 from tests.trustsite.busy import free_port
@@ -133,7 +134,7 @@ BREACHES = [
         for change in ("structural_trust = 0.01", "probability = 0.6, cases = 1", "cases = 1")
         if name == "selma" or change != "cases = 1"
     ),
-    (SELF_MARKED, "selma", f"update pull_requests set merge_verified = true where author_id = {THEM}"),
+    (SELF_MARKED, "selma", f"update pull_requests set merge_proof = 'verified' where author_id = {THEM}"),
     (
         SELF_MARKED,
         "selma",
@@ -202,3 +203,11 @@ def test_only_a_folder_that_sunstead_made_is_emptied(tmp_path: Path) -> None:
     assert (elsewhere / "kept").exists()
     with pytest.raises(drive.DriveProblem, match="is not a folder"):
         drive.empty(elsewhere / "kept")
+
+
+def test_the_demos_spindle_says_green_red_and_nothing(site: Site) -> None:
+    store = Store.open(site.folder / "duckdb" / "trust.duckdb")
+    with store.read() as rows:
+        states = {row["state"] for row in rows.rows("select distinct state from ci_runs")}
+    store.close()
+    assert states == {"passed", "failed", "never_ran"}

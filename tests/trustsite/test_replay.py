@@ -77,10 +77,10 @@ def test_kills_at_random_moments_end_with_the_tables_of_an_undisturbed_run(
     runs.replay(folder, tmp_path / "calm")
     undisturbed = runs.digest(folder, tmp_path / "calm")
     moments, killed, rounds = random.Random(20), 0, 0
-    while killed < count(3, 20):
+    while killed < count(2, 50):
         root = tmp_path / f"killed-{(rounds := rounds + 1)}"
         root.mkdir()
-        while killed < count(3, 20):
+        while killed < count(2, 50):
             if not runs.kill_after(runs.start("replay", folder, DATA_ROOT=root), moments.uniform(0.7, 5)):
                 break  # it was done before the kill: compared, then the next round begins from nothing
             killed += 1

@@ -3,15 +3,19 @@
 import concurrent.futures
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from ingest.snapshot import SnapshotReader, current_number
+from ingest.status import read_status
 from tests.conftest import Count
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, busy_site, free_port, get
 from trustsite import drive
+from trustsite.standins.jetstream import Jetstream
+from trustsite.world import build_world
 
 
 @pytest.fixture
@@ -31,6 +35,37 @@ def test_a_worker_stops_within_ten_seconds_of_sigterm_and_lets_go_of_the_store(m
     assert status == 0, err
     assert "nanobind" not in err
     assert not (marked / "duckdb" / "trust.duckdb.wal").exists()
+
+
+def test_a_live_worker_tells_how_it_is_and_that_what_came_before_it_is_missing(marked: Path) -> None:
+    status = marked / "status.json"
+    with Jetstream(build_world().recording, hold_after=50) as jetstream:
+        dead = f"ws://127.0.0.1:{free_port()}/subscribe"
+        urls = f"{dead},{jetstream.url}"
+        process = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=urls)
+        try:
+            runs.wait_for(lambda: (told := read_status(status)) is not None and told.cursor_us > 0)
+            told = read_status(status)
+            assert told is not None
+            assert told.is_alive(time.time())
+            assert told.listener_problem is None
+            jetstream.close()
+            runs.wait_for(lambda: "not answering" in listener_problem(status))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            runs.finish(process, timeout=15)
+    told = read_status(status)
+    assert told is not None
+    assert not told.running
+    with SnapshotReader(marked / "snapshots").pin() as snapshot:
+        assert snapshot is not None
+        found = snapshot.rows("select from_us from gaps")  # a backfill may have filled it meanwhile
+    assert found == [{"from_us": 0}]
+
+
+def listener_problem(status: Path) -> str:
+    told = read_status(status)
+    return (told.listener_problem or "") if told is not None else ""
 
 
 def test_a_second_worker_is_refused_in_one_sentence_while_the_first_goes_on(marked: Path) -> None:

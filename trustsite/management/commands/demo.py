@@ -44,7 +44,7 @@ class Command(BaseCommand):
     def _play(self, worker: Worker, peers: StandIns, world: World, check: bool) -> None:
         wait_until_settled(worker)
         watch.add_maintainer(worker.store, world.cast["ana"], list(world.watched.values()), worker.clock.now())
-        worker.hops.follow("add_maintainer")
+        worker.hops.follow("job")
         wait_until_settled(worker)
         with worker.store.read() as rows:
             before = read.pull(rows, world.pulls["swapped"][0])

@@ -17,7 +17,7 @@ class Command(BaseCommand):
         """Mark the drive; DriveProblem where it cannot be one."""
         root = settings.PLACE.root
         drive.mark(root)
-        for name in ("django", "audit"):
+        for name in ("django", "audit", "tombstones"):
             drive.key(root, name)
         call_command("migrate", verbosity=0, interactive=False)
         self.stdout.write(f"{root} is marked: `manage.py add_maintainer` comes next, then `make run`.")

@@ -7,7 +7,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.store import Rows
+from ingest.archive import COUNT
+from ingest.transaction import Rows
 from trustsite.drive import replay_place
 from trustsite.recorded import open_worker, progress_bar, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
@@ -15,7 +16,6 @@ from trustsite.standins.recording import Recording, RecordingProblem, open_recor
 from trustsite.worker import Worker
 
 COUNTS = {
-    "events": "events",
     "pull_requests": "pull_requests",
     "statuses": "statuses",
     "vouches": "vouches where superseded_at is null and kind = 'vouch'",
@@ -68,4 +68,5 @@ class Command(BaseCommand):
 
 def summary(rows: Rows) -> dict[str, int]:
     """What the store holds; vouches and denounces that stand: not overwritten, not retracted, whatever their age."""
-    return {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}
+    counts = {name: rows.value(f"select count(*) from {where}") for name, where in COUNTS.items()}
+    return {"events": rows.value(COUNT)} | counts
