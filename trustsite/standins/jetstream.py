@@ -128,11 +128,9 @@ class Jetstream:
         return count if until is None else max(0, min(until, count))
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
+        # A runner also ends what a client began while the server was closing: a handshake, an accepted socket.
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
