@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from scoring.trust import Edges, Floats, Integers, Parameters, Transfers, find_transfers
+from scoring.graph import Edges, Floats, Integers
+from scoring.trust import Parameters, Transfers, find_transfers
 
 
 def strongest_paths(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> list[tuple[int, ...]]:

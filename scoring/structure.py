@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.transaction import Rows
+from scoring.eigentrust import eigentrust
+from scoring.graph import Edges, Integers
 from scoring.paths import strongest_paths
 from scoring.policy import Policy
-from scoring.trust import Edges, Integers, eigentrust, first_passage, vouch_weights
+from scoring.trust import first_passage, vouch_weights
 
 VOUCHES = """
 select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch,

@@ -29,23 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from scoring.graph import Edges, Floats, Integers, checked_edges, checked_people, matrix_of, strongest
 
 # Products that one slice of the triangle count may make: 4 M entries of 16 bytes stay below 100 MB.
 SLICE_WORK = 4_000_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Edges:
-    """Vouches as three columns of one length: int64 voucher, int64 subject, float64 weight in (0, 1].
-
-    Self-vouches count nothing; of several vouches for one pair the strongest counts; the order of rows is irrelevant.
-    """
-
-    voucher: Integers
-    subject: Integers
-    weight: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,61 +123,20 @@ def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Paramet
     Self-vouches and vouches for a seed are dropped before the sum. Raises ValueError for an unknown person or a weight
     outside [0, 1].
     """
-    seeds = _checked_people(seeds, size, "seed")
-    voucher, subject, weight = _checked_edges(edges, size, heaviest=1.0)
+    seeds = checked_people(seeds, size, "seed")
+    voucher, subject, weight = checked_edges(edges, size, heaviest=1.0)
     is_seed = np.zeros(size, dtype=bool)
     is_seed[seeds] = True
     kept = (voucher != subject) & ~is_seed[subject] & (weight > 0)
     voucher, subject, weight = voucher[kept], subject[kept], weight[kept]
     distance = _hops_from(voucher, subject, is_seed, parameters.hops)
     near = (distance[voucher] >= 0) & (distance[voucher] < parameters.hops)
-    voucher, subject, weight = _strongest(voucher[near], subject[near], weight[near], size)
+    voucher, subject, weight = strongest(voucher[near], subject[near], weight[near], size)
     given = np.bincount(voucher, weights=weight, minlength=size)
     rate = np.full(size, parameters.transfer)
     spends = (given > 0) & ~is_seed
     rate[spends] = np.minimum(parameters.transfer, parameters.budget / given[spends])
     return Transfers(voucher, subject, weight * rate[voucher], distance)
-
-
-def eigentrust(
-    edges: Edges,
-    seeds: Integers,
-    size: int,
-    damping: float = 0.15,
-    tolerance: float = 1e-9,
-    limit: int = 200,
-    start: Floats | None = None,
-    pretrust: Floats | None = None,
-) -> Floats:
-    """Personalised EigenTrust: the share of a walk that returns to the seeds with probability `damping`; float64[size].
-
-    t = (1 - a) (C^T t + d p) + a p with C the row-normalised vouches (any weight >= 0; self-vouches dropped), d the
-    share that sits on people who vouch for nobody, p uniform over the seeds or the `pretrust` distribution. Iterated
-    from p, or from `start` (an earlier result, possibly shorter), until the L1 change is at most `tolerance`, at most
-    `limit` steps. Sums to 1; zeros where there is no seed. The baseline: one's own vouches move it (up to 3.6 times).
-    """
-    if not 0 <= damping <= 1:
-        raise ValueError(f"damping must lie in [0, 1], not {damping}")
-    voucher, subject, weight = _checked_edges(edges, size, heaviest=np.inf)
-    seeds = _checked_people(seeds, size, "seed")
-    home = _uniform(seeds, size) if pretrust is None else _distribution(pretrust, size)
-    if not home.any():
-        return np.zeros(size)
-    kept = (voucher != subject) & (weight > 0)
-    voucher, subject, weight = _strongest(voucher[kept], subject[kept], weight[kept], size)
-    given = np.bincount(voucher, weights=weight, minlength=size)
-    onward = _rows(voucher, subject, weight / given[voucher], size).T
-    idle = given == 0
-    walk = home if start is None else _distribution(start, size)
-    if not walk.any():
-        walk = home
-    for _ in range(limit):
-        following = (1 - damping) * (onward @ walk + walk[idle].sum() * home) + damping * home
-        change = np.abs(following - walk).sum()
-        walk = following
-        if change <= tolerance:
-            break
-    return walk
 
 
 def _return_in_two(flow: Transfers, wanted: NDArray[np.bool_]) -> Floats:
@@ -222,8 +168,8 @@ def _return_in_three(flow: Transfers, wanted: NDArray[np.bool_]) -> Floats:
     bridges = follows[flow.voucher] & precedes[flow.subject]
     if not bridges.any():
         return returned
-    outward = _rows(flow.voucher[leaves], flow.subject[leaves], flow.amount[leaves], size)
-    middle = _rows(flow.voucher[bridges], flow.subject[bridges], flow.amount[bridges], size)
+    outward = matrix_of(flow.voucher[leaves], flow.subject[leaves], flow.amount[leaves], size)
+    middle = matrix_of(flow.voucher[bridges], flow.subject[bridges], flow.amount[bridges], size)
     homeward = csr_array((flow.amount[enters], (flow.subject[enters], flow.voucher[enters])), shape=(size, size))
     people = np.flatnonzero(wanted)
     bridges_of = np.bincount(flow.voucher[bridges], minlength=size)
@@ -241,61 +187,3 @@ def _hops_from(voucher: Integers, subject: Integers, is_seed: NDArray[np.bool_],
         candidates = subject[distance[voucher] == hop - 1]
         distance[candidates[distance[candidates] < 0]] = hop
     return distance
-
-
-def _strongest(voucher: Integers, subject: Integers, weight: Floats, size: int) -> tuple[Integers, Integers, Floats]:
-    """The edges sorted by (voucher, subject), each pair once with its largest weight."""
-    keys = voucher * size + subject
-    if (keys[1:] > keys[:-1]).all():
-        return voucher, subject, weight
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    firsts = order[starts]
-    return voucher[firsts], subject[firsts], np.maximum.reduceat(weight[order], starts)
-
-
-def _rows(voucher: Integers, subject: Integers, amount: Floats, size: int) -> csr_array:
-    """A sparse size x size matrix from edges that are sorted by (voucher, subject)."""
-    starts = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(voucher, minlength=size), out=starts[1:])
-    return csr_array((amount, subject, starts), shape=(size, size))
-
-
-def _checked_edges(edges: Edges, size: int, heaviest: float) -> tuple[Integers, Integers, Floats]:
-    """The columns of `edges` with their types; ValueError where people or weights make no sense."""
-    voucher = _checked_people(edges.voucher, size, "voucher")
-    subject = _checked_people(edges.subject, size, "subject")
-    weight = np.asarray(edges.weight, dtype=np.float64)
-    if not len(voucher) == len(subject) == len(weight):
-        raise ValueError("voucher, subject and weight must have one length")
-    if not (np.isfinite(weight) & (weight >= 0) & (weight <= heaviest)).all():
-        raise ValueError(f"the weight of a vouch must be a number in [0, {heaviest:g}]")
-    return voucher, subject, weight
-
-
-def _checked_people(people: Integers, size: int, role: str) -> Integers:
-    """`people` as int64; ValueError names the first one outside 0..size-1."""
-    ids = np.asarray(people, dtype=np.int64)
-    unknown = (ids < 0) | (ids >= size)
-    if unknown.any():
-        raise ValueError(f"unknown {role} {ids[unknown][0]}: people are numbered 0 to {size - 1}")
-    return ids
-
-
-def _uniform(seeds: Integers, size: int) -> Floats:
-    """The same share for each seed, a repeated one counted once; zeros without seeds."""
-    shares = np.zeros(size)
-    shares[seeds] = 1.0
-    return shares / max(shares.sum(), 1.0)
-
-
-def _distribution(values: Floats, size: int) -> Floats:
-    """`values` scaled to sum 1 and filled up with zeros to `size`; ValueError for a negative or missing one."""
-    shares = np.zeros(size)
-    given = np.asarray(values, dtype=np.float64)
-    if len(given) > size or not (np.isfinite(given) & (given >= 0)).all():
-        raise ValueError(f"a distribution needs at most {size} values, each finite and 0 or more")
-    shares[: len(given)] = given
-    total = shares.sum()
-    return shares / total if total > 0 else shares

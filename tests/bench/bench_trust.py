@@ -11,8 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from scoring.eigentrust import eigentrust
+from scoring.graph import Edges
 from scoring.paths import strongest_paths
-from scoring.trust import Edges, Parameters, eigentrust, first_passage
+from scoring.trust import Parameters, first_passage
 
 SIZES = ((20_000, 100_000), (100_000, 500_000))
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from hypothesis import strategies as st
 
-from scoring.trust import Edges, Parameters
+from scoring.graph import Edges
+from scoring.trust import Parameters
 
 Vouch = tuple[int, int, float]
 

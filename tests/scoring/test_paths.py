@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from scoring.graph import Edges
 from scoring.paths import strongest_paths
-from scoring.trust import Edges, Parameters
+from scoring.trust import Parameters
 from tests.scoring.graphs import edges_of, graphs, parameters, people, walks, young_forge
 
 DEFAULTS = Parameters()

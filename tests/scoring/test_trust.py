@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from scoring.trust import Edges, Parameters, eigentrust, first_passage, vouch_weights
+from scoring.eigentrust import eigentrust
+from scoring.graph import Edges
+from scoring.trust import Parameters, first_passage, vouch_weights
 from tests.scoring.graphs import edges_of, graphs, parameters, people, vouches_of, walks, young_forge
 
 NOBODY = people()

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from scoring.trust import Edges, Parameters, eigentrust, find_transfers, first_passage
+from scoring.eigentrust import eigentrust
+from scoring.graph import Edges
+from scoring.trust import Parameters, find_transfers, first_passage
 from tests.scoring.graphs import REWIRINGS, Vouch, edges_of, graphs, parameters, people, region, young_forge
 
 Count = Callable[[int, int], int]

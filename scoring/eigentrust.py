@@ -1,0 +1,64 @@
+"""Personalised EigenTrust: the baseline that first-passage trust is held against. Pure NumPy and SciPy."""
+
+import numpy as np
+
+from scoring.graph import Edges, Floats, Integers, checked_edges, checked_people, matrix_of, strongest
+
+
+def eigentrust(
+    edges: Edges,
+    seeds: Integers,
+    size: int,
+    damping: float = 0.15,
+    tolerance: float = 1e-9,
+    limit: int = 200,
+    start: Floats | None = None,
+    pretrust: Floats | None = None,
+) -> Floats:
+    """Personalised EigenTrust: the share of a walk that returns to the seeds with probability `damping`; float64[size].
+
+    t = (1 - a) (C^T t + d p) + a p with C the row-normalised vouches (any weight >= 0; self-vouches dropped), d the
+    share that sits on people who vouch for nobody, p uniform over the seeds or the `pretrust` distribution. Iterated
+    from p, or from `start` (an earlier result, possibly shorter), until the L1 change is at most `tolerance`, at most
+    `limit` steps. Sums to 1; zeros where there is no seed. The baseline: one's own vouches move it (up to 3.6 times).
+    """
+    if not 0 <= damping <= 1:
+        raise ValueError(f"damping must lie in [0, 1], not {damping}")
+    voucher, subject, weight = checked_edges(edges, size, heaviest=np.inf)
+    seeds = checked_people(seeds, size, "seed")
+    home = _uniform(seeds, size) if pretrust is None else _distribution(pretrust, size)
+    if not home.any():
+        return np.zeros(size)
+    kept = (voucher != subject) & (weight > 0)
+    voucher, subject, weight = strongest(voucher[kept], subject[kept], weight[kept], size)
+    given = np.bincount(voucher, weights=weight, minlength=size)
+    onward = matrix_of(voucher, subject, weight / given[voucher], size).T
+    idle = given == 0
+    walk = home if start is None else _distribution(start, size)
+    if not walk.any():
+        walk = home
+    for _ in range(limit):
+        following = (1 - damping) * (onward @ walk + walk[idle].sum() * home) + damping * home
+        change = np.abs(following - walk).sum()
+        walk = following
+        if change <= tolerance:
+            break
+    return walk
+
+
+def _uniform(seeds: Integers, size: int) -> Floats:
+    """The same share for each seed, a repeated one counted once; zeros without seeds."""
+    shares = np.zeros(size)
+    shares[seeds] = 1.0
+    return shares / max(shares.sum(), 1.0)
+
+
+def _distribution(values: Floats, size: int) -> Floats:
+    """`values` scaled to sum 1 and filled up with zeros to `size`; ValueError for a negative or missing one."""
+    shares = np.zeros(size)
+    given = np.asarray(values, dtype=np.float64)
+    if len(given) > size or not (np.isfinite(given) & (given >= 0)).all():
+        raise ValueError(f"a distribution needs at most {size} values, each finite and 0 or more")
+    shares[: len(given)] = given
+    total = shares.sum()
+    return shares / total if total > 0 else shares
