@@ -16,7 +16,7 @@ import duckdb
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.durable import sync
 from ingest.store import Store
-from ingest.tid import PATTERN
+from ingest.tid import IS_TID
 from ingest.transaction import Params, Rows, Transaction
 
 COLUMNS = (
@@ -24,7 +24,6 @@ COLUMNS = (
 )
 SEGMENT_ROWS = 100_000  # at 700 bytes each 70 MB to sort
 GROUP_ROWS = 8192
-IS_TID = f"regexp_full_match(rev, '{PATTERN.pattern}')"
 RETENTION = timedelta(days=30)  # how long the body of a deleted or replaced record is kept (DESIGN.md §3)
 COUNT = "select (select count(*) from events) + (select coalesce(sum(rows), 0)::bigint from event_segments)"
 RETENTION_EVERY = timedelta(hours=6)
@@ -132,12 +131,25 @@ def _move(store: Store, place: Path, before: datetime, rows: int) -> int:
         chosen = f"from events where {DUE} and event_seq <= {int(due['top'])}"
         both = f" union all select {COLUMNS} from read_parquet({_quoted(unfilled['path'])})" if unfilled else ""
         _write_segment(txn, place, f"select {COLUMNS} {chosen}{both}", [before, rows])
+        _keep_revisions(txn, chosen, [before, rows])
         txn.execute(f"delete {chosen}", [before, rows])
         if unfilled:
             txn.execute("delete from event_segments where path = ?", [unfilled["path"]])
     if unfilled:
         Path(unfilled["path"]).unlink()
     return due["n"]
+
+
+def _keep_revisions(txn: Transaction, chosen: str, params: Sequence[object]) -> None:
+    """Note how far repositories had come in rows that leave the table, from which it is read at the next start."""
+    collections = [row["collection"] for row in txn.rows(f"select distinct collection {chosen}", params)]
+    ours = [name for name in collections if name and txn.registry.is_ours(name)]
+    txn.execute(
+        "update contributors set archived_rev = greatest(archived_rev, gone.rev) from ("
+        f"select did, max(rev) as rev {chosen} and {IS_TID} and collection in (select unnest(?::varchar[]))"
+        " group by did) gone where gone.did = contributors.did",
+        [*params, ours],
+    )
 
 
 def _write_segment(txn: Transaction, place: Path, query: str, params: Sequence[object]) -> None:

@@ -14,10 +14,26 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ingest.frames import Frame, as_commit, only_commits, read_frames
+from ingest.frames import (
+    COLLECTION,
+    EARLIEST_US,
+    KEY_CHARACTERS,
+    KEY_LIMIT,
+    LARGEST_FRAME,
+    LATEST_US,
+    OPERATIONS,
+    REVISION_LIMIT,
+    Frame,
+    as_commit,
+    decoded,
+)
+from ingest.records import DID
 
 PART = 512
 _TEXTS = ("kind", "did", "collection", "rkey", "operation", "rev", "cid")
+# Nearly every DID is a hash of 24 letters: a column of such is checked at once, any other by the pattern.
+_PLC, _PLC_LENGTH = np.frombuffer(b"did:plc:", np.uint8), 32
+_DID_CHARACTERS = KEY_CHARACTERS.replace(b"~", b"%")
 _LISTS = ("times_us", "dids", "collections", "rkeys", "operations", "revs", "cids")
 
 
@@ -66,10 +82,14 @@ def read_commits(raws: Sequence[bytes | str]) -> Events | None:
     """The frames where all of them are commits that can be read, as in most batches; else None."""
     parts = []
     for begin in range(0, len(raws), PART):
-        frames = only_commits(read_frames(raws[begin : begin + PART]))
-        if not frames:
+        chosen = raws[begin : begin + PART]
+        frames = decoded(chosen)
+        if not frames or not _are_times([frame.time_us for frame in frames]):
             return None
-        parts.append(_part(frames))
+        part = _part(frames)
+        if not _is_sound(part, chosen):
+            return None
+        parts.append(part)
     return _joined(parts) if parts else None
 
 
@@ -105,3 +125,59 @@ def _joined(parts: Sequence[Events]) -> Events:
         return list(chain.from_iterable(getattr(part, name) for part in parts))
 
     return Events(*map(column, _LISTS), table=pa.concat_tables([part.table for part in parts]))
+
+
+def _is_sound(events: Events, raws: Sequence[bytes | str]) -> bool:
+    """Whether `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8; by column."""
+    return (
+        max(map(len, raws)) <= LARGEST_FRAME
+        and all(isinstance(raw, str) or raw.isascii() or _is_text(raw) for raw in raws)
+        and _are_dids(events)
+        and all(map(COLLECTION.fullmatch, set(events.collections)))
+        and _are_keys(events)
+        and max(_sizes(events.table["rev"]).max(), _sizes(events.table["cid"]).max()) <= REVISION_LIMIT
+        and set(events.operations) <= OPERATIONS
+        and {events.operations[place] for place in np.flatnonzero(_sizes(events.table["body"]) == 0)} <= {"delete"}
+    )
+
+
+def _are_times(times_us: Sequence[int]) -> bool:
+    return min(times_us) >= EARLIEST_US and max(times_us) <= LATEST_US
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _are_dids(events: Events) -> bool:
+    column = events.table["did"]
+    if (_sizes(column) == _PLC_LENGTH).all():
+        text = bytes(_text(column))
+        begins = np.frombuffer(text, np.uint8).reshape(-1, _PLC_LENGTH)[:, : len(_PLC)]
+        if (begins == _PLC).all() and not text.translate(None, _DID_CHARACTERS):
+            return True
+    return all(map(DID.fullmatch, set(events.dids)))
+
+
+def _are_keys(events: Events) -> bool:
+    column = events.table["rkey"]
+    sizes = _sizes(column)
+    if sizes.min() == 0 or sizes.max() > KEY_LIMIT:
+        return False
+    return not bytes(_text(column)).translate(None, KEY_CHARACTERS)
+
+
+def _sizes(column: pa.ChunkedArray) -> np.ndarray:
+    """Bytes of each text of a column of one chunk, 0 for a missing one."""
+    chunk = column.chunk(0)
+    width = np.int64 if pa.types.is_large_string(chunk.type) else np.int32
+    return np.diff(np.frombuffer(chunk.buffers()[1], width, len(chunk) + 1, chunk.offset * width().itemsize))
+
+
+def _text(column: pa.ChunkedArray) -> pa.Buffer:
+    """All texts of a column of one chunk, one behind the other."""
+    return column.chunk(0).buffers()[2]

@@ -1,7 +1,7 @@
-"""Frames of a Jetstream v1 socket, read and checked: whole batches where all is well, one by one where it is not.
+"""Frames of a Jetstream v1 socket, read and checked one by one; wire format: facts/tangled.md §3.1.
 
-Wire format: facts/tangled.md §3.1. The checks of a batch look at distinct values and joined columns; only a batch that
-fails one is looked through frame by frame, so that what cannot be read costs itself alone.
+Whole batches are checked as columns (ingest/batch.py); only one that fails comes here, so that what cannot be read
+costs itself alone.
 """
 
 import re
@@ -21,8 +21,8 @@ LATEST_US = to_microseconds(datetime(2100, 1, 1))
 OPERATIONS = frozenset({"create", "update", "delete"})
 COLLECTION = re.compile(r"[A-Za-z0-9.-]{1,317}")
 RECORD_KEY = re.compile(r"[A-Za-z0-9._:~-]{1,512}")
+KEY_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:~-"
 KEY_LIMIT, REVISION_LIMIT = 512, 256
-_KEY_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:~-"
 _NO_BYTES = msgspec.Raw(b"")
 
 
@@ -67,13 +67,18 @@ _decode: Callable[[bytes | str], Frame] = msgspec.json.Decoder(Frame).decode
 _decode_moment = msgspec.json.Decoder(Moment).decode
 
 
-def read_frames(raws: Sequence[bytes | str]) -> Sequence[Frame | Unread]:
-    """What each frame says, in order; commits are checked, of other frames only DID and time."""
+def decoded(raws: Sequence[bytes | str]) -> list[Frame] | None:
+    """The frames where all are commits; None where any is another or none. Their values are not checked yet."""
     try:
         frames = [_decode(raw) for raw in raws]
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return [_read_one(raw) for raw in raws]
-    return frames if _all_well(raws, frames) else [_read_one(raw) for raw in raws]
+        return None
+    return frames if all(frame.kind == "commit" and frame.commit is not None for frame in frames) else None
+
+
+def read_frames(raws: Sequence[bytes | str]) -> Sequence[Frame | Unread]:
+    """What each frame says, in order; commits are checked, of other frames only DID and time."""
+    return [_read_one(raw) for raw in raws]
 
 
 def _read_one(raw: bytes | str) -> Frame | Unread:
@@ -127,12 +132,6 @@ def _check_commit(commit: Commit | None) -> None:
         raise ValueError("a commit without its record")
 
 
-def only_commits(read: Sequence[Frame | Unread]) -> list[Frame]:
-    """The frames where all of them are commits, as most batches are; else none."""
-    frames = [item for item in read if isinstance(item, Frame)]
-    return frames if len(frames) == len(read) and {frame.kind for frame in frames} <= {"commit"} else []
-
-
 def check_account(frame: Frame) -> str | None:
     """Why an identity or account event says nothing; None where it is whole."""
     part = _part(frame)
@@ -150,47 +149,3 @@ def as_commit(frame: Frame) -> Commit:
 
 def _part(frame: Frame) -> msgspec.Raw | None:
     return {"identity": frame.identity, "account": frame.account}.get(frame.kind)
-
-
-def _all_well(raws: Sequence[bytes | str], frames: Sequence[Frame]) -> bool:
-    """Whether `check` would pass every frame, and all bytes are UTF-8."""
-    times = [frame.time_us for frame in frames]
-    commits = [frame.commit for frame in frames if frame.kind == "commit"]
-    return (
-        bool(frames)
-        and max(map(len, raws)) <= LARGEST_FRAME
-        and min(times) >= EARLIEST_US
-        and max(times) <= LATEST_US
-        and all(map(DID.fullmatch, {frame.did for frame in frames}))
-        and (
-            set(map(type, raws)) == {str} or all(isinstance(raw, str) or raw.isascii() or _is_text(raw) for raw in raws)
-        )
-        and None not in commits
-        and _commits_well([commit for commit in commits if commit is not None])
-    )
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _commits_well(commits: Sequence[Commit]) -> bool:
-    keys = [commit.rkey for commit in commits]
-    return (
-        all(map(COLLECTION.fullmatch, {commit.collection for commit in commits}))
-        and _fit(keys, KEY_LIMIT)
-        and "" not in keys
-        and not "".join(keys).encode().translate(None, _KEY_CHARACTERS)
-        and _fit([commit.rev or "" for commit in commits], REVISION_LIMIT)
-        and _fit([commit.cid or "" for commit in commits], REVISION_LIMIT)
-        and {commit.operation for commit in commits} <= OPERATIONS
-        and _NO_BYTES not in [commit.record for commit in commits if commit.operation != "delete"]
-    )
-
-
-def _fit(texts: Sequence[str], limit: int) -> bool:
-    return max(map(len, texts), default=0) <= limit

@@ -112,7 +112,9 @@ def load_listing(store: Store, listed: Sequence[Listed]) -> int:
 
 def _append_plain(txn: Transaction, store: Store, arriving: Arriving, on_read: Callable[[], object]) -> int:
     events = arriving.events
-    keys = zip(range(len(events)), events.dids, events.collections, events.rkeys, events.times_us, strict=True)
+    seen, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
+    telling = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen]
+    keys = ((n, events.dids[n], events.collections[n], events.rkeys[n], events.times_us[n]) for n in telling)
     named = _first_named(store, keys)
     return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in named.items()}, on_read)
 

@@ -7,9 +7,9 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from ingest.archive import IS_TID, LAST, all_events
+from ingest.archive import LAST, all_events
 from ingest.batch import Events
-from ingest.tid import ordered
+from ingest.tid import IS_TID, ordered
 from ingest.transaction import Transaction
 
 # Neither a DID nor a collection, key or kind holds the separator, and what may hold it comes last.
@@ -78,7 +78,7 @@ def append_events(
     txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
     last = txn.value(LAST)
     columns = columns.append_column("event_seq", pa.array(np.arange(last + 1, last + 1 + len(columns))))
-    txn.note_revisions(order.newest)
+    txn.arrivals.note_revisions(order.newest)
     with txn.registered(columns):
         on_read()
         txn.execute(INSERT, [arriving.source, txn.wall()])
@@ -87,8 +87,10 @@ def append_events(
 
 def _put_in_order(txn: Transaction, events: Events) -> _Order:
     # The table of contributors keeps the newest rev of its people only.
-    ours = {name for name in set(events.collections) if txn.registry.is_ours(name)}
-    revs = [rev if name in ours else None for rev, name in zip(events.revs, events.collections, strict=True)]
+    collections = set(events.collections)
+    ours, revs = {name for name in collections if txn.registry.is_ours(name)}, events.revs
+    if ours != collections:
+        revs = [rev if name in ours else None for rev, name in zip(revs, events.collections, strict=True)]
     order = _Order(ordered(revs), [], np.zeros(len(events), bool), {})
     rise, before_batch = order.newest, txn.arrivals.newest_revs()
     for place, (did, rank) in enumerate(zip(events.dids, order.ranks, strict=True)):

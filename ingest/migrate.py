@@ -7,10 +7,10 @@ before are read too. Everything happens in one transaction; the caller checkpoin
 
 from ingest.log import EVENT_ID
 from ingest.records import NAMESPACE
-from ingest.tid import PATTERN
+from ingest.tid import IS_TID
 from ingest.transaction import Transaction
 
-KEPT = ("meta", "repositories", "repository_aliases", "watched_repositories", "maintainers", "scores")
+KEPT = ("meta", "contributors", "repositories", "repository_aliases", "watched_repositories", "maintainers", "scores")
 # Rows that a listing brought had their CID for a rev; an event was told apart by its time where it had neither.
 EVENTS = f"""
 insert into events by name
@@ -19,19 +19,12 @@ with named as (
 ), once as (
   select * from named qualify row_number() over (partition by new_id order by event_seq) = 1
 ), ranked as (
-  select *, case when regexp_full_match(rev, '{PATTERN.pattern}') and starts_with(collection, '{NAMESPACE}')
+  select *, case when {IS_TID} and starts_with(collection, '{NAMESPACE}')
     then rev end as rank from once
 )
 select * exclude (new_id, rank) replace (new_id as event_id), coalesce(rank < max(rank) over (
   partition by did order by event_seq rows between unbounded preceding and 1 preceding), false) as late
 from ranked
-"""
-CONTRIBUTORS = f"""
-insert into contributors by name
-select old.*, n.newest_rev from old_contributors old left join (
-  select did, max(rev) as newest_rev from events
-  where regexp_full_match(rev, '{PATTERN.pattern}') and starts_with(collection, '{NAMESPACE}') group by did
-) n using (did)
 """
 # That version had no backfill: what is older than its first frame is a gap, which the worker has filled by itself.
 NEVER_ASKED = """
@@ -59,7 +52,7 @@ def from_version_1(txn: Transaction, schema: str) -> None:
     txn.cursor.execute(schema)
     for table in KEPT:
         txn.execute(f"insert into {table} by name from old_{table}")
-    for statement in (EVENTS, CONTRIBUTORS, NEVER_ASKED, *REST):
+    for statement in (EVENTS, NEVER_ASKED, *REST):
         txn.execute(statement)
     txn.rows("select nextval('repository_numbers') from range(?)", [given])
     for table in tables:

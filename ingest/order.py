@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ingest.archive import all_events
 from ingest.reading import Event
-from ingest.tid import PATTERN
+from ingest.tid import IS_TID, PATTERN
 from ingest.transaction import Transaction
 
 Key = tuple[str, str | None, str | None]  # did, collection, rkey
@@ -24,7 +24,7 @@ LOGGED = f"""
 with wanted as (select unnest($dids) as did, unnest($collections) as collection, unnest($rkeys) as rkey),
 logged as (
   select did, collection, rkey, operation <> 'delete' as is_put, cid, seen_at, source <> 'backfill' as witnessed,
-    {{'rev': case when regexp_full_match(rev, '{PATTERN.pattern}') then rev else '' end, 'seq': event_seq}} as version
+    {{'rev': case when {IS_TID} then rev else '' end, 'seq': event_seq}} as version
   from {{events}} semi join wanted using (did, collection, rkey)
   where kind = 'commit' and event_seq <= (select position_seq from hops where name = 'derive')
     and event_id not in (select event_id from dead_letters where event_id is not null)

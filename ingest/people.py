@@ -89,5 +89,5 @@ def new_contributor(did: str, number: int, seen_at: datetime | None) -> dict[str
         "pds": None,
         "did_created_at": None,
         "account_status": "active",
-        "newest_rev": None,
+        "archived_rev": None,
     }

@@ -14,11 +14,20 @@ from ingest.clock import from_microseconds, wall_now
 from ingest.compact import Gate, clear_leftovers, compacted
 from ingest.people import People
 from ingest.records import REGISTRY, Registry
+from ingest.tid import IS_TID
 from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
 SCHEMA_VERSION = 2
+# Everyone, with the newest rev of their repository: written with every batch it would cost .7 µs an event, read from
+# the rows at the start it costs .15 s for the 1,000,000 that a table holds.
+PEOPLE = f"""
+select did, contributor_id, first_seen_at, greatest(archived_rev, rev) from contributors left join (
+  select did, max(rev) as rev from events
+  where {IS_TID} and collection in (select unnest(?::varchar[])) group by did
+) using (did)
+"""
 # Automatic checkpoints stay off: the publisher checkpoints; meanwhile the main file must not change under the copy.
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -118,8 +127,9 @@ class Store:
 
     def _load_people(self) -> None:
         with self.read() as rows:
-            sql = "select did, contributor_id, first_seen_at, newest_rev from contributors"
-            for row in rows.cursor.execute(sql).fetchall():
+            collections = rows.rows("select distinct collection from events where collection is not null")
+            ours = [row["collection"] for row in collections if self.registry.is_ours(row["collection"])]
+            for row in rows.cursor.execute(PEOPLE, [ours]).fetchall():
                 self.people.add(*row)
             given = rows.value("select position_seq from hops where name = 'people'") or 0
             self.people.highest = max(self.people.highest, given)

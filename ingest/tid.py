@@ -8,6 +8,7 @@ from ingest.clock import from_microseconds
 
 ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
 PATTERN = re.compile(r"[234567abcdefghij][234567abcdefghijklmnopqrstuvwxyz]{12}")
+IS_TID = f"regexp_full_match(rev, '{PATTERN.pattern}')"  # in SQL, of the column `rev`
 
 
 def tid_time(key: str) -> datetime | None:
@@ -26,12 +27,12 @@ def tid_time(key: str) -> datetime | None:
 def ordered(texts: Sequence[str | None]) -> Sequence[str | None]:
     """The texts that are TIDs, in their places; None for the others, which tell no order."""
     told = [text for text in texts if text]
-    whole = "".join(told)
-    if set(map(len, told)) <= {13} and not _others(whole) and max(told, default="") < "k":
-        return [text or None for text in texts]
+    if len(told) == len(texts) and _are_tids(told):
+        return texts
     return [text if text and PATTERN.fullmatch(text) else None for text in texts]
 
 
-def _others(text: str) -> bytes:
-    """What no TID holds."""
-    return text.encode().translate(None, ALPHABET.encode())
+def _are_tids(texts: Sequence[str]) -> bool:
+    """As `PATTERN` for each text, in a few passes over them all."""
+    others = "".join(texts).encode().translate(None, ALPHABET.encode())
+    return set(map(len, texts)) <= {13} and not others and max(texts, default="") < "k"

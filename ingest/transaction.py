@@ -77,7 +77,9 @@ class Transaction(Rows):
         rows = self._store.tombstones.living(table, rows, self.arrivals.number)
         if not rows:
             return 0
-        with self.registered(pa.Table.from_pylist(list(rows), schema=self._store.arrow_schema(table))):
+        schema = self._store.arrow_schema(table)
+        columns = [pa.array([row.get(column.name) for row in rows], column.type) for column in schema]
+        with self.registered(pa.table(columns, schema=schema)):
             return self.cursor.execute(f"{verb} {table} by name select * from incoming").fetchall()[0][0]
 
     @contextmanager
@@ -112,17 +114,6 @@ class Transaction(Rows):
         self.append("contributors", [new_contributor(did, number, news.get(did)) for did, number in fresh.items()])
         self._fill_first_seen({did: seen_at for did, seen_at in news.items() if did not in fresh})
         return {did: number or fresh[did] for did, number in found.items()}
-
-    def note_revisions(self, newest: Mapping[str, str]) -> None:
-        """Note how far the repositories of these people have come; each rev is higher than the one before."""
-        self.arrivals.note_revisions(newest)
-        if newest:
-            columns = {"did": pa.array(newest.keys(), pa.string()), "rev": pa.array(newest.values(), pa.string())}
-            with self.registered(pa.table(columns)):
-                self.execute(
-                    "update contributors set newest_rev = incoming.rev from incoming "
-                    "where incoming.did = contributors.did"
-                )
 
     def _fill_first_seen(self, seen: Mapping[str, datetime]) -> None:
         """For people of whom only the name was known so far."""

@@ -10,7 +10,7 @@ create table contributors (
   pds varchar,                        -- https origin of the personal data server
   did_created_at timestamp,           -- first operation in the PLC log; null for did:web
   account_status varchar not null,    -- 'active', 'deactivated', 'deleted', 'takendown', 'suspended', ...; 'erasing'
-  newest_rev varchar                  -- highest rev of their repository that was logged: a higher one is surely new
+  archived_rev varchar                -- highest rev among their rows that moved to a file: the table tells the others
 );
 
 -- Whose account does not stand on the network: shown to nobody, and what they say of others does not count meanwhile.

@@ -41,7 +41,7 @@ def test_a_listed_record_is_logged_once_and_makes_its_author_known(store: Store)
     assert load_listing(store, [SHOWN, replace(SHOWN, rev=rev(9))]) == 0
     assert rows(store, EVENTS) == [(MARA, PULL, "one", "create", rev(0), "cid-1", False, "backfill")]
     assert store.seen_since(MARA) == at(0)
-    assert rows(store, "select newest_rev from contributors") == [(rev(0),)]
+    assert store.people.newest_rev == {MARA: rev(0)}
 
 
 def test_a_listing_adds_nothing_to_what_the_stream_brought(store: Store) -> None:
@@ -109,7 +109,7 @@ def test_a_rev_that_tells_no_order_makes_nothing_late_and_nothing_surely_new(sto
     assert load(store, SOURCE, odd).events == 2
     assert load(store, SOURCE, odd[::-1]).events == 0
     assert late(store) == [False, False]
-    assert rows(store, "select newest_rev from contributors") == [(None,)]
+    assert store.people.newest_rev == {}
 
 
 def test_the_newest_rev_outlives_the_process(tmp_path: Path) -> None:

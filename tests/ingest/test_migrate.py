@@ -15,7 +15,7 @@ CHANGED = (
     "insert into old.meta select key, case key when 'schema_version' then '1' else value end from meta",
     "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
-    "insert into old.contributors by name select * exclude newest_rev from contributors",
+    "insert into old.contributors by name select * exclude archived_rev from contributors",
     "insert into old.dead_letters select * replace (if(event_id is null, letter_id, 'old') as letter_id) "
     "from dead_letters",
 )
