@@ -10,8 +10,6 @@ from datetime import datetime
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
 from websockets.sync.client import reconnect
 
 from ingest.clock import to_microseconds
@@ -78,18 +76,8 @@ _decoder = msgspec.json.Decoder(_Message)
 _encoder = msgspec.json.Encoder()
 
 
-class Straight(connect):
-    """A connection to the host that the operator named and to no other: a redirect is a refusal.
-
-    websockets would follow ten of them to wherever they lead, also to addresses inside the operator's own network.
-    """
-
-    def process_redirect(self, exc: Exception) -> Exception:
-        return exc
-
-
 class StraightAndWaiting(reconnect):
-    """The same without asyncio."""
+    """As `ingest.relay.Straight`, without asyncio."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc
@@ -106,11 +94,6 @@ def address(url: str, collections: Sequence[str], cursor: int | None) -> str:
     query += [("kinds", kind) for kind in KINDS] if is_v2(url) else []
     query += [("cursor", str(cursor))] if cursor is not None else []
     return f"{url}?{urlencode(query)}"
-
-
-def is_cursor_too_old(refused: InvalidStatus) -> bool:
-    """Whether a v2 server refused since it no longer keeps what comes after the number it was asked for."""
-    return refused.response.status_code == 400 and b"CursorTooOld" in bytes(refused.response.body or b"")[:4096]
 
 
 def read_v2(frames: Sequence[bytes | str]) -> Told:

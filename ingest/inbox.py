@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
 
@@ -14,7 +15,7 @@ class Inbox:
     """Frames between the socket and the store, bounded in number and in bytes: anybody can write records of 1 MB."""
 
     def __init__(self) -> None:
-        self._frames: deque[bytes | str] = deque()
+        self._frames: deque[bytes] = deque()
         self._bytes = 0
         self._read_rows, self._read_bytes = 0, 0  # of the batch that was taken and is being read
         self._ended = False
@@ -26,10 +27,10 @@ class Inbox:
         """Whether nothing is here and nothing will come."""
         return self._ended and not self._frames
 
-    def put(self, frame: bytes | str) -> bool:
-        """Add a frame; returns whether there is room for another, else wait for `room` first."""
-        self._frames.append(frame)
-        self._bytes += len(frame)
+    def put(self, frames: Sequence[bytes]) -> bool:
+        """Add frames; returns whether there is room for more, else wait for `room` first."""
+        self._frames.extend(frames)
+        self._bytes += sum(map(len, frames))
         rows = len(self._frames)
         if rows >= FLUSH_ROWS or self._bytes >= FLUSH_BYTES:
             self._filled.set()
@@ -57,7 +58,7 @@ class Inbox:
                     self._filled.clear()
                     await self._filled.wait()
 
-    def take(self) -> list[bytes | str]:
+    def take(self) -> list[bytes]:
         """The oldest frames that make one batch; they take up room until `release`."""
         sizes = list(accumulate(map(len, islice(self._frames, FLUSH_ROWS)), initial=0))
         rows = min(bisect_left(sizes, FLUSH_BYTES), len(sizes) - 1)

@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import duckdb
-from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosedError, InvalidStatus, WebSocketException
-from websockets.frames import CloseCode
 
 from ingest import dialects
 from ingest.frames import LARGEST_FRAME
@@ -24,6 +21,7 @@ from ingest.gaps import Gap, find_gap, first_time, record_gap
 from ingest.hosts import Hosts
 from ingest.inbox import Inbox
 from ingest.load import load
+from ingest.relay import CursorTooOld, FrameTooLarge, Relay
 from ingest.room import require_room
 from ingest.store import Store, StoreProblem
 
@@ -34,8 +32,6 @@ REWIND_US = 5_000_000
 # a v2 server takes what is below for a number of its own; a recording may be older than that (2001).
 OLDEST_LIVE_US, OLDEST_RECORDED_US = 1_000_000_000_000_000, 1
 FRAME_GROWTH, LARGEST_FRAME_READ = 4, 16 * LARGEST_FRAME
-PONG_SECONDS = 60.0  # while the socket is not read no pong is seen: a store that is slow for 20 s is no dead peer
-GOODBYE_SECONDS = 1.0  # a peer in full flow answers a close late, and a stop has 10 s in all
 STORE_WAIT_SECONDS = 30.0  # between two tries of a store that cannot be written
 
 
@@ -140,9 +136,9 @@ class Listener(threading.Thread):
         failed = False
         try:
             await self._listen(url)
-        except* (OSError, WebSocketException) as group:
+        except* OSError as group:
             self.problem = f"{url} is not answering ({_first(group)})"
-        except* (ValueError, ImportError) as group:  # no address; a SOCKS proxy, which needs another package
+        except* ValueError as group:
             self.problem = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
         except* (duckdb.Error, sqlite3.Error, StoreProblem) as group:
             failed = True
@@ -160,8 +156,8 @@ class Listener(threading.Thread):
         self._url, self._began_late = url, False
         try:
             await self._follow(url, seq if seq is not None else self._asked_us())
-        except InvalidStatus as refused:
-            if seq is None or not dialects.is_cursor_too_old(refused):
+        except CursorTooOld:
+            if seq is None:
                 raise
             self._began_late = True
             await self._follow(url, self._asked_us())
@@ -174,19 +170,13 @@ class Listener(threading.Thread):
 
     async def _follow(self, url: str, cursor: int) -> None:
         """Take in what the server sends from there on, until it ends."""
-        async with dialects.Straight(
-            dialects.address(url, self._subscription.collections, cursor),
-            compression=None,
-            max_size=self._limit,
-            ping_timeout=PONG_SECONDS,
-            close_timeout=GOODBYE_SECONDS,
-        ) as socket:
+        async with Relay(dialects.address(url, self._subscription.collections, cursor), self._limit) as relay:
             inbox = Inbox()
             self._pending, self._is_first, self._heard = 0, True, time.monotonic()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._store_frames(inbox))
                 watch = tasks.create_task(self._notice_silence())
-                tasks.create_task(self._receive(socket, inbox)).add_done_callback(lambda _: watch.cancel())
+                tasks.create_task(self._receive(relay, inbox)).add_done_callback(lambda _: watch.cancel())
         raise ConnectionResetError("the peer closed the socket")
 
     async def _notice_silence(self) -> None:
@@ -197,24 +187,23 @@ class Listener(threading.Thread):
                 raise ConnectionResetError(f"it has sent nothing for {longest:.0f} s")
             await asyncio.sleep(longest / 10)
 
-    async def _receive(self, socket: ClientConnection, inbox: Inbox) -> None:
+    async def _receive(self, relay: Relay, inbox: Inbox) -> None:
         """Move frames from the socket to the inbox until the socket ends."""
         try:
-            async for frame in socket:
-                self._pending += 1
+            async for frames in relay:
+                self._pending += len(frames)
                 self._heard = time.monotonic()
-                if not inbox.put(frame):
+                if not inbox.put(frames):
                     await inbox.room()
-        except ConnectionClosedError as closed:
-            if closed.sent and closed.sent.code == CloseCode.MESSAGE_TOO_BIG:
-                # It would break every connection at this place: once read it becomes a dead letter, and the rest comes.
-                self._limit = min(self._limit * FRAME_GROWTH, LARGEST_FRAME_READ)
+        except FrameTooLarge:
+            # It would break every connection at this place: once read it becomes a dead letter, and the rest comes.
+            self._limit = min(self._limit * FRAME_GROWTH, LARGEST_FRAME_READ)
             raise
         inbox.end()
 
     async def _store_frames(self, inbox: Inbox) -> None:
         """Store batches until the socket has ended; what is in hand on stop, too."""
-        batch: list[bytes | str] = []
+        batch: list[bytes] = []
         try:
             while not inbox.is_done:
                 await inbox.wait()
@@ -225,7 +214,7 @@ class Listener(threading.Thread):
                 await self._flush(batch, inbox)
             raise
 
-    async def _flush(self, batch: list[bytes | str], inbox: Inbox) -> None:
+    async def _flush(self, batch: list[bytes], inbox: Inbox) -> None:
         if batch:
             # Reading a batch and receiving the next one would only take turns at the interpreter, and the socket would
             # be idle while DuckDB works: so there is room for the next once this one was read.

@@ -261,6 +261,7 @@ def test_a_frame_larger_than_any_record_is_stepped_over_as_a_dead_letter(
     store: Store, listen: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ingest.frames.LARGEST_FRAME", 20_000)
+    monkeypatch.setattr("ingest.batch.LARGEST_FRAME", 20_000)
     monkeypatch.setattr(jetstream, "LARGEST_FRAME", 20_000)
     frames = written(20)
     frames.pull(MARA, "huge", body="x" * 200_000)
@@ -278,10 +279,10 @@ def test_an_inbox_gives_batches_bounded_in_number_and_in_bytes(monkeypatch: pyte
     monkeypatch.setattr(inbox, "FLUSH_ROWS", 3)
     monkeypatch.setattr(inbox, "FLUSH_BYTES", 10)
 
-    async def play() -> list[list[bytes | str]]:
+    async def play() -> list[list[bytes]]:
         box = Inbox()
         for frame in (b"1", b"2", b"3", b"4", b"x" * 50, b"5"):
-            assert box.put(frame)
+            assert box.put([frame])
         box.end()
         batches = []
         while not box.is_done:
@@ -299,13 +300,13 @@ def test_a_batch_takes_up_room_in_the_inbox_until_it_was_read(monkeypatch: pytes
 
     async def play() -> None:
         box = Inbox()
-        assert [box.put(frame) for frame in (b"1", b"2", b"3")] == [True, True, False]
+        assert [box.put([frame]) for frame in (b"1", b"2", b"3")] == [True, True, False]
         assert box.take() == [b"1", b"2"]
         waiting = asyncio.create_task(box.room())
         await asyncio.sleep(0)
         assert not waiting.done()
         box.release()
         await asyncio.wait_for(waiting, 1)
-        assert box.put(b"4")
+        assert box.put([b"4"])
 
     asyncio.run(play())
