@@ -78,8 +78,20 @@ class Events:
         return Events(*map(column, _LISTS), table=self.table.filter(pa.array(kept)))
 
 
-def read_commits(raws: Sequence[bytes | str]) -> Events | None:
-    """The frames where all of them are commits that can be read, as in most batches; else None."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Frames in order of arrival, and as columns where all of them are commits that can be read, as in most batches."""
+
+    raws: Sequence[bytes | str]
+    commits: Events | None
+
+
+def read_batch(raws: Sequence[bytes | str]) -> Batch:
+    """The batch of these frames; touches no store, so the next one can be read while one is stored."""
+    return Batch(raws, _read_commits(raws))
+
+
+def _read_commits(raws: Sequence[bytes | str]) -> Events | None:
     parts = []
     for begin in range(0, len(raws), PART):
         chosen = raws[begin : begin + PART]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import accumulate, islice
 
 FLUSH_ROWS, FLUSH_BYTES, FLUSH_SECONDS = 10_000, 32_000_000, 1.0
-QUEUE_FRAMES, QUEUE_BYTES = 20_000, 64_000_000
+QUEUE_FRAMES, QUEUE_BYTES = 10_000, 32_000_000  # one batch: another is being read, and one stored
 
 
 class Inbox:
@@ -17,7 +17,6 @@ class Inbox:
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
         self._bytes = 0
-        self._read_rows, self._read_bytes = 0, 0  # of the batch that was taken and is being read
         self._ended = False
         self._filled = asyncio.Event()
         self._emptied = asyncio.Event()
@@ -37,7 +36,7 @@ class Inbox:
         return self._has_room()
 
     def _has_room(self) -> bool:
-        return len(self._frames) + self._read_rows < QUEUE_FRAMES and self._bytes + self._read_bytes < QUEUE_BYTES
+        return len(self._frames) < QUEUE_FRAMES and self._bytes < QUEUE_BYTES
 
     async def room(self) -> None:
         """Return once there is room for a frame."""
@@ -59,15 +58,10 @@ class Inbox:
                     await self._filled.wait()
 
     def take(self) -> list[bytes]:
-        """The oldest frames that make one batch; they take up room until `release`."""
+        """The oldest frames that make one batch."""
         sizes = list(accumulate(map(len, islice(self._frames, FLUSH_ROWS)), initial=0))
         rows = min(bisect_left(sizes, FLUSH_BYTES), len(sizes) - 1)
         batch = [self._frames.popleft() for _ in range(rows)]
         self._bytes -= sizes[rows]
-        self._read_rows, self._read_bytes = rows, sizes[rows]
-        return batch
-
-    def release(self) -> None:
-        """The batch was read: what is left to do with it leaves the interpreter free to receive more."""
-        self._read_rows, self._read_bytes = 0, 0
         self._emptied.set()
+        return batch

@@ -11,16 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import duckdb
 
 from ingest import dialects
+from ingest.batch import Batch, read_batch
+from ingest.dialects import Told
 from ingest.frames import LARGEST_FRAME
 from ingest.gaps import Gap, find_gap, first_time, record_gap
 from ingest.hosts import Hosts
 from ingest.inbox import Inbox
-from ingest.load import load
+from ingest.load import store_batch
 from ingest.relay import CursorTooOld, FrameTooLarge, Relay
 from ingest.room import require_room
 from ingest.store import Store, StoreProblem
@@ -48,6 +49,15 @@ class Subscription:
     urls: Sequence[str]
     collections: Sequence[str]
     quiet_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """So many frames of the socket, what they say, and that as a batch to be stored."""
+
+    received: int
+    told: Told
+    batch: Batch
 
 
 class Listener(threading.Thread):
@@ -202,45 +212,53 @@ class Listener(threading.Thread):
         inbox.end()
 
     async def _store_frames(self, inbox: Inbox) -> None:
-        """Store batches until the socket has ended; what is in hand on stop, too."""
-        batch: list[bytes] = []
+        """Store batches until the socket has ended, each while the next one is read; what is in hand on stop, too."""
+        ahead, batch = asyncio.ensure_future(self._read(inbox)), None
         try:
-            while not inbox.is_done:
-                await inbox.wait()
-                batch += inbox.take()
-                await self._flush(batch, inbox)
+            while batch := await asyncio.shield(ahead):
+                ahead = asyncio.ensure_future(self._read(inbox))
+                await self._flush(batch)
+                batch = None
         except asyncio.CancelledError:
-            while batch := [*batch, *inbox.take()]:
-                await self._flush(batch, inbox)
+            inbox.end()
+            if batch is not None:
+                await self._flush(batch)
+            while batch := await ahead:
+                await self._flush(batch)
+                ahead = asyncio.ensure_future(self._read(inbox))
             raise
+        finally:
+            ahead.cancel()
 
-    async def _flush(self, batch: list[bytes], inbox: Inbox) -> None:
-        if batch:
-            # Reading a batch and receiving the next one would only take turns at the interpreter, and the socket would
-            # be idle while DuckDB works: so there is room for the next once this one was read.
-            released = partial(asyncio.get_running_loop().call_soon_threadsafe, inbox.release)
-            ended = await asyncio.shield(asyncio.to_thread(self._write, tuple(batch), released))
-            self._pending -= len(batch)
-            self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
-            batch.clear()
-            self.problem, self._store_failures = None, 0
-            self._on_loaded()
-            if ended is not None:
-                raise ConnectionResetError(ended)
+    async def _read(self, inbox: Inbox) -> _Read | None:
+        """The next batch, None where the socket has ended; waits for it a second at most."""
+        while not inbox.is_done:
+            await inbox.wait()
+            if frames := inbox.take():
+                return await asyncio.to_thread(self._decode, frames)
+        return None
 
-    def _write(self, received: Sequence[bytes | str], on_read: Callable[[], object]) -> str | None:
-        """Store frames, and why the server ends the stream where it says so.
+    def _decode(self, frames: Sequence[bytes]) -> _Read:
+        told = dialects.read_v2(frames) if dialects.is_v2(self._url) else Told(list(frames))
+        return _Read(len(frames), told, read_batch(told.frames))
 
-        The gap before them comes first, so that no kill is between a gap and what is behind it.
-        """
+    async def _flush(self, read: _Read) -> None:
+        await asyncio.shield(asyncio.to_thread(self._write, read.told, read.batch))
+        self._pending -= read.received
+        self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
+        self.problem, self._store_failures = None, 0
+        self._on_loaded()
+        if read.told.error is not None:
+            raise ConnectionResetError(read.told.error)
+
+    def _write(self, told: Told, batch: Batch) -> None:
+        """Store frames; the gap before them comes first, so that no kill is between a gap and what is behind it."""
         require_room(self._store.path)
-        told = dialects.read_v2(received) if dialects.is_v2(self._url) else dialects.Told(list(received))
         self._began_late |= told.began_late
         if self._is_first:
             self._note_gap(told.frames)
-        self.cursor_us = load(self._store, self._subscription.source, told.frames, on_read).cursor_us
+        self.cursor_us = store_batch(self._store, self._subscription.source, batch).cursor_us
         self._keep_seq(told.seq)
-        return told.error
 
     def _note_gap(self, frames: Sequence[bytes | str]) -> None:
         first_us, quiet = first_time(frames), self._subscription.quiet_seconds

@@ -7,14 +7,14 @@ repository, so an event with a higher one than was logged of its DID is surely n
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 
 import msgspec
 
-from ingest.batch import Events, events_of, read_commits
+from ingest.batch import Batch, Events, events_of, read_batch
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.frames import Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
 from ingest.log import Arriving, append_events
@@ -62,24 +62,26 @@ class Admitted:
     first_seen: dict[str, datetime] = field(default_factory=dict)  # everyone whom the records make known
 
 
-def load(
-    store: Store, source: str, raws: Sequence[bytes | str], on_read: Callable[[], object] = lambda: None
-) -> Loaded:
-    """Store a batch of frames and move the source's cursor, all or nothing; `on_read` comes before it is stored."""
-    plain = read_commits(raws)
-    read = [] if plain else read_frames(raws)
+def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
+    """Read a batch of frames and store it as `store_batch` does."""
+    return store_batch(store, source, read_batch(raws))
+
+
+def store_batch(store: Store, source: str, batch: Batch) -> Loaded:
+    """Store a batch of frames and move the source's cursor, all or nothing."""
+    commits, read = batch.commits, [] if batch.commits else read_frames(batch.raws)
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
-        if plain is not None and not _name_erased(txn.tombstones, plain):
-            newest = max(cursor, *plain.times_us)
+        if commits is not None and not _name_erased(txn.tombstones, commits):
+            newest = max(cursor, max(commits.times_us))
             _move(txn, source, newest, 0)
-            return Loaded(_append_plain(txn, store, Arriving(source, plain), on_read), 0, newest)
-        read = read or read_frames(raws)
+            return Loaded(_append_commits(txn, store, Arriving(source, commits)), 0, newest)
+        read = read or read_frames(batch.raws)
         newest = max([cursor, *(item.time_us for item in read)])
-        admitted = _admit(store, raws, read, cursor)
+        admitted = _admit(store, batch.raws, read, cursor)
         _move(txn, source, newest, admitted.strangers)
         letters = _add_unread(txn, source, admitted.unread)
-        return Loaded(_append(txn, source, admitted, on_read), letters, newest)
+        return Loaded(_append(txn, source, admitted), letters, newest)
 
 
 def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
@@ -110,13 +112,13 @@ def load_listing(store: Store, listed: Sequence[Listed]) -> int:
     return events
 
 
-def _append_plain(txn: Transaction, store: Store, arriving: Arriving, on_read: Callable[[], object]) -> int:
+def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> int:
     events = arriving.events
     seen, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
     telling = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen]
     keys = ((n, events.dids[n], events.collections[n], events.rkeys[n], events.times_us[n]) for n in telling)
     named = _first_named(store, keys)
-    return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in named.items()}, on_read)
+    return append_events(txn, arriving, {did: seen_at for did, (_, seen_at) in named.items()})
 
 
 def _name_erased(tombstones: Tombstones, events: Events) -> bool:
@@ -128,12 +130,12 @@ def _name_erased(tombstones: Tombstones, events: Events) -> bool:
     )
 
 
-def _append(txn: Transaction, source: str, admitted: Admitted, on_read: Callable[[], object] = lambda: None) -> int:
+def _append(txn: Transaction, source: str, admitted: Admitted) -> int:
     """Append what is new, but for what was seen of erased accounts before they were; returns how many."""
     living = events_of(_living(txn.tombstones, admitted.frames))
     people = txn.tombstones.without_erased_people(admitted.first_seen)
     first_seen = {did: seen_at for did, seen_at in people.items() if seen_at is not None}
-    return append_events(txn, Arriving(source, living, listed=source == LISTING), first_seen, on_read)
+    return append_events(txn, Arriving(source, living, listed=source == LISTING), first_seen)
 
 
 def _living(tombstones: Tombstones, frames: Sequence[Frame]) -> Sequence[Frame]:

@@ -1,6 +1,6 @@
 """Appending to the event log: which of the arriving events are new, which came late, and their rows as columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -63,12 +63,8 @@ def append_events(
     txn: Transaction,
     arriving: Arriving,
     first_seen: Mapping[str, datetime],
-    on_read: Callable[[], object] = lambda: None,
 ) -> int:
-    """Append the events that are not in the log, with the people they make known; returns how many.
-
-    `on_read` comes before the one long statement, during which other threads have the interpreter.
-    """
+    """Append the events that are not in the log, with the people they make known; returns how many."""
     events = _not_yet_so(txn, arriving.events) if arriving.listed else arriving.events
     order = _put_in_order(txn, events)
     columns = events.numbered().append_column("late", pa.array(order.late))
@@ -80,7 +76,6 @@ def append_events(
     columns = columns.append_column("event_seq", pa.array(np.arange(last + 1, last + 1 + len(columns))))
     txn.arrivals.note_revisions(order.newest)
     with txn.registered(columns):
-        on_read()
         txn.execute(INSERT, [arriving.source, txn.wall()])
     return len(columns)
 

@@ -13,7 +13,7 @@ import random
 import resource
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from ingest import jetstream
 from ingest.archive import COUNT, archive
+from ingest.batch import Batch
 from ingest.clock import from_microseconds
 from ingest.jetstream import Listener, Subscription
 from ingest.load import Loaded, load
@@ -164,17 +165,16 @@ def empty_loader(url: str, count: int, folder: Path) -> tuple[float, float]:
     store = Store.open(folder / "empty.duckdb")
     taken, done = 0, threading.Event()
 
-    def drop(_store: Store, _source: str, batch: Sequence[bytes | str], on_read: Callable[[], object]) -> Loaded:
+    def drop(_store: Store, _source: str, batch: Batch) -> Loaded:
         nonlocal taken
-        on_read()
-        taken += len(batch)
+        taken += len(batch.raws)
         if taken >= count:
             done.set()
         return Loaded(0, 0, 0)
 
     store.bind("bench")
     listener = Listener(store, Subscription("bench", [url], []), lambda: None)
-    with patch.object(jetstream, "load", drop):
+    with patch.object(jetstream, "store_batch", drop):
         began = _clocks()
         listener.start()
         if not done.wait(300):

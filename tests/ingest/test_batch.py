@@ -3,7 +3,7 @@
 import pytest
 
 from ingest import batch
-from ingest.batch import events_of, read_commits
+from ingest.batch import events_of, read_batch
 from ingest.frames import Frame, read_frames
 from ingest.load import Loaded, load
 from ingest.store import Store
@@ -44,7 +44,7 @@ def test_a_bad_frame_in_any_part_costs_only_itself(store: Store, open_store: Ope
 
 def test_events_taken_out_leave_the_others_whole() -> None:
     frames = commits(20)
-    whole = read_commits(frames)
+    whole = read_batch(frames).commits
     assert whole is not None
     left = whole.without({0, 7, 23})
     kept = [frame for frame in read_frames(frames) if isinstance(frame, Frame)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ingest import hosts, inbox, jetstream
 from ingest.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, open_gaps, record_gap
 from ingest.jetstream import Listener, Subscription
-from ingest.load import Loaded, load
+from ingest.load import Loaded, load, store_batch
 from ingest.store import Store
 from tests.ingest.stream import FIRST_US, SOURCE, STRANGER, Frames, rows
 from tests.ingest.test_jetstream import cursor, peer, wait_for, wait_for_frame, written
@@ -117,9 +117,9 @@ def test_a_gap_is_kept_before_what_is_behind_it_and_a_failure_between_loses_neit
         seen.append(kept(store))
         if len(seen) < 4:
             raise duckdb.IOException("the process might as well have been killed here")
-        return load(*arguments)  # ty: ignore[invalid-argument-type]
+        return store_batch(*arguments)  # ty: ignore[invalid-argument-type]
 
-    monkeypatch.setattr(jetstream, "load", failing)
+    monkeypatch.setattr(jetstream, "store_batch", failing)
     told: list[Gap] = []
     with peer(clamped(frames, 300)) as server:
         listen(server.url, on_gap=told.append)
@@ -201,13 +201,13 @@ def test_a_store_that_is_slow_for_longer_than_the_stream_is_quiet_is_no_silence(
 
     def slow(*arguments: object) -> Loaded:
         time.sleep(0.7)
-        return load(*arguments)  # ty: ignore[invalid-argument-type]
+        return store_batch(*arguments)  # ty: ignore[invalid-argument-type]
 
     def stored() -> bool:
         silences.extend(problem for problem in [listener.problem] if problem and "sent nothing" in problem)
         return cursor(store) >= FIRST_US + 49 * SECOND
 
-    monkeypatch.setattr(jetstream, "load", slow)
+    monkeypatch.setattr(jetstream, "store_batch", slow)
     monkeypatch.setattr(inbox, "FLUSH_ROWS", 25)
     with peer(written(50)) as server:
         listener = listen(server.url, quiet=0.5)

@@ -77,5 +77,5 @@ def test_every_wait_is_bounded_and_no_host_is_forgotten(spells: list[tuple[float
         now += lasted
         url, wait = hosts.after(url, lasted, now)
         assert url in urls
-        assert 0.125 <= wait <= LONGEST_WAIT_SECONDS
+        assert 0.1249 <= wait <= LONGEST_WAIT_SECONDS
         now += wait
