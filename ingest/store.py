@@ -20,6 +20,7 @@ from ingest.transaction import Rows, Transaction
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
 SCHEMA_VERSION = 2
+MEMORY_MB = 256  # with it the worker keeps below 500 MB where 300,000 events come at once; else it took 590
 # Everyone, with the newest rev of their repository: written with every batch it would cost .7 µs an event, read from
 # the rows at the start it costs .15 s for the 1,000,000 that a table holds.
 PEOPLE = f"""
@@ -29,7 +30,8 @@ select did, contributor_id, first_seen_at, greatest(archived_rev, rev) from cont
 ) using (did)
 """
 # Automatic checkpoints stay off: the publisher checkpoints; meanwhile the main file must not change under the copy.
-CONFIG: dict[str, str | bool | int | float | list[str]] = {
+Config = dict[str, str | bool | int | float | list[str]]
+CONFIG: Config = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "checkpoint_threshold": "1TB",
@@ -44,9 +46,15 @@ class Store:
     """The owner of the file: many short reads, one writer at a time."""
 
     def __init__(
-        self, database: duckdb.DuckDBPyConnection, path: Path, wall: Callable[[], datetime], registry: Registry
+        self,
+        database: duckdb.DuckDBPyConnection,
+        path: Path,
+        wall: Callable[[], datetime],
+        registry: Registry,
+        config: Config,
     ) -> None:
         self.path = path
+        self._config = config
         self.wall = wall
         self.registry = registry  # what the records in it mean
         self.people = People()
@@ -65,18 +73,25 @@ class Store:
 
     @classmethod
     def open(
-        cls, path: Path, wall: Callable[[], datetime] = wall_now, registry: Registry = REGISTRY, key: bytes = b""
+        cls,
+        path: Path,
+        wall: Callable[[], datetime] = wall_now,
+        registry: Registry = REGISTRY,
+        key: bytes = b"",
+        memory_mb: int = MEMORY_MB,
     ) -> "Store":
         """Own the file, made or migrated as needed; `key` is the drive's, under which erased people are remembered.
 
-        Raises StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
+        DuckDB keeps to `memory_mb` and lays what is beyond in a folder beside the file while it works. Raises
+        StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            database = duckdb.connect(str(path), config=CONFIG)
+            config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
+            database = duckdb.connect(str(path), config=config)
         except (duckdb.Error, OSError) as error:
             raise StoreProblem(_why_not(path, str(error))) from error
-        store = cls(database, path, wall, registry)
+        store = cls(database, path, wall, registry, config)
         try:
             clear_leftovers(path)
             store._migrate()
@@ -212,7 +227,7 @@ class Store:
         """
         try:
             with self._gate.shut():
-                self._database = compacted(self._database, self.path, CONFIG)
+                self._database = compacted(self._database, self.path, self._config)
         except (OSError, TimeoutError, duckdb.Error) as error:
             raise StoreProblem(f"{self.path} could not be compacted ({' '.join(str(error).split())[:200]})") from error
 

@@ -33,6 +33,7 @@ def open_store() -> Store:
         settings.DUCKDB_PATH,
         registry=build_registry(settings.LEXICON_AUTHORITY),
         key=drive.key(settings.ROOT, "tombstones").encode(),
+        memory_mb=settings.DUCKDB_MEMORY_MB,
     )
 
 
