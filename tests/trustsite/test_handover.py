@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.core.management.base import CommandError
 
 from ingest import jobs, runtime, tasks
 from ingest.clock import from_microseconds
@@ -22,7 +23,7 @@ from trustsite.world import build_world
 
 Told = Mapping[str, Any]
 Show = Callable[[Told], None]
-PATIENT = 60.0  # seconds without a word, where the test is not about that
+PATIENT = 30.0  # seconds without a word, where the test is not about that
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +92,22 @@ def test_a_job_that_shows_progress_is_waited_for_however_long_it_takes(monkeypat
     with works():
         assert handover.ask_worker("slow", {}, see, 60.0) == {"steps": 5}
     assert clock == [250.0]
+
+
+def test_a_job_that_ends_by_an_error_in_the_program_says_so_and_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(runtime: object, wanted: Told, show: Show) -> Told:
+        raise ZeroDivisionError("somebody's record")
+
+    monkeypatch.setattr(tasks, "JOBS", {"broken": broken})
+    told = r"The worker failed at broken by an error in the program \(ZeroDivisionError\): see the worker's log\."
+    with works(), pytest.raises(CommandError, match=f"^{told}$"):
+        handover.ask_worker("broken", {}, silent_seconds=PATIENT)
+
+
+def test_a_job_that_a_stopping_worker_cuts_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(runtime: object, wanted: Told, show: Show) -> Told:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks, "JOBS", {"cut": cut})
+    with works(), pytest.raises(CommandError, match="The worker stopped in the middle of cut: start it, then run this"):
+        handover.ask_worker("cut", {}, silent_seconds=PATIENT)
