@@ -35,7 +35,7 @@ def troubles(status: Status | None, now: float, gaps_open: int, recorded: bool) 
     missing = () if recorded else _gaps(gaps_open)
     if status is None or not status.is_alive(now):
         return missing if recorded else (_not_running(status, now), *missing)
-    found = [_store(status), _listener(status), _publisher(status), _backfill(status)]
+    found = [_store(status), _listener(status), _publisher(status), _backfill(status), _event_streams(status)]
     found += map(_hop, status.failing_hops)
     return (*(trouble for trouble in found if trouble), *missing)
 
@@ -101,6 +101,16 @@ def _backfill(status: Status) -> Trouble | None:
         return None
     told = status.backfill_problem
     return Trouble("Backfill waits", f"Older records are not read for now: {told}. It is tried again by itself.")
+
+
+def _event_streams(status: Status) -> Trouble | None:
+    if not status.event_streams_down:
+        return None
+    count, told = status.event_streams_down, "; ".join(status.event_problems)
+    rest = "; and others" if count > len(status.event_problems) else ""
+    whose = "a knot or spindle" if count == 1 else f"{count:,} knots and spindles"
+    sentence = f"Pushes and runs of {whose} are not heard: {told}{rest}. It is tried again by itself."
+    return Trouble("Events not heard", sentence)
 
 
 def _hop(name: str) -> Trouble:

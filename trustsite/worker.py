@@ -104,7 +104,13 @@ class Worker:
         self.heartbeat = Heartbeat(
             settings.STATUS_PATH,
             lambda: status_of(
-                self.listener, self.publishing, self.hops, self.fetcher, self.store.path, self.backfiller
+                self.listener,
+                self.publishing,
+                self.hops,
+                self.fetcher,
+                self.store.path,
+                self.backfiller,
+                self.event_streams,
             ),
         )
         self.event_streams = [

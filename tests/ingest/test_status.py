@@ -23,6 +23,8 @@ statuses = st.builds(
     listener_problem=texts,
     store_problem=texts,
     publisher_problem=texts,
+    event_problems=st.lists(st.text(max_size=500), max_size=20).map(tuple),
+    event_streams_down=st.integers(0, 10_000),
     failing_hops=st.lists(st.text(max_size=500), max_size=20).map(tuple),
     hosts_left_alone=st.integers(0, 10_000),
     hosts_named=st.lists(st.text(max_size=500), max_size=20).map(tuple),
@@ -51,7 +53,7 @@ def test_every_status_fits_and_is_read_back_with_its_figures(
     write_page(path, page)
     told = read_status(path)
     assert told is not None
-    same = ("written_at", "running", "cursor_us", "hosts_left_alone", "free_bytes")
+    same = ("written_at", "running", "cursor_us", "hosts_left_alone", "event_streams_down", "free_bytes")
     assert [getattr(told, name) for name in same] == [getattr(status, name) for name in same]
     assert (told.store_problem is None) == (status.store_problem is None)
 

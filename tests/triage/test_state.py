@@ -81,6 +81,18 @@ def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
         ({"store_problem": "the store cannot be written (x)"}, "stopped", "Not storing", "cannot be written (x)."),
         ({"publisher_problem": "no room"}, "late", "Not publishing", "cannot be shown: no room."),
         ({"backfill_problem": "nobody named an account"}, "late", "Backfill waits", "not read for now: nobody named"),
+        (
+            {"event_streams_down": 1, "event_problems": ["knot.test is not answering (timed out)"]},
+            "late",
+            "Events not heard",
+            "Pushes and runs of a knot or spindle are not heard: knot.test is not answering (timed out). It is tried",
+        ),
+        (
+            {"event_streams_down": 3, "event_problems": ["a.test has no address", "b.test is not answering (x)"]},
+            "late",
+            "Events not heard",
+            "3 knots and spindles are not heard: a.test has no address; b.test is not answering (x); and others.",
+        ),
         ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "tried again by itself"),
         ({"failing_hops": ["new_hop"]}, "late", "A step fails", "A step of the work (new_hop) fails"),
     ],
@@ -183,11 +195,13 @@ def gauges(client: Client) -> dict[str, float]:
 
 def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWorld, beat: Beat) -> None:
     world.gaps_open = 2
-    beat(cursor_us=int((time.time() - 5) * 1e6), failing_hops=["score_everyone"], hosts_left_alone=3)
+    told = {"failing_hops": ["score_everyone"], "hosts_left_alone": 3, "event_streams_down": 2}
+    beat(cursor_us=int((time.time() - 5) * 1e6), **told)
     shown = gauges(client)
     assert shown["sunstead_ingest_lag_seconds"] == pytest.approx(5, abs=2)
     assert shown["sunstead_last_event_timestamp_seconds"] == pytest.approx(time.time() - 5, abs=2)
     expected = {"gaps_open": 2, "dead_letters": 0, "unknown_shapes": 7, "hosts_in_backoff": 3, "failing_hops": 1}
+    expected["event_streams_down"] = 2
     assert {name: shown[f"sunstead_{name}"] for name in expected} == expected
     assert shown["sunstead_worker_up"] == shown["sunstead_listener_up"] == 1
     assert "sunstead_snapshot_age_seconds" in shown
