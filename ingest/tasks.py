@@ -26,9 +26,9 @@ from ingest.store import StoreProblem
 
 @huey.task()
 def derive_events() -> None:
-    """Work off the event log."""
+    """Work off the event log, and let go of dead letters where there are too many."""
     runtime = current()
-    if derive(runtime.store):
+    if derive(runtime.store) + runtime.letters.keep():
         runtime.changed("derive_events")
 
 

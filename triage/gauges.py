@@ -45,6 +45,7 @@ def _worker(status: Status | None, now: float) -> Iterator[Gauge]:
     yield "event_streams_down", "Knots and spindles whose events are not heard.", status.event_streams_down
     yield "failing_hops", "Steps of the work whose newest run failed.", len(status.failing_hops)
     yield "hosts_in_backoff", "Hosts that are left alone for a while.", status.hosts_left_alone
+    yield "dead_letters_dropped", "Events not understood that were let go, too many to keep.", status.letters_dropped
     yield "drive_free_bytes", "Free space on the drive.", status.free_bytes
 
 

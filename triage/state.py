@@ -51,6 +51,11 @@ def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: 
         )
     if dead_letters:
         told.append(f"{_counted(dead_letters, 'event', 'events')} could not be understood, and kept to be tried again.")
+    if status is not None and status.is_alive(now) and status.letters_dropped:
+        told.append(
+            f"{_counted(status.letters_dropped, 'more was', 'more were')} let go, as more were not kept than "
+            "DEAD_LETTERS says."
+        )
     if unknown_shapes:
         told.append(f"{_counted(unknown_shapes, 'shape', 'shapes')} of records seen that this version does not know.")
     return tuple(told)

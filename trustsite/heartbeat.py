@@ -44,6 +44,7 @@ def status_of(
     store_path: Path,
     backfiller: Backfiller | None = None,
     event_streams: Sequence[EventStream] = (),
+    letters_dropped: int = 0,
 ) -> Status:
     """How a worker is now. Raises OSError where the drive is gone."""
     left_alone = fetcher.left_alone()
@@ -62,6 +63,7 @@ def status_of(
         failing_hops=tuple(sorted(hops.failures)),
         hosts_left_alone=len(left_alone),
         hosts_named=tuple(left_alone[:10]),
+        letters_dropped=letters_dropped,
         free_bytes=free,
         drive_full=free < RESERVE_BYTES,
     )

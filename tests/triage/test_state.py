@@ -129,6 +129,8 @@ def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Cli
     assert (
         "5 hosts are left alone for a while, slow or asking for rest: a.test, b.test, c.test and others." in sentences
     )
+    beat(letters_dropped=1_200)
+    assert "1,200 more were let go, as more were not kept than DEAD_LETTERS says." in pill(client)[2]
     assert any("7 shapes of records" in sentence for sentence in sentences)
 
 
@@ -195,13 +197,13 @@ def gauges(client: Client) -> dict[str, float]:
 
 def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWorld, beat: Beat) -> None:
     world.gaps_open = 2
-    told = {"failing_hops": ["score_everyone"], "hosts_left_alone": 3, "event_streams_down": 2}
+    told = {"failing_hops": ["score_everyone"], "hosts_left_alone": 3, "event_streams_down": 2, "letters_dropped": 9}
     beat(cursor_us=int((time.time() - 5) * 1e6), **told)
     shown = gauges(client)
     assert shown["sunstead_ingest_lag_seconds"] == pytest.approx(5, abs=2)
     assert shown["sunstead_last_event_timestamp_seconds"] == pytest.approx(time.time() - 5, abs=2)
     expected = {"gaps_open": 2, "dead_letters": 0, "unknown_shapes": 7, "hosts_in_backoff": 3, "failing_hops": 1}
-    expected["event_streams_down"] = 2
+    expected |= {"event_streams_down": 2, "dead_letters_dropped": 9}
     assert {name: shown[f"sunstead_{name}"] for name in expected} == expected
     assert shown["sunstead_worker_up"] == shown["sunstead_listener_up"] == 1
     assert "sunstead_snapshot_age_seconds" in shown
