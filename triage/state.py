@@ -30,9 +30,14 @@ class Trouble:
     tone: Literal["late", "stopped"] = "late"
 
 
-def troubles(status: Status | None, now: float, gaps_open: int, recorded: bool) -> tuple[Trouble, ...]:
-    """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped."""
-    missing = () if recorded else _gaps(gaps_open)
+def troubles(
+    status: Status | None, now: float, gaps_open: int, recorded: bool, has_hosts: bool = True
+) -> tuple[Trouble, ...]:
+    """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped.
+
+    `has_hosts`: whether BACKFILL_HOSTS names anybody, without whom no gap is ever filled.
+    """
+    missing = () if recorded else _gaps(gaps_open, has_hosts)
     if status is None or not status.is_alive(now):
         return missing if recorded else (_not_running(status, now), *missing)
     found = [_store(status), _listener(status), _publisher(status), _backfill(status), _event_streams(status)]
@@ -125,11 +130,12 @@ def _hop(name: str) -> Trouble:
     )
 
 
-def _gaps(count: int) -> tuple[Trouble, ...]:
+def _gaps(count: int, has_hosts: bool) -> tuple[Trouble, ...]:
     if not count:
         return ()
+    how = "" if has_hosts else " It stays so until whoever runs this site names hosts in BACKFILL_HOSTS."
     sentence = f"{_counted(count, 'gap', 'gaps')} in the stream not filled yet: what happened then may be missing here."
-    return (Trouble(_counted(count, "gap", "gaps"), sentence),)
+    return (Trouble(_counted(count, "gap", "gaps"), sentence + how),)
 
 
 def _counted(count: int, one: str, many: str) -> str:

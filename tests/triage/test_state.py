@@ -114,12 +114,18 @@ def test_a_worker_that_never_ran_is_not_running(client: Client, world: DrawnWorl
     assert "make run" in sentences[0]
 
 
-def test_open_gaps_are_told_with_what_else_is_wrong(client: Client, world: DrawnWorld, beat: Beat) -> None:
+def test_open_gaps_are_told_with_what_else_is_wrong(
+    client: Client, world: DrawnWorld, beat: Beat, settings: Settings
+) -> None:
     world.gaps_open = 2
+    settings.BACKFILL_HOSTS = ["https://relay.test"]
     beat(listener_problem="wss://a.test is not answering (x)")
     tone, said, sentences = pill(client)
     assert (tone, said) == ("late", "Not listening, 1 more")
-    assert any("2 gaps in the stream not filled yet" in sentence for sentence in sentences)
+    (missing,) = (sentence for sentence in sentences if "2 gaps in the stream not filled yet" in sentence)
+    assert missing.endswith("may be missing here.")
+    settings.BACKFILL_HOSTS = []
+    assert any("names hosts in BACKFILL_HOSTS" in sentence for sentence in pill(client)[2])
 
 
 def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Client, beat: Beat) -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ingest.backfill.turn import NOBODY_NAMED
 from ingest.snapshot import SnapshotReader, current_number
 from tests.trustsite import runs
 from tests.trustsite.recordings import ANA, MARA, small
 from trustsite import drive
 from trustsite.management.commands.backfill import told
 from trustsite.standins import StandIns
-
-NOBODY = "no host was named: only accounts whose records came before were asked"
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def test_it_is_done_at_once_where_no_worker_runs(marked: Path) -> None:
     assert status == 0, err
     summary = json.loads(out)
     assert (summary["state"], summary["why"], summary["accounts"]) == ("done", "by_hand", 0)
-    assert summary["notes"] == [NOBODY]
+    assert summary["notes"] == [NOBODY_NAMED]
     assert current_number(marked / "snapshots") == 1
 
 
@@ -51,7 +50,7 @@ def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(marke
             status, out, err = runs.run("backfill", DATA_ROOT=marked)
             assert status == 0, err
             assert "0 of 2 accounts read, 0 absent, 2 failed" in out
-            assert NOBODY in out
+            assert NOBODY_NAMED in out
             assert f"2 x not a did:plc or did:web ({ANA}, {MARA})" in out
         finally:
             worker.send_signal(signal.SIGTERM)
