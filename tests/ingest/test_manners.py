@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -57,3 +58,57 @@ def test_who_asked_to_be_left_alone_is_and_is_shown(peer: Start) -> None:
     assert len(server.requests) == 1
     assert list(fetcher.manners.quiet()) == ["busy.example.test"]
     assert 25 < fetcher.manners.quiet()["busy.example.test"] <= 30
+
+
+def after_an_answer(peer: Start, status: int = 200, **headers: str) -> float:
+    """How many seconds a host is left alone that answered once with these headers."""
+    fetcher = Fetcher(peer(lambda _: response(b"said", status, **headers)).origin)
+    with suppress(FetchProblem):
+        fetcher.get("https://pds.example.test/")
+    return fetcher.manners.quiet().get("pds.example.test", 0.0)
+
+
+def test_a_host_of_whose_allowance_nothing_is_left_is_asked_again_once_it_begins_anew(peer: Start) -> None:
+    server = peer(lambda _: response(b"said", RateLimit_Remaining="0", RateLimit_Reset=str(int(time.time()) + 200)))
+    fetcher = Fetcher(server.origin)
+    assert fetcher.get("https://pds.example.test/") == b"said"
+    with pytest.raises(FetchProblem, match="is left alone") as caught:
+        fetcher.get("https://pds.example.test/")
+    assert caught.value.retry
+    assert caught.value.after is not None
+    assert 100 < caught.value.after <= 200
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("remaining", "reset", "least", "most"),
+    [
+        ("0", "120", 60, 120),
+        ("0", "99999999999999", 800, 900),
+        ("0", "86400", 800, 900),
+        ("0", "1000000000", 0, 0),
+        ("0", "soon", 0, 0),
+        ("0", "-5", 0, 0),
+        ("0", "9" * 400, 0, 0),
+        ("1", "120", 0, 0),
+        ("", "120", 0, 0),
+        ("none", "120", 0, 0),
+    ],
+)
+def test_the_rest_is_bounded_and_what_makes_no_sense_is_not_heeded(
+    peer: Start, remaining: str, reset: str, least: float, most: float
+) -> None:
+    assert least <= after_an_answer(peer, RateLimit_Remaining=remaining, RateLimit_Reset=reset) <= most
+
+
+def test_of_two_rests_that_a_host_asks_for_the_longer_counts(peer: Start) -> None:
+    both = {"RateLimit_Remaining": "0", "Retry_After": "30"}
+    assert 60 < after_an_answer(peer, 429, RateLimit_Reset="90", **both) <= 90
+    assert 15 < after_an_answer(peer, 429, RateLimit_Reset="2", **both) <= 30
+
+
+def test_a_refusal_without_a_word_of_when_is_over_when_the_allowance_begins_anew(peer: Start) -> None:
+    server = peer(lambda _: response(b"", 429, RateLimit_Remaining="0", RateLimit_Reset="70"))
+    with pytest.raises(FetchProblem) as caught:
+        Fetcher(server.origin).get("https://pds.example.test/")
+    assert caught.value.after == 70

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from ingest import net
-from ingest.net import Fetcher, FetchProblem, is_host, is_public
+from ingest.net import Fetcher, FetchProblem, is_host
+from ingest.wire import is_public
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
 
 HOST = "pds.example.test"
