@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from ingest.branches import branch_name
 from ingest.forge import remotes
 from ingest.git import _pins
-from ingest.mirror import Limits, _branch, due_mirrors, fetch_mirrors, folder_bytes, mirror_path
+from ingest.mirror import Limits, due_mirrors, fetch_mirrors, folder_bytes, mirror_path
 from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
 from tests.ingest.git_world import KNOT, LIMITS, OWNER, REPO_DID, Knot, Watching, Work
@@ -124,7 +125,7 @@ def test_odd_branch_names_are_read_and_impossible_ones_left_out(work: Work, worl
 
 @given(some.text(max_size=30))
 def test_a_branch_name_is_accepted_only_where_git_accepts_it(name: str) -> None:
-    if _branch(f"refs/heads/{name}") is not None:
+    if branch_name(f"refs/heads/{name}") is not None:
         assert not set(name) & set(" ~^:?*[\\\x7f")
         assert ".." not in name
         assert not name.startswith(("-", "/", "."))
@@ -216,8 +217,8 @@ HOSTILE: dict[str, Callable[[Request], Answer]] = {
 def test_a_hostile_server_ends_in_one_sentence(
     name: str, store: Store, tmp_path: Path, peer: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.mirror.REFS_SECONDS", 2.0)
-    monkeypatch.setattr("ingest.mirror.REFS_LIMIT", 300_000)
+    monkeypatch.setattr("ingest.branches.REFS_SECONDS", 2.0)
+    monkeypatch.setattr("ingest.branches.REFS_LIMIT", 300_000)
     server = peer(HOSTILE[name])
     world = Watching(store, Fetcher(server.origin), tmp_path / "mirrors")
     began = time.monotonic()
