@@ -120,7 +120,7 @@ def test_kills_at_random_moments_lose_no_account_and_no_record(tmp_path: Path, c
         while True:
             process = subprocess.Popen(command, cwd=PROJECT)
             try:
-                assert process.wait(moments.uniform(0.5, 1.6) if kills < count(2, 10) else 60) == 0
+                assert process.wait(moments.uniform(0.5, 1.6) if kills < count(2, 10) else 300) == 0
                 break
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)

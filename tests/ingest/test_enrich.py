@@ -9,6 +9,7 @@ from ingest.ask_identities import DUE_IDENTITIES
 from ingest.lookups import Due, waiting_time
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.asked import KNOT, NOW, World, did
+from tests.waiting import loaded
 
 
 def test_those_who_matter_get_their_identity_and_nobody_else(world: World) -> None:
@@ -155,10 +156,10 @@ def test_a_closed_fetcher_ends_the_hop_and_what_was_asked_stays_due(world: World
     with world.store.write() as txn:
         number = txn.person_ids([did("slow")])[did("slow")]
         txn.append("maintainers", [{"contributor_id": number, "repository_id": 0}])
-    threading.Timer(0.3, world.fetcher.close).start()
+    threading.Timer(2.0, world.fetcher.close).start()
     began = time.monotonic()
     world.identities()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8  # the slow one answers after ten
     world.fetcher = Fetcher(world.peer.origin)
     world.hold.set()
     assert world.due() == 3  # slow, the push-holders, and the patch of mallory, who is known by now
@@ -191,7 +192,7 @@ def test_many_people_are_asked_in_chunks(world: World, count: Callable[[int, int
     began = time.monotonic()
     assert world.identities() == size + 2
     assert world.due() == 2  # the push-holders and the patch
-    assert time.monotonic() - began < 5 * size / 1_218
+    assert time.monotonic() - began < loaded(5 * size / 1_218)
 
 
 def holders_of(world: World) -> dict[str, str]:

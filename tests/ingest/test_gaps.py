@@ -198,7 +198,7 @@ def test_a_store_that_is_slow_for_longer_than_the_stream_is_quiet_is_no_silence(
     silences: list[str] = []
 
     def slow(*arguments: object) -> Loaded:
-        time.sleep(0.7)
+        time.sleep(1.8)
         return load(*arguments)  # ty: ignore[invalid-argument-type]
 
     def stored() -> bool:
@@ -208,7 +208,7 @@ def test_a_store_that_is_slow_for_longer_than_the_stream_is_quiet_is_no_silence(
     monkeypatch.setattr(jetstream, "load", slow)
     monkeypatch.setattr(inbox, "FLUSH_ROWS", 25)
     with peer(written(50)) as server:
-        listener = listen(server.url, quiet=0.5)
+        listener = listen(server.url, quiet=1.5)
         wait_for(stored)
     assert silences == []
 

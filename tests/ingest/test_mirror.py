@@ -21,6 +21,7 @@ from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
 from tests.ingest.git_world import KNOT, LIMITS, OWNER, REPO_DID, Knot, Watching, Work
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
+from tests.waiting import loaded
 
 
 @pytest.fixture(name="work")
@@ -223,7 +224,7 @@ def test_a_hostile_server_ends_in_one_sentence(
     world = Watching(store, Fetcher(server.origin), tmp_path / "mirrors")
     began = time.monotonic()
     assert world.look() == 0
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < loaded(15)
     told, reason = state(world)
     assert told in ("failed", "too_large", "absent")
     assert reason is not None
@@ -273,7 +274,7 @@ def test_a_closed_fetcher_ends_the_child_and_leaves_the_mirror_due(store: Store,
     threading.Timer(0.7, fetcher.close).start()
     began = time.monotonic()
     world.look()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < loaded(10)  # a fetch may take ten minutes
     assert world.rows("from mirrors") == []
     with store.read() as rows:
         assert due_mirrors(rows, world.now) == 1

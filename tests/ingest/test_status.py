@@ -110,14 +110,13 @@ def test_a_thousand_reads_beside_a_writer_are_all_whole(tmp_path: Path) -> None:
         writer.join()
 
 
-def test_a_change_is_written_at_once_and_a_stop_says_so(tmp_path: Path) -> None:
+def test_a_change_is_written_at_once_and_a_stop_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.status.BEAT_SECONDS", 600.0)  # nothing is written but what changed
     path, ask = tmp_path / "status.json", [Status(written_at=0.0)]
     with beating(path, ask):
         wait_for(lambda: read_status(path) is not None)
         ask.append(Status(written_at=0.0, store_problem="free space"))
-        began = time.monotonic()
         wait_for(lambda: (told := read_status(path)) is not None and told.store_problem == "free space")
-        assert time.monotonic() - began < 1.5
         told = read_status(path)
         assert told is not None
         assert told.is_alive(time.time())

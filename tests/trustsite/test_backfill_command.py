@@ -10,6 +10,7 @@ from ingest.backfill.turn import NOBODY_NAMED
 from ingest.snapshot import SnapshotReader, current_number
 from tests.trustsite import runs
 from tests.trustsite.recordings import ANA, MARA, small
+from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.management.commands.backfill import told
 from trustsite.standins import StandIns
@@ -46,7 +47,7 @@ def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(marke
     with StandIns(small()) as peers:  # its DIDs are no real ones: nobody is asked about them
         worker = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=peers.jetstream_url)
         try:
-            runs.wait_for(lambda: current_number(marked / "snapshots") > 0)
+            wait_for(lambda: current_number(marked / "snapshots") > 0)
             status, out, err = runs.run("backfill", DATA_ROOT=marked)
             assert status == 0, err
             assert "0 of 2 accounts read, 0 absent, 2 failed" in out
@@ -54,7 +55,7 @@ def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(marke
             assert f"2 x not a did:plc or did:web ({ANA}, {MARA})" in out
         finally:
             worker.send_signal(signal.SIGTERM)
-            assert runs.finish(worker, timeout=10)[0] == 0
+            assert runs.finish(worker, timeout=runs.STOP_SECONDS)[0] == 0
     with SnapshotReader(marked / "snapshots").pin() as snapshot:
         assert snapshot is not None
         found = {row["reason"]: row["state"] for row in snapshot.rows("select reason, state from backfills")}
