@@ -189,11 +189,6 @@ def finish(store: Store, folders: Folders) -> None:
         txn.execute("insert or replace into hops values ('compact', ?, ?)", [reached, store.wall()])
 
 
-def is_unfinished(rows: Rows) -> bool:
-    """Whether bytes of somebody who was erased may be left."""
-    return rows.row(UNFINISHED) is not None
-
-
 def finish_due(store: Store, folders: Folders) -> bool:
     """`finish` once an erasure has waited a day for others; whether it did."""
     with store.read() as rows:

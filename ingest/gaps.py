@@ -13,7 +13,6 @@ import msgspec
 from ingest.clock import from_microseconds
 from ingest.frames import EARLIEST_US, LATEST_US, Moment
 from ingest.store import Store
-from ingest.transaction import Rows
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +71,3 @@ def record_gap(store: Store, gap: Gap) -> bool:
         txn.upsert("gaps", [row | {"found_clock": store.wall(), "filled_clock": None}])
     log.warning("a gap in the stream: %s", gap.reason)
     return True
-
-
-def open_gaps(rows: Rows) -> list[Gap]:
-    """The gaps that no backfill has filled yet, oldest first."""
-    found = rows.rows("select source, from_us, to_us, reason from gaps where filled_clock is null order by from_us")
-    return [Gap(**row) for row in found]

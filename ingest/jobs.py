@@ -23,7 +23,7 @@ def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
     """`did` and `repositories`: record a maintainer and watch what they judge for; the repositories' `keys`."""
     store, clock = runtime.store, runtime.clock
     try:
-        names = backfill.make_known(store, runtime.backfill, wanted["repositories"])
+        names = backfill.make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
         return {"keys": watch.add_maintainer(store, wanted["did"], names, clock.now())}
     except watch.UnknownRepository as problem:
         raise JobProblem(str(problem)) from problem

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ingest.forge import Remote, remotes
+from ingest.branches import branches, pull, served_branches
+from ingest.forge import remotes
 from ingest.git import TRIAL, Git, Watch
 from ingest.lookups import DAY, waiting_time
 from ingest.net import Fetcher, FetchProblem
@@ -26,14 +27,7 @@ OPEN_WAIT = timedelta(minutes=10)  # between two fetches while something is open
 TOO_LARGE_WAIT = timedelta(days=7)  # asking again costs the whole limit once more
 THREADS = 3
 SPAN_SECONDS = 60.0  # no further fetch begins after this long
-REFS_SECONDS = 60.0
-REFS_LIMIT = 4_000_000  # bytes of a server's list of branches: some 50,000
-PACKS = 40  # beyond these they are packed together: each fetch adds one, and each slows every look-up
 
-_REF = re.compile(
-    r"(?!.*(?:\.\.|@\{|//|\.lock(?:/|\Z)|/\.|\.\Z|/\Z))[^\x00-\x20\x7f~^:?*\[\\./-][^\x00-\x20\x7f~^:?*\[\\]{0,240}"
-)
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FOLDER = re.compile(r"([0-9]{1,18})\.git")
 
 # A new round and a push are looked at once: that a commit was absent when the round was seen is known only by looking.
@@ -200,51 +194,16 @@ def _first_that_answers(
     absent: FetchProblem | None = None
     for remote in remotes(fetcher, row["knot"], row["repo_did"], row["owner_did"], row["name"]):
         try:
-            head, served = _served(git, remote)
+            head, served = served_branches(git, remote)
         except FetchProblem as problem:
             if not problem.absent:
                 raise
             absent = problem
             continue
         if served != branches(git):
-            _pull(git, remote, limits, room)
+            pull(git, remote, limits.seconds, room)
         return head, branches(git)
     raise absent or FetchProblem("the knot serves no such repository", status=404)
-
-
-def _served(git: Git, remote: Remote) -> tuple[str | None, dict[str, str]]:
-    """The branches that a server has now, and which of them is its own."""
-    arguments = ("ls-remote", "--symref", "--end-of-options", remote.url, "HEAD", "refs/heads/*")
-    answer = git.ask(remote, *arguments, limit=REFS_LIMIT, seconds=REFS_SECONDS, file_bytes=REFS_LIMIT)
-    head, refs = None, {}
-    for line in answer.decode("utf-8", "surrogateescape").split("\n"):
-        value, _, name = line.partition("\t")
-        if name == "HEAD" and value.startswith("ref: refs/heads/"):
-            head = _branch(value.removeprefix("ref: "))
-        elif (branch := _branch(name)) and _COMMIT.fullmatch(value):
-            refs[branch] = value
-    return head, refs
-
-
-def _pull(git: Git, remote: Remote, limits: Limits, room: int) -> None:
-    options = ("--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force")
-    arguments = ("fetch", *options, "--end-of-options", remote.url, "+refs/heads/*:refs/heads/*")
-    git.ask(remote, *arguments, limit=1_000_000, seconds=limits.seconds, file_bytes=room)
-    if len(list(git.folder.glob("objects/pack/*.pack"))) > PACKS:
-        git.run("repack", "-q", "-d", "--geometric=2")
-
-
-def branches(git: Git) -> dict[str, str]:
-    """The branches of a mirror and their newest commits."""
-    answer = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/", limit=2 * REFS_LIMIT)
-    lines = (line.partition(" ") for line in answer.decode("utf-8", "surrogateescape").split("\n"))
-    return {branch: value for value, _, name in lines if (branch := _branch(name))}
-
-
-def _branch(ref: str) -> str | None:
-    """The short name of a branch that git itself would let anybody make; None for any other text."""
-    name = ref.removeprefix("refs/heads/")
-    return name if name != ref and _REF.fullmatch(name) else None
 
 
 def folder_bytes(path: Path) -> int:

@@ -6,12 +6,10 @@ redirect and ends after a stated time and number of bytes, however slowly or ric
 
 import logging
 import re
-import socket
 import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +17,8 @@ import msgspec
 import urllib3
 from urllib3.response import BaseHTTPResponse
 
-from ingest.manners import QUIET_SECONDS, Manners, after_seconds
+from ingest.addresses import AddressBook, Resolver, Route, resolve_name
+from ingest.manners import QUIET_SECONDS, Manners, after_seconds, limit_seconds
 from ingest.names import Texts, texts_of
 from ingest.wire import (
     HEADER_LIMIT,
@@ -31,7 +30,6 @@ from ingest.wire import (
     PinnedPool,
     StandInPool,
     is_host,
-    is_public,
     quoted,
     running,
 )
@@ -41,10 +39,7 @@ DRAIN_LIMIT = 16 * 1024  # bytes of an error page read so that its connection ca
 CHUNK = 64 * 1024
 PIN_SECONDS = 300.0  # a checked address is used this long, then the name is looked up again
 SITES = 64  # hosts whose connections are kept
-LOOKUPS = threading.BoundedSemaphore(32)  # a resolver thread cannot be stopped, so their number is bounded
 
-Resolver = Callable[[str], Sequence[str]]
-Route = Callable[[str, int], Address]
 T = TypeVar("T")
 
 # urllib3 warns with the peer's headers at full length; what is worth knowing stands in the FetchProblem.
@@ -54,12 +49,6 @@ _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
 )
-
-
-def resolve_name(host: str) -> list[str]:
-    """The addresses of a host, from the system's resolver. Raises OSError."""
-    found = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 @dataclass(frozen=True)
@@ -96,7 +85,7 @@ class Fetcher:
         texts: Texts | None = None,
     ) -> None:
         self.stand_in, self.timeout = stand_in, timeout
-        self._resolver, self._route = resolver, route or (lambda address, port: (address, port))
+        self._book = AddressBook(resolver, route)
         self._context = context or ssl.create_default_context()
         self._context.sslsocket_class = LeashedTLS
         self._lock, self._closed = threading.Lock(), threading.Event()
@@ -197,57 +186,27 @@ class Fetcher:
             raise FetchProblem("the fetcher was closed", retry=True, closed=True)
         if not is_host(host):
             raise FetchProblem(f"only a named host may be fetched from: {quoted(host)}")
-        return self._routes(host, min(self.timeout, STEP_SECONDS))
-
-    def _routes(self, host: str, seconds: float) -> list[Address]:
-        return [self._route(address, 443) for address in self.addresses(host, seconds)[:4]]
+        return self._book.routes(host, min(self.timeout, STEP_SECONDS))
 
     def addresses(self, host: str, seconds: float = STEP_SECONDS) -> list[str]:
         """The addresses of a host, every one of them public. Raises FetchProblem."""
-        addresses = self._look_up(host, seconds)
-        if not addresses:
-            raise FetchProblem(f"{host} has no address", retry=True)
-        refused = [address for address in addresses if not is_public(address)]
-        if refused:
-            raise FetchProblem(f"{host} points to {quoted(refused[0], 45)}, which is not a public address")
-        return list(addresses)
+        return self._book.addresses(host, seconds)
 
     def _open_site(self, host: str, leash: Leash) -> _Site:
-        routes = self._routes(host, min(leash.left(), STEP_SECONDS))
+        routes = self._book.routes(host, min(leash.left(), STEP_SECONDS))
         pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
         return _Site(pool, time.monotonic() + PIN_SECONDS)
 
-    def _look_up(self, host: str, seconds: float) -> Sequence[str]:
-        """Ask the resolver in a thread of its own, since its wait cannot be bounded from outside."""
-        if not LOOKUPS.acquire(blocking=False):
-            raise FetchProblem(f"too many name look-ups hang; {host} was not looked up", retry=True)
-        answers: list[Sequence[str] | Exception] = []
-        done = threading.Event()
-
-        def ask() -> None:
-            try:
-                answers.append(self._resolver(host))
-            except (OSError, ValueError) as error:
-                answers.append(error)
-            finally:
-                LOOKUPS.release()
-                done.set()
-
-        threading.Thread(target=ask, name="look-up", daemon=True).start()
-        if not done.wait(seconds) or not answers:
-            raise FetchProblem(f"looking up {host} took longer than {seconds:.0f} s", retry=True)
-        if isinstance(answers[0], Exception):
-            again = isinstance(answers[0], socket.gaierror) and answers[0].errno == socket.EAI_AGAIN
-            raise FetchProblem(f"{host} has no address that can be looked up", retry=again)
-        return answers[0]
-
     def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash) -> bytes:
         answer = self._ask(site, target, leash)
+        limited = limit_seconds(answer.headers.get("RateLimit-Remaining"), answer.headers.get("RateLimit-Reset"))
+        if limited:
+            self.manners.hush(target.authority, limited)
         try:
             if answer.status == 200:
                 return _body(answer, limit, leash, target.host)
             _drain(answer, leash, target.host)
-            raise self._refusal(answer, target)
+            raise self._refusal(answer, target, limited)
         finally:
             if not answer.closed:
                 answer.close()
@@ -264,13 +223,14 @@ class Fetcher:
                 raise
             return site.pool.urlopen("GET", target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
 
-    def _refusal(self, answer: BaseHTTPResponse, target: _Target) -> FetchProblem:
+    def _refusal(self, answer: BaseHTTPResponse, target: _Target, limited: float | None) -> FetchProblem:
         """The problem that a status other than 200 stands for."""
         status = answer.status
         if 300 <= status < 400:
             place = quoted(answer.headers.get("Location", "nowhere"))
             return FetchProblem(f"{target.host} answered {status}, a redirect to {place}", status=status)
         after = after_seconds(answer.headers.get("Retry-After"))
+        after = limited if after is None else after
         if status in (429, 503):
             self.manners.hush(target.authority, after if after is not None else 5.0)
         retry = status in (408, 425, 429) or status >= 500

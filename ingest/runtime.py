@@ -7,6 +7,7 @@ from pathlib import Path
 from ingest.backfill.sources import Sources
 from ingest.clock import Clock
 from ingest.erase import Folders
+from ingest.letter_bound import LetterBound
 from ingest.mirror import Limits
 from ingest.net import Fetcher
 from ingest.store import Store
@@ -37,6 +38,7 @@ class Runtime:
     followed_days: int  # a merge is watched for what follows that long
     diff_days: int
     folders: Folders
+    letters: LetterBound
     watch_everything: bool
     backfill: Sources
     behind: Callable[[], bool]

@@ -35,9 +35,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     store_problem: str | None = None
     publisher_problem: str | None = None
     backfill_problem: str | None = None
+    event_problems: tuple[str, ...] = ()  # of the event streams of knots and spindles, some of them
+    event_streams_down: int = 0
     failing_hops: tuple[str, ...] = ()
     hosts_left_alone: int = 0
     hosts_named: tuple[str, ...] = ()  # some of them
+    letters_dropped: int = 0  # dead letters that were let go since there were too many
     free_bytes: int = 0
     drive_full: bool = False  # less is free than ingest keeps in reserve
 
@@ -88,8 +91,9 @@ def _cut(status: Status, limit: int) -> Status:
 
     problems = ("listener_problem", "store_problem", "publisher_problem", "backfill_problem")
     told = {name: short(text) for name in problems if (text := getattr(status, name)) is not None}
-    hops, names = map(short, status.failing_hops[:NAMED]), map(short, status.hosts_named[:NAMED])
-    return msgspec.structs.replace(status, failing_hops=tuple(hops), hosts_named=tuple(names), **told)
+    lists = ("event_problems", "failing_hops", "hosts_named")
+    named = {name: tuple(map(short, getattr(status, name)[:NAMED])) for name in lists}
+    return msgspec.structs.replace(status, **named, **told)
 
 
 class Heartbeat(threading.Thread):

@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from huey import crontab
+from huey.api import Task
+from huey.signals import SIGNAL_ERROR, SIGNAL_INTERRUPTED
 
 from ingest import enrich, erase, retention, watch
 from ingest.archive import archive
@@ -24,9 +26,9 @@ from ingest.store import StoreProblem
 
 @huey.task()
 def derive_events() -> None:
-    """Work off the event log."""
+    """Work off the event log, and let go of dead letters where there are too many."""
     runtime = current()
-    if derive(runtime.store):
+    if derive(runtime.store) + runtime.letters.keep():
         runtime.changed("derive_events")
 
 
@@ -100,6 +102,21 @@ def run_job(name: str, arguments: dict[str, Any], reply: str) -> None:
     except (JobProblem, StoreProblem) as problem:
         huey.put(reply, {"problem": str(problem)})
     runtime.changed("job")
+
+
+@huey.signal(SIGNAL_ERROR, SIGNAL_INTERRUPTED)
+def tell_of_failed_job(signal: str, task: Task, error: BaseException | None = None) -> None:
+    """Tell who asked for a job that it ended by an error in the program, or with the worker."""
+    if not isinstance(task, run_job.task_class):
+        return
+    job, _, reply = task.args
+    if error is None:
+        problem = f"The worker stopped in the middle of {job}: start it, then run this again."
+    else:
+        problem = (
+            f"The worker failed at {job} by an error in the program ({type(error).__name__}): see the worker's log."
+        )
+    huey.put(reply, {"problem": problem})
 
 
 @huey.periodic_task(crontab(minute="*/10"))

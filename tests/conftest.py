@@ -129,7 +129,7 @@ def manage() -> Manage:
     """Runs `manage.py` as a child process: `manage("check", DATA_ROOT=folder)`; None takes a variable away."""
 
     def run(
-        *arguments: str, prefix: tuple[str, ...] = (), timeout: float = 60, **environment: str | Path | None
+        *arguments: str, prefix: tuple[str, ...] = (), timeout: float = 180, **environment: str | Path | None
     ) -> subprocess.CompletedProcess[str]:
         command = [*prefix, sys.executable, str(PROJECT / "manage.py"), *arguments]
         return subprocess.run(
@@ -143,7 +143,7 @@ def manage() -> Manage:
 def demo_folder(manage: Manage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state that `manage.py demo --check` left: the simulated network, loaded by the real worker."""
     root = tmp_path_factory.mktemp("demo")
-    done = manage("demo", "--check", DATA_ROOT=root, timeout=120)
+    done = manage("demo", "--check", DATA_ROOT=root, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return root / "demo"
 

@@ -70,6 +70,6 @@ def _freshness(snapshot: Snapshot | None, is_reader: bool) -> Freshness:
     board = dashboard_of(snapshot)
     return state.with_state(
         freshness(board.newest_event_at, present(snapshot), recorded),
-        state.troubles(status, now, board.gaps_open, recorded),
+        state.troubles(status, now, board.gaps_open, recorded, bool(settings.BACKFILL_HOSTS)),
         state.notes(status, now, board.dead_letters, board.unknown_shapes),
     )

@@ -42,8 +42,10 @@ def _worker(status: Status | None, now: float) -> Iterator[Gauge]:
     yield "store_writable", "Whether what is heard is stored.", float(status.store_problem is None)
     yield "publisher_up", "Whether the newest snapshot could be published.", float(status.publisher_problem is None)
     yield "backfill_up", "Whether older records can be read.", float(status.backfill_problem is None)
+    yield "event_streams_down", "Knots and spindles whose events are not heard.", status.event_streams_down
     yield "failing_hops", "Steps of the work whose newest run failed.", len(status.failing_hops)
     yield "hosts_in_backoff", "Hosts that are left alone for a while.", status.hosts_left_alone
+    yield "dead_letters_dropped", "Events not understood that were let go, too many to keep.", status.letters_dropped
     yield "drive_free_bytes", "Free space on the drive.", status.free_bytes
 
 

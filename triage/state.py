@@ -30,12 +30,17 @@ class Trouble:
     tone: Literal["late", "stopped"] = "late"
 
 
-def troubles(status: Status | None, now: float, gaps_open: int, recorded: bool) -> tuple[Trouble, ...]:
-    """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped."""
-    missing = () if recorded else _gaps(gaps_open)
+def troubles(
+    status: Status | None, now: float, gaps_open: int, recorded: bool, has_hosts: bool = True
+) -> tuple[Trouble, ...]:
+    """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped.
+
+    `has_hosts`: whether BACKFILL_HOSTS names anybody, without whom no gap is ever filled.
+    """
+    missing = () if recorded else _gaps(gaps_open, has_hosts)
     if status is None or not status.is_alive(now):
         return missing if recorded else (_not_running(status, now), *missing)
-    found = [_store(status), _listener(status), _publisher(status), _backfill(status)]
+    found = [_store(status), _listener(status), _publisher(status), _backfill(status), _event_streams(status)]
     found += map(_hop, status.failing_hops)
     return (*(trouble for trouble in found if trouble), *missing)
 
@@ -51,6 +56,11 @@ def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: 
         )
     if dead_letters:
         told.append(f"{_counted(dead_letters, 'event', 'events')} could not be understood, and kept to be tried again.")
+    if status is not None and status.is_alive(now) and status.letters_dropped:
+        told.append(
+            f"{_counted(status.letters_dropped, 'more was', 'more were')} let go, as more were not kept than "
+            "DEAD_LETTERS says."
+        )
     if unknown_shapes:
         told.append(f"{_counted(unknown_shapes, 'shape', 'shapes')} of records seen that this version does not know.")
     return tuple(told)
@@ -103,6 +113,16 @@ def _backfill(status: Status) -> Trouble | None:
     return Trouble("Backfill waits", f"Older records are not read for now: {told}. It is tried again by itself.")
 
 
+def _event_streams(status: Status) -> Trouble | None:
+    if not status.event_streams_down:
+        return None
+    count, told = status.event_streams_down, "; ".join(status.event_problems)
+    rest = "; and others" if count > len(status.event_problems) else ""
+    whose = "a knot or spindle" if count == 1 else f"{count:,} knots and spindles"
+    sentence = f"Pushes and runs of {whose} are not heard: {told}{rest}. It is tried again by itself."
+    return Trouble("Events not heard", sentence)
+
+
 def _hop(name: str) -> Trouble:
     doing = HOPS.get(name, f"A step of the work ({name})")
     return Trouble(
@@ -110,11 +130,12 @@ def _hop(name: str) -> Trouble:
     )
 
 
-def _gaps(count: int) -> tuple[Trouble, ...]:
+def _gaps(count: int, has_hosts: bool) -> tuple[Trouble, ...]:
     if not count:
         return ()
+    how = "" if has_hosts else " It stays so until whoever runs this site names hosts in BACKFILL_HOSTS."
     sentence = f"{_counted(count, 'gap', 'gaps')} in the stream not filled yet: what happened then may be missing here."
-    return (Trouble(_counted(count, "gap", "gaps"), sentence),)
+    return (Trouble(_counted(count, "gap", "gaps"), sentence + how),)
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 from ingest import runtime
 from ingest.clock import Clock, WallClock
 from ingest.jobs import JOBS, JobProblem
+from ingest.letter_bound import LetterBound
 from ingest.mirror import Limits
 from ingest.net import Fetcher
 from ingest.records import build_registry
@@ -94,6 +95,7 @@ def make_runtime(
         backfill=sources(fetcher, clock),
         diff_days=settings.DIFF_DAYS,
         folders=folders_from_settings(),
+        letters=LetterBound(store, settings.DEAD_LETTERS),
         behind=behind,
         changed=changed,
     )

@@ -2,9 +2,11 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ingest.backfill.turn import Backfiller
+from ingest.event_streams import EventStream
 from ingest.jetstream import Listener
 from ingest.net import Fetcher
 from ingest.room import RESERVE_BYTES, free_bytes
@@ -41,11 +43,14 @@ def status_of(
     fetcher: Fetcher,
     store_path: Path,
     backfiller: Backfiller | None = None,
+    event_streams: Sequence[EventStream] = (),
+    letters_dropped: int = 0,
 ) -> Status:
     """How a worker is now. Raises OSError where the drive is gone."""
     left_alone = fetcher.left_alone()
     problem, about_store = listener.problem, listener.store_failed
     free = free_bytes(store_path)
+    down = [stream.problem for stream in event_streams if stream.problem is not None]
     return Status(
         written_at=time.time(),
         cursor_us=listener.cursor_us,
@@ -53,9 +58,12 @@ def status_of(
         store_problem=problem if about_store else None,
         publisher_problem=publishing.problem,
         backfill_problem=backfiller.problem if backfiller else None,
+        event_problems=tuple(down[:3]),
+        event_streams_down=len(down),
         failing_hops=tuple(sorted(hops.failures)),
         hosts_left_alone=len(left_alone),
         hosts_named=tuple(left_alone[:10]),
+        letters_dropped=letters_dropped,
         free_bytes=free,
         drive_full=free < RESERVE_BYTES,
     )

@@ -12,6 +12,7 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 log = logging.getLogger(__name__)
 
 FIRST_HOPS = ("derive_events", "ask_network", "follow_mirrors", "score_everyone", "erase_deleted")
+JOB = "run_job"  # what a command handed over: it is no step of the work, and whoever asked is told how it ended
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "load": ("derive_events", "ask_network"),
     "gap": (),  # the backfill looks for gaps by itself
@@ -91,9 +92,12 @@ class Hops:
         self._ended(task.name)
 
     def _failed(self, signal: str, task: Any, error: BaseException | None = None) -> None:
-        log.error("%s failed and is tried again within a minute: %s", task.name, error)
-        with self._lock:
-            self._failures[task.name] = str(error)[:300]
+        if task.name == JOB:
+            log.error("a job that a command asked for failed: %s", error)
+        else:
+            log.error("%s failed and is tried again within a minute: %s", task.name, error)
+            with self._lock:
+                self._failures[task.name] = str(error)[:300]
         self._ended(task.name)
 
     def _ended(self, name: str) -> None:

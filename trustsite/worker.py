@@ -104,12 +104,20 @@ class Worker:
         self.heartbeat = Heartbeat(
             settings.STATUS_PATH,
             lambda: status_of(
-                self.listener, self.publishing, self.hops, self.fetcher, self.store.path, self.backfiller
+                self.listener,
+                self.publishing,
+                self.hops,
+                self.fetcher,
+                self.store.path,
+                self.backfiller,
+                self.event_streams,
+                self.runtime.letters.dropped,
             ),
         )
         self.event_streams = [
             EventStream(self.store, self.fetcher, url, lambda: self._changed("load")) for url in settings.KNOT_STREAMS
         ]
+        self.runtime = make_runtime(self.store, self.fetcher, self.clock, self.is_behind, self._changed)
         self.consumer: Consumer = self.huey.create_consumer(
             workers=WORKERS,
             worker_type="thread",
@@ -124,7 +132,7 @@ class Worker:
 
         A job `beside` it, which reads the store, is waited for before the store is closed.
         """
-        runtime.start(make_runtime(self.store, self.fetcher, self.clock, self.is_behind, self._changed))
+        runtime.start(self.runtime)
         self.publisher.start()
         self.heartbeat.start()
         self._changed("sweep")

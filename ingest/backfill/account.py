@@ -4,7 +4,7 @@ Asked in steps that can be repeated: what came so far stays staged, and a step t
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlsplit
@@ -114,8 +114,11 @@ class Account:
         """The host that the next step asks."""
         return urlsplit(self.identity.pds).netloc if self.identity and self.identity.pds else self.directory(plc_url)
 
-    def advance(self, sources: Sources, staging: Staging) -> None:
-        """One step: the directory, or the data server until all is listed. Raises FetchProblem; OSError."""
+    def advance(self, sources: Sources, staging: Staging, on_page: Callable[[], None] = lambda: None) -> None:
+        """One step: the directory, or the data server until all is listed. Raises FetchProblem; OSError.
+
+        `on_page` is called after each page.
+        """
         if self.identity is None:
             self._resolve(sources)
             return
@@ -125,6 +128,7 @@ class Account:
                 self._describe(sources)
             while self.pending:
                 self._list_page(sources, staging, self.pending[-1])
+                on_page()
                 if self._seconds + time.monotonic() - began > ACCOUNT_SECONDS:
                     self._cut(f"listing it took longer than {ACCOUNT_SECONDS / 60:.0f} minutes")
         finally:

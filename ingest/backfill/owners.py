@@ -1,7 +1,7 @@
 """The repositories of one owner, so that a maintainer can watch one whose record is older than the stream keeps."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ingest import watch
@@ -18,26 +18,33 @@ from ingest.store import Store
 HOW_TO_NAME = "name it as OWNER/NAME or by the at-uri of its record"
 
 
-def make_known(store: Store, sources: Sources, repositories: Sequence[str]) -> list[str]:
+def make_known(
+    store: Store, sources: Sources, repositories: Sequence[str], tell: Callable[[str], None] = lambda step: None
+) -> list[str]:
     """Fetch the records of those of these repositories that are not known yet; the names by which they now are.
 
-    Raises watch.UnknownRepository, in one sentence, where the owner or their server cannot be asked.
+    `tell` is called with a sentence at each step: a directory, a page, a batch of what was listed. Raises
+    watch.UnknownRepository, in one sentence, where the owner or their server cannot be asked.
     """
     names = []
     for name in repositories:
         with store.read() as rows:
             known = watch.is_known(rows, name)
-        names.append(name if known else _fetch_owner(store, sources, name))
+        names.append(name if known else _fetch_owner(store, sources, name, tell))
     return names
 
 
-def _fetch_owner(store: Store, sources: Sources, name: str) -> str:
+def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str], None]) -> str:
     """Log every repository record of the owner; the name with the owner's DID, as a handle is not proven here yet."""
     staging = Staging(sources.staging_dir / "backfill" / uuid.uuid4().hex)
     try:
+        tell(f"{name[:200]} is not known here yet: its owner is asked for.")
         account = Account(_owner(sources.fetcher, name))
         while account.state == "waiting":
-            account.advance(replace(sources, collections=(REPOSITORY,)), staging)
+            tell(f"The records of {account.did[:200]} are asked for.")
+            account.advance(
+                replace(sources, collections=(REPOSITORY,)), staging, lambda: tell(f"{account.records} records read.")
+            )
         if account.state == "done":
             log_accounts(store, [account])
     except FetchProblem as problem:
@@ -47,7 +54,7 @@ def _fetch_owner(store: Store, sources: Sources, name: str) -> str:
     finally:
         staging.close()
     while derive(store):
-        pass
+        tell("What was read is taken in.")
     return name if AT_URI.fullmatch(name) else f"{account.did}/{name.partition('/')[2]}"
 
 

@@ -14,6 +14,11 @@ from ingest.transaction import Rows, Transaction
 
 CHUNK = 5_000  # rows a transaction: the live stream waits for the writer some 100 ms at most
 ACCOUNTS_KEPT = timedelta(days=30)
+# Without a host that names accounts no run fills a gap: one for each time that gaps were found lists who is known.
+OPEN_GAP = """
+select min(from_us) from gaps where filled_clock is null and (? or found_clock > coalesce(
+  (select max(began_clock) from backfills where reason in ('first_start', 'gap')), 'epoch'::timestamp))
+"""
 # The DIDs whose records came before, whether or not a host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
@@ -65,19 +70,20 @@ def begin_first(store: Store, source: str) -> str | None:
     return None if cursor or was_begun else begin(store, "first_start")
 
 
-def next_run(store: Store) -> Run | None:
+def next_run(store: Store, has_hosts: bool = True) -> Run | None:
     """The oldest run that is not done; else one that is entered now for the gaps that no run has filled.
 
+    Without hosts that name accounts, for gaps that were found since the last such run began.
     One that still looks for accounts comes last: while no host answers, it would hold up what is asked for by hand.
     """
     with store.read() as rows:
         row = rows.row(
             "select * from backfills where state <> 'done' order by state = 'finding', began_clock, run_id limit 1"
         )
-        gap_us = rows.value("select min(from_us) from gaps where filled_clock is null")
+        gap_us = rows.value(OPEN_GAP, [has_hosts])
     if row is None and gap_us is not None:
         begin(store, "gap", witnessed_until=from_microseconds(gap_us))
-        return next_run(store)
+        return next_run(store, has_hosts)
     return _run(row) if row else None
 
 
@@ -89,9 +95,10 @@ def look_anew(store: Store, run: Run) -> Run:
     return replace(run, began_clock=now)
 
 
-def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[str]) -> None:
+def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[str], has_hosts: bool = True) -> None:
     """Enter the accounts that were found, and those that the log knows, and go on to list them.
 
+    Without hosts that name accounts it is no whole run: whoever wrote only within a gap is not among them.
     Whoever was erased is only asked again once the stream has brought something new of them: what a host names is no
     word of theirs, and their DID would stay here.
     """
@@ -103,7 +110,8 @@ def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[s
             found = [_waiting(run.run_id, did) for did in everybody[start : start + CHUNK]]
             txn.append_new("backfill_accounts", found)
     with store.write() as txn:
-        txn.execute("update backfills set state = 'listing', notes = ? where run_id = ?", [[*notes][:20], run.run_id])
+        sql = "update backfills set state = 'listing', notes = ?, is_whole = is_whole and ? where run_id = ?"
+        txn.execute(sql, [[*notes][:20], has_hosts, run.run_id])
 
 
 def waiting(rows: Rows, run: Run) -> list[Account]:
@@ -138,7 +146,7 @@ def end(store: Store, run: Run) -> None:
     with store.write() as txn:
         now = store.wall()
         txn.execute("update backfills set state = 'done', ended_clock = ? where run_id = ?", [now, run.run_id])
-        if run.is_whole:
+        if txn.value("select is_whole from backfills where run_id = ?", [run.run_id]):
             sql = "update gaps set filled_clock = ? where filled_clock is null and found_clock <= ?"
             txn.execute(sql, [now, run.began_clock])
         ended = "select run_id from backfills where ended_clock < ?"

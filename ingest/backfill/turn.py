@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
 FIRST_LISTEN_SECONDS = 60.0  # how long a run waits for the live socket to be open before it
 LONGEST_REST_SECONDS = 300.0
+NOBODY_NAMED = (
+    "no host was named: only accounts whose records came before were asked, and gaps in the stream stay open; "
+    "set BACKFILL_HOSTS to hosts that know which accounts keep our records"
+)
 
 
 class BackfillProblem(Exception):
@@ -52,7 +56,7 @@ def take_turn(
 def _take_turn(
     store: Store, sources: Sources, stopping: threading.Event, on_commit: Callable[[], None], first_wait: float
 ) -> Run | None:
-    run = runs.next_run(store)
+    run = runs.next_run(store, bool(sources.hosts))
     if run is None:
         return None
     sources = _narrowed(sources, run)
@@ -77,8 +81,8 @@ def _find(store: Store, sources: Sources, run: Run, stopping: threading.Event) -
         return
     if sources.hosts and not census.answered:  # else a gap would pass for filled
         raise BackfillProblem(f"nobody named an account ({'; '.join(census.notes)[:300]}): check BACKFILL_HOSTS")
-    notes = census.notes if sources.hosts else ["no host was named: only accounts whose records came before were asked"]
-    runs.keep_accounts(store, run, list(census.dids), notes)
+    notes = census.notes if sources.hosts else [NOBODY_NAMED]
+    runs.keep_accounts(store, run, list(census.dids), notes, bool(sources.hosts))
 
 
 def _list(

@@ -71,21 +71,22 @@ create table event_segments (
   high_seen_at timestamp not null
 );
 
--- What could not be understood, with the reason; nothing is thrown away.
+-- What could not be understood, with the reason; of more than DEAD_LETTERS the least useful go (ingest/letter_bound.py).
 create table dead_letters (
   letter_id varchar primary key,      -- hash of (event_id, or the whole text, and reason): a repetition is no second letter
   letter_seq bigint not null,
   event_id varchar,                    -- null where the frame itself could not be read
   source varchar not null,
   reason varchar not null,            -- one sentence
-  body varchar not null,              -- the text, cut at 64 kB
+  body varchar not null,              -- the text, cut at 64 kB; empty where only the log holds it
   found_clock timestamp not null
 );
 
 -- How far each hop has come. A hop has work while its position is behind what it follows.
 create table hops (
   -- 'derive' (event_seq), 'inputs' (changes to what scores read), 'score' (inputs judged), 'erase' (erasures), 'compact'
-  -- (erasures whose bytes are gone), 'file' (times the file was written anew), 'people' (highest number ever given)
+  -- (erasures whose bytes are gone), 'file' (times the file was written anew), 'people' (highest number ever given),
+  -- 'letters' (dead letters let go)
   name varchar primary key,
   position_seq bigint not null,
   ran_clock timestamp not null

@@ -1,14 +1,21 @@
 """Peers on loopback and stores that end with the test."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
+from ingest.backfill.summary import summarize
 from ingest.store import Store
 from tests.ingest.asked import World
-from tests.ingest.peer import Answer, Peer, Request, Start
+from tests.ingest.backfilled import run_backfill, sources
+from tests.ingest.fetched import HOST
+from tests.ingest.listed import NOW
+from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate
+from tests.ingest.planted import KEY
 from tests.ingest.stream import SOURCE
 
 Open = Callable[[str], Store]
@@ -51,3 +58,35 @@ def world_fixture(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(name="kept")
+def kept_fixture(tmp_path: Path) -> Iterator[Store]:
+    """A store with the key of a drive."""
+    store = Store.open(tmp_path / "duckdb" / "trust.duckdb", key=KEY)
+    store.bind(SOURCE)
+    yield store
+    with suppress(duckdb.ConnectionException):  # some tests have closed it, to open it again
+        store.close()
+
+
+@pytest.fixture(name="ask")
+def ask_fixture(store: Store, peer: Start, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Backfills from a network; the summary of the run."""
+
+    def ask(answer: Callable[[Request], bytes], **changes: Any) -> dict[str, Any]:
+        asked = sources(peer(answer).origin, tmp_path / "staging", NOW, **changes)
+        run_id = run_backfill(store, asked)
+        with store.read() as found:
+            return summarize(found, run_id)
+
+    return ask
+
+
+@pytest.fixture(scope="module", name="tls")
+def tls_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for HOST."""
+    certificate = make_certificate(tmp_path_factory.mktemp("certificate"), HOST)
+    if certificate is None:
+        pytest.skip("no openssl on the PATH to make a certificate with")
+    return certificate

@@ -104,6 +104,12 @@ def rows(store: Store, sql: str, *params: object) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in found.rows(sql, params)]
 
 
+def open_gaps(store: Store) -> list[tuple[int, int]]:
+    """The spans of the stream that no backfill has filled, as time_us of their ends, oldest first."""
+    found = rows(store, "select from_us, to_us from gaps where filled_clock is null order by from_us")
+    return [(since, until) for since, until in found]
+
+
 def digest_of(store: Store) -> dict[str, str]:
     with store.read() as found:
         return digest(found)

@@ -1,7 +1,6 @@
 """Repositories that the stream never brought are read from their owner's data server, once, and belong to the owner."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,14 +22,6 @@ NOW = At(from_microseconds(WORLD.recording.last_time_us))
 def peers() -> Iterator[StandIns]:
     with StandIns(WORLD.recording) as network:
         yield network
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    owned = Store.open(tmp_path / "trust.duckdb")
-    owned.bind("test")
-    yield owned
-    owned.close()
 
 
 def add(store: Store, peers: StandIns, *names: str) -> list[str]:

@@ -11,6 +11,7 @@ from ingest.store import Store
 from tests.ingest.backfilled import sources
 from tests.ingest.stream import at
 from tests.ingest.test_jetstream import wait_for
+from tests.waiting import LONG_SECONDS
 
 
 def test_a_backfill_that_cannot_go_on_says_why_until_it_does(
@@ -47,9 +48,9 @@ def test_a_backfill_that_ended_by_an_error_goes_on_in_a_new_thread(
     monkeypatch.setattr(turn, "LOOK_SECONDS", 0.05)
     ended = Backfiller(store, sources("http://127.0.0.1:1", tmp_path, at(0)), lambda: True, lambda: None)
     ended.start()
-    ended.join(5)
+    ended.join(LONG_SECONDS)
     assert not ended.is_alive()
     again = ended.renewed()
     again.start()
-    assert went_on.wait(5)
+    assert went_on.wait(LONG_SECONDS)
     again.stop()

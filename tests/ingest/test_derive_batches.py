@@ -31,6 +31,7 @@ from tests.ingest.stream import (
     rows,
     take,
 )
+from tests.waiting import loaded
 
 STANDING = "select kind from vouches where superseded_at is null"
 
@@ -171,7 +172,7 @@ def test_ten_thousand_retractions_over_many_vouches_take_seconds(store: Store, s
     began = time.monotonic()
     while derive(store):
         pass
-    assert time.monotonic() - began < 10  # 1.5 s alone; one UPDATE for each took minutes
+    assert time.monotonic() - began < loaded(10)  # 1.5 s alone; one UPDATE for each took minutes
     assert rows(store, STANDING) == []
 
 
@@ -183,5 +184,5 @@ def test_a_pull_request_of_200_rounds_that_is_rewritten_again_and_again_takes_se
     began = time.monotonic()
     while derive(store):
         pass
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < loaded(20)
     assert rows(store, "select count(*) from pull_rounds") == [(200,)]

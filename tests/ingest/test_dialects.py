@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from ingest import dialects, hosts, inbox, jetstream
 from ingest.dialects import Told, address, is_v2, keep_seq, last_seq, read_v2
-from ingest.gaps import open_gaps
 from ingest.jetstream import Listener, Subscription
 from ingest.load import load
 from ingest.sampling import listen as sample
 from ingest.store import Store
 from tests.ingest.conftest import Open
-from tests.ingest.stream import ANA, FIRST_US, MARA, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters
+from tests.ingest.stream import ANA, FIRST_US, MARA, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters, open_gaps
 from tests.ingest.test_jetstream import cursor, peer, wait_for, wait_for_frame, written
 from trustsite.standins.jetstream_v2 import JetstreamV2
 from trustsite.standins.recording import make_recording
@@ -52,9 +51,7 @@ def peer_v2(frames: Frames, hold_after: int | None = None, oldest: int = 0, firs
 
 
 def gaps(store: Store) -> list[tuple[int, int]]:
-    with store.read() as rows:
-        found = [gap for gap in open_gaps(rows) if gap.from_us]
-    return [((gap.from_us - FIRST_US) // SECOND, (gap.to_us - FIRST_US) // SECOND) for gap in found]
+    return [((since - FIRST_US) // SECOND, (until - FIRST_US) // SECOND) for since, until in open_gaps(store) if since]
 
 
 def assert_whole(store: Store, frames: Frames, other: Store) -> None:

@@ -23,8 +23,9 @@ from ingest.event_streams import EventStream
 from ingest.forge import blob, compare, pipelines, push_holders, remotes
 from ingest.identity import Identity, origin, read_identity, resolve_handle
 from ingest.mirror import fetch_mirrors
-from ingest.net import Fetcher, FetchProblem, is_public
+from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
+from ingest.wire import is_public
 from tests.conftest import count
 from tests.ingest.backfilled import sources
 from tests.ingest.conftest import Open

@@ -16,6 +16,7 @@ from tests.conftest import Count
 from tests.ingest.git_world import REPO_DID, Knot, Place, Work
 from tests.ingest.peer import Request, Start
 from tests.sources import PROJECT
+from tests.waiting import wait_for
 
 WORKER = """
 import sys
@@ -67,13 +68,6 @@ def children_of(group: Callable[[list[str]], bool]) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10) -> bool:
-    ends = time.monotonic() + seconds
-    while not condition() and time.monotonic() < ends:
-        time.sleep(0.02)
-    return condition()
-
-
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked up in /proc")
 def test_no_git_process_outlives_a_worker_that_was_killed(tmp_path: Path, peer: Start) -> None:
     server = peer(drip)
@@ -82,10 +76,10 @@ def test_no_git_process_outlives_a_worker_that_was_killed(tmp_path: Path, peer: 
         return children_of(lambda words: server.origin + "/repo" in words)
 
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path / "1.git"), server.origin], cwd=PROJECT)
-    assert wait_for(lambda: bool(server.requests) and len(at_work()) >= 3)
+    wait_for(lambda: server.requests and len(at_work()) >= 3)
     worker.kill()
     worker.wait()
-    assert wait_for(lambda: not at_work(), 3)
+    wait_for(lambda: not at_work())
 
 
 def filled(work: Work) -> bytes:

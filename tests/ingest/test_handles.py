@@ -14,6 +14,7 @@ from ingest.names import texts_of
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.dns_server import DnsServer
 from tests.ingest.peer import Peer, Request, response
+from tests.waiting import loaded
 
 HANDLE, NAME = "ana.example.test", "_atproto.ana.example.test"
 ANA, EVE = "did:plc:" + "a" * 24, "did:plc:" + "e" * 24
@@ -62,7 +63,7 @@ def test_a_silent_name_server_costs_a_bounded_time(monkeypatch: pytest.MonkeyPat
         began = time.monotonic()
         with pytest.raises(FetchProblem, match="could not be looked up"):
             texts_of(NAME, server.resolver())
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < loaded(0.6)  # two questions; dnspython itself asks for 5 s
 
 
 def test_beside_a_stand_in_no_name_server_is_asked() -> None:

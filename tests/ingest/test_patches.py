@@ -15,6 +15,7 @@ from hypothesis import strategies as some
 from unidiff import PatchSet
 
 from ingest.patches import Patch, PatchProblem, load_patch, patch_id, read_patch, store_patch
+from tests.waiting import loaded
 
 LIMIT = 1_000_000
 DIFF = """diff --git a/sum.py b/sum.py
@@ -171,7 +172,7 @@ def test_a_bomb_is_cut_at_the_limit() -> None:
     began = time.monotonic()
     patch = read_patch(bomb, 100_000)
     assert (patch.state, patch.text, patch.patch_id) == ("oversized", "", None)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < loaded(1)
     members = gzip.compress(b"line\n" * 10_000) * 50
     assert len(read_patch(members, 100_000).text) <= 100_000
     assert read_patch(members, 100_000).state == "oversized"
@@ -199,7 +200,7 @@ def test_no_line_makes_reading_slow(line: str) -> None:
     """The regular expressions of a common diff library need minutes to years for the first two."""
     began = time.monotonic()
     read(line)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < loaded(3)
 
 
 @given(some.binary(max_size=500))

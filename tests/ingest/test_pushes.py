@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,6 +22,7 @@ from ingest.event_streams import EventStream
 from ingest.net import Fetcher
 from ingest.pushes import begin, read_envelope, store_events
 from tests.ingest.asked import KNOT, REPOSITORY, World, did, fetch
+from tests.waiting import LONG_SECONDS, wait_for
 
 OLD, NEW = "a" * 40, "b" * 40
 
@@ -184,7 +184,7 @@ def reading(world: World, url: str) -> Generator[tuple[EventStream, threading.Ev
         yield stream, due
     finally:
         stream.stop()
-        stream.join(10)
+        stream.join(LONG_SECONDS)
         assert not stream.is_alive()
 
 
@@ -202,10 +202,8 @@ def test_a_stream_is_resumed_at_its_cursor_after_every_cut(world: World) -> None
         connection.send("no event")
 
     with knot(say) as url, reading(world, url) as (stream, due):
-        assert due.wait(10)
-        ends = time.monotonic() + 10
-        while len(asked) < 3 and time.monotonic() < ends:
-            time.sleep(0.05)
+        assert due.wait(LONG_SECONDS)
+        wait_for(lambda: len(asked) >= 3)
         assert stream.unread
     assert asked[1] == asked[0] + 3_000_000
     assert asked[2] == asked[1] + 3_000_000
@@ -218,10 +216,7 @@ def test_a_stream_that_sends_too_much_or_redirects_gets_nowhere(world: World) ->
 
     for say, options in ((lambda one: one.send("x" * 9_000_000), {}), (lambda _: None, {"process_request": redirect})):
         with knot(say, **options) as url, reading(world, url) as (stream, _):
-            ends = time.monotonic() + 10
-            while stream.problem is None and time.monotonic() < ends:
-                time.sleep(0.02)
-            assert stream.problem
+            wait_for(lambda: stream.problem)
     assert world.rows("select * from ref_updates") == []
 
 
@@ -230,11 +225,9 @@ def test_a_stream_whose_name_points_to_a_private_address_is_never_connected_to(w
     fetcher = Fetcher(resolver=lambda _: [address])
     stream = EventStream(world.store, fetcher, "wss://knot.example.test", lambda: None)
     stream.start()
-    ends = time.monotonic() + 5
-    while stream.problem is None and time.monotonic() < ends:
-        time.sleep(0.02)
+    wait_for(lambda: stream.problem)
     stream.stop()
-    stream.join(5)
+    stream.join(LONG_SECONDS)
     assert stream.problem is not None
     assert "not a public address" in stream.problem
 

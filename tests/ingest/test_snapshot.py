@@ -13,6 +13,7 @@ from ingest import snapshot
 from ingest.snapshot import Publisher, PublishProblem, SnapshotReader, current_number, publish
 from ingest.store import Store
 from tests.sources import PROJECT
+from tests.waiting import wait_for
 
 TRY_TO_OPEN = """
 import sys
@@ -258,9 +259,9 @@ def test_the_publisher_survives_a_problem_and_publishes_when_it_is_gone(
     publisher = Publisher(store, folder, problems.append)
     publisher.start()
     publisher.mark()
-    wait_until(lambda: len(problems) > 1)
+    wait_for(lambda: len(problems) > 1)
     folder.unlink()
-    wait_until(lambda: current_number(folder) == 1)
+    wait_for(lambda: current_number(folder) == 1)
     publisher.mark()
     publisher.stop()
     assert current_number(folder) in (2, 3)
@@ -278,20 +279,19 @@ def test_publishing_takes_a_fifth_of_the_time_at_most(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "EVERY_SECONDS", 0.0)
-    publisher = Publisher(store, folder, pytest.fail)
-    took = sum(publisher.publish_now() for _ in range(5)) / 5
-    publisher.start()
-    began, before = time.monotonic(), current_number(folder)
-    while time.monotonic() - began < 1:
+    publisher, took = Publisher(store, folder, pytest.fail), list[float]()
+    publish_now = publisher.publish_now
+
+    def timed() -> float:
+        took.append(publish_now())
         publisher.mark()
-        time.sleep(0.005)
+        return took[-1]
+
+    monkeypatch.setattr(publisher, "publish_now", timed)
+    publisher.mark()
+    began = time.monotonic()
+    publisher.start()
+    wait_for(lambda: len(took) > 4)
+    spent, elapsed = sum(took[:4]), time.monotonic() - began  # the fifth began after four rests
     publisher.stop()
-    assert (current_number(folder) - before) * took < 0.5
-
-
-def wait_until(condition: object, seconds: float = 10) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
+    assert spent <= elapsed * snapshot.SHARE_OF_TIME

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, free_port
+from tests.waiting import wait_for
 from triage import throttle
 from trustsite import drive
 
@@ -22,18 +23,18 @@ def site_behind(root: Path, **environment: str) -> Generator[Visit]:
     process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", **environment)
 
     def visit(address: str, **headers: str) -> int:
-        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/sign-in/made-up", headers={"X-Forwarded-For": address, **headers})
         status = connection.getresponse().status
         connection.close()
         return status
 
     try:
-        runs.wait_for(lambda: answers_at(port, "/sign-in"))
+        wait_for(lambda: answers_at(port, "/sign-in"))
         yield visit
     finally:
         process.send_signal(signal.SIGTERM)
-        runs.finish(process, timeout=10)
+        runs.finish(process, timeout=runs.STOP_SECONDS)
 
 
 def test_one_who_guesses_behind_the_trusted_proxy_locks_out_nobody_else(tmp_path: Path) -> None:

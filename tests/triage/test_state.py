@@ -81,6 +81,18 @@ def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
         ({"store_problem": "the store cannot be written (x)"}, "stopped", "Not storing", "cannot be written (x)."),
         ({"publisher_problem": "no room"}, "late", "Not publishing", "cannot be shown: no room."),
         ({"backfill_problem": "nobody named an account"}, "late", "Backfill waits", "not read for now: nobody named"),
+        (
+            {"event_streams_down": 1, "event_problems": ["knot.test is not answering (timed out)"]},
+            "late",
+            "Events not heard",
+            "Pushes and runs of a knot or spindle are not heard: knot.test is not answering (timed out). It is tried",
+        ),
+        (
+            {"event_streams_down": 3, "event_problems": ["a.test has no address", "b.test is not answering (x)"]},
+            "late",
+            "Events not heard",
+            "3 knots and spindles are not heard: a.test has no address; b.test is not answering (x); and others.",
+        ),
         ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "tried again by itself"),
         ({"failing_hops": ["new_hop"]}, "late", "A step fails", "A step of the work (new_hop) fails"),
     ],
@@ -102,12 +114,18 @@ def test_a_worker_that_never_ran_is_not_running(client: Client, world: DrawnWorl
     assert "make run" in sentences[0]
 
 
-def test_open_gaps_are_told_with_what_else_is_wrong(client: Client, world: DrawnWorld, beat: Beat) -> None:
+def test_open_gaps_are_told_with_what_else_is_wrong(
+    client: Client, world: DrawnWorld, beat: Beat, settings: Settings
+) -> None:
     world.gaps_open = 2
+    settings.BACKFILL_HOSTS = ["https://relay.test"]
     beat(listener_problem="wss://a.test is not answering (x)")
     tone, said, sentences = pill(client)
     assert (tone, said) == ("late", "Not listening, 1 more")
-    assert any("2 gaps in the stream not filled yet" in sentence for sentence in sentences)
+    (missing,) = (sentence for sentence in sentences if "2 gaps in the stream not filled yet" in sentence)
+    assert missing.endswith("may be missing here.")
+    settings.BACKFILL_HOSTS = []
+    assert any("names hosts in BACKFILL_HOSTS" in sentence for sentence in pill(client)[2])
 
 
 def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Client, beat: Beat) -> None:
@@ -117,6 +135,8 @@ def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Cli
     assert (
         "5 hosts are left alone for a while, slow or asking for rest: a.test, b.test, c.test and others." in sentences
     )
+    beat(letters_dropped=1_200)
+    assert "1,200 more were let go, as more were not kept than DEAD_LETTERS says." in pill(client)[2]
     assert any("7 shapes of records" in sentence for sentence in sentences)
 
 
@@ -183,11 +203,13 @@ def gauges(client: Client) -> dict[str, float]:
 
 def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWorld, beat: Beat) -> None:
     world.gaps_open = 2
-    beat(cursor_us=int((time.time() - 5) * 1e6), failing_hops=["score_everyone"], hosts_left_alone=3)
+    told = {"failing_hops": ["score_everyone"], "hosts_left_alone": 3, "event_streams_down": 2, "letters_dropped": 9}
+    beat(cursor_us=int((time.time() - 5) * 1e6), **told)
     shown = gauges(client)
     assert shown["sunstead_ingest_lag_seconds"] == pytest.approx(5, abs=2)
     assert shown["sunstead_last_event_timestamp_seconds"] == pytest.approx(time.time() - 5, abs=2)
     expected = {"gaps_open": 2, "dead_letters": 0, "unknown_shapes": 7, "hosts_in_backoff": 3, "failing_hops": 1}
+    expected |= {"event_streams_down": 2, "dead_letters_dropped": 9}
     assert {name: shown[f"sunstead_{name}"] for name in expected} == expected
     assert shown["sunstead_worker_up"] == shown["sunstead_listener_up"] == 1
     assert "sunstead_snapshot_age_seconds" in shown

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ingest.snapshot import current_number
 from tests.trustsite import runs
+from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.standins.recording import write_recording
 from trustsite.world import bulk
@@ -25,7 +26,7 @@ def free_port() -> int:
 
 def get(port: int, path: str) -> tuple[int, bytes]:
     """Status and body; HTTPError for 4xx and 5xx."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return answer.status, answer.read()
 
 
@@ -48,11 +49,11 @@ def busy_site(folder: Path, pulls: int) -> Generator[tuple[int, str]]:
     place = drive.replay_place(folder, folder / "bulk")
     did = json.loads(recording.frames[0])["did"]
     replaying = runs.start("replay", folder / "bulk", DATA_ROOT=folder)
-    runs.wait_for(lambda: current_number(place.root / "snapshots") > 0)
+    wait_for(lambda: current_number(place.root / "snapshots") > 0)
     drive.mark(place.root)  # so that a web process may serve what the replay publishes
     serving = runs.start("web", DATA_ROOT=place.root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
     try:
-        runs.wait_for(lambda: answers_at(port, f"/score/{did}"))
+        wait_for(lambda: answers_at(port, f"/score/{did}"))
         assert replaying.poll() is None, "the replay was over before the first request"
         yield port, did
         assert replaying.poll() is None, "the replay was over before the last request: give it more pull requests"

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import with_environment
 from tests.sources import PROJECT
+from tests.waiting import loaded
+
+STOP_SECONDS = loaded(10)  # a worker stops within ten seconds of SIGTERM
 
 
 def start(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:
@@ -22,13 +23,13 @@ def start(*arguments: str | Path, **environment: str | Path | None) -> subproces
     )
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 120) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen[str], timeout: float = 300) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of a run that ends by itself."""
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
 
 
-def run(*arguments: str | Path, timeout: float = 120, **environment: str | Path | None) -> tuple[int, str, str]:
+def run(*arguments: str | Path, timeout: float = 300, **environment: str | Path | None) -> tuple[int, str, str]:
     """A whole run."""
     return finish(start(*arguments, **environment), timeout)
 
@@ -57,11 +58,3 @@ def kill_after(process: subprocess.Popen[str], seconds: float) -> bool:
         process.communicate()
         return True
     return False
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Return once the condition holds; AssertionError where it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)

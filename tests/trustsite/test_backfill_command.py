@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ingest.backfill.turn import NOBODY_NAMED
 from ingest.snapshot import SnapshotReader, current_number
 from tests.trustsite import runs
 from tests.trustsite.recordings import ANA, MARA, small
+from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.management.commands.backfill import told
 from trustsite.standins import StandIns
-
-NOBODY = "no host was named: only accounts whose records came before were asked"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_it_is_done_at_once_where_no_worker_runs(marked: Path) -> None:
     assert status == 0, err
     summary = json.loads(out)
     assert (summary["state"], summary["why"], summary["accounts"]) == ("done", "by_hand", 0)
-    assert summary["notes"] == [NOBODY]
+    assert summary["notes"] == [NOBODY_NAMED]
     assert current_number(marked / "snapshots") == 1
 
 
@@ -47,15 +47,15 @@ def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(marke
     with StandIns(small()) as peers:  # its DIDs are no real ones: nobody is asked about them
         worker = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=peers.jetstream_url)
         try:
-            runs.wait_for(lambda: current_number(marked / "snapshots") > 0)
+            wait_for(lambda: current_number(marked / "snapshots") > 0)
             status, out, err = runs.run("backfill", DATA_ROOT=marked)
             assert status == 0, err
             assert "0 of 2 accounts read, 0 absent, 2 failed" in out
-            assert NOBODY in out
+            assert NOBODY_NAMED in out
             assert f"2 x not a did:plc or did:web ({ANA}, {MARA})" in out
         finally:
             worker.send_signal(signal.SIGTERM)
-            assert runs.finish(worker, timeout=10)[0] == 0
+            assert runs.finish(worker, timeout=runs.STOP_SECONDS)[0] == 0
     with SnapshotReader(marked / "snapshots").pin() as snapshot:
         assert snapshot is not None
         found = {row["reason"]: row["state"] for row in snapshot.rows("select reason, state from backfills")}

@@ -14,7 +14,7 @@ from ingest.load import load
 from ingest.settle import settle
 from ingest.store import Store
 from tests.conftest import Count
-from tests.trustsite import runs
+from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import Recording, make_recording, open_recording
 from trustsite.world import build_world
@@ -53,13 +53,13 @@ def test_doubled_frames_in_bursts_over_a_cut_socket_equal_the_plain_stream(
         listener = Listener(cut, Subscription(SOURCE, [server.url], []), lambda: None)
         listener.start()
         for number in range(1, cuts + 1):
-            runs.wait_for(lambda: server.connections > 0)
+            wait_for(lambda: server.connections > 0)
             server.release(len(doubled.frames) * number // cuts - draw.randrange(20))
             time.sleep(draw.uniform(0, 0.1))
             server.drop_connections()
         server.release(None)
-        runs.wait_for(lambda: _cursor(cut) == recording.times[-1], 60)
-        runs.wait_for(lambda: listener.quiet_for() > 0.5)
+        wait_for(lambda: _cursor(cut) == recording.times[-1], 60)
+        wait_for(lambda: listener.quiet_for() > 0.5)
         listener.stop()
     assert worked_off(cut) == worked_off(plain)
     plain.close()

@@ -17,6 +17,7 @@ from tests.conftest import Manage, Site
 from tests.pipeline import Result, opened, run
 from tests.trustsite import runs
 from tests.trustsite.busy import free_port
+from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.story import Promise, tell
 from trustsite.world import World, build_world
@@ -39,7 +40,7 @@ def test_a_second_demo_is_refused_and_the_first_goes_on_with_all_it_has(tmp_path
     first = runs.start("demo", DATA_ROOT=tmp_path, BIND=f"127.0.0.1:{free_port()}")
     store = tmp_path / "demo" / "duckdb" / "trust.duckdb"
     try:
-        runs.wait_for(store.exists)
+        wait_for(store.exists)
         file = store.stat().st_ino
         status, out, err = runs.run("demo", "--check", DATA_ROOT=tmp_path)
         assert (status, out) == (2, "")
@@ -49,22 +50,22 @@ def test_a_second_demo_is_refused_and_the_first_goes_on_with_all_it_has(tmp_path
         assert store.stat().st_ino == file
     finally:
         first.send_signal(signal.SIGTERM)
-        runs.finish(first, timeout=15)
+        runs.finish(first, timeout=runs.STOP_SECONDS)
 
 
 def test_a_demo_starts_from_nothing_after_one_that_was_killed(manage: Manage, tmp_path: Path) -> None:
     killed = runs.start("demo", DATA_ROOT=tmp_path, BIND=f"127.0.0.1:{free_port()}")
-    runs.wait_for((tmp_path / "demo" / "duckdb" / "trust.duckdb").exists)
+    wait_for((tmp_path / "demo" / "duckdb" / "trust.duckdb").exists)
     killed.kill()
     killed.communicate()
     (tmp_path / "demo" / "left").write_text("")
-    result = manage("demo", "--check", DATA_ROOT=tmp_path, timeout=120)
+    result = manage("demo", "--check", DATA_ROOT=tmp_path, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     assert not (tmp_path / "demo" / "left").exists()
 
 
 def test_an_operators_own_thresholds_hold_in_the_demo(manage: Manage, tmp_path: Path) -> None:
-    result = manage("demo", "--check", DATA_ROOT=tmp_path, T_LOW="0.85", timeout=120)
+    result = manage("demo", "--check", DATA_ROOT=tmp_path, T_LOW="0.85", timeout=300)
     assert "kept    everybody was scored" in result.stdout, result.stderr
 
 

@@ -22,6 +22,7 @@ from tests.ingest.stream import ANA, REPO, SEED, Frames, pull_uri, take
 from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.trustsite.busy import free_port
+from tests.waiting import wait_for
 
 WORDS = (GONE, GONE.removeprefix("did:plc:"), HANDLE, SHORT, MARK)
 LEAVER = "did:plc:" + "leaver".ljust(24, "b")
@@ -114,7 +115,7 @@ def test_without_a_worker_the_command_erases_to_the_last_byte(planted: Path) -> 
 def test_beside_a_worker_the_command_hands_over_and_a_maintainer_goes_only_on_purpose(planted: Path) -> None:
     worker = runs.start("worker", DATA_ROOT=planted, JETSTREAM_URLS=f"ws://127.0.0.1:{free_port()}/subscribe")
     try:
-        runs.wait_for(lambda: not knows(planted, LEAVER))  # their account was deleted: nobody has to ask
+        wait_for(lambda: not knows(planted, LEAVER))  # their account was deleted: nobody has to ask
         assert runs.run("add_maintainer", GONE, DATA_ROOT=planted)[0] == 0
         status, _, err = runs.run("erase_contributor", GONE, "--yes", DATA_ROOT=planted)
         assert status == 2
@@ -127,7 +128,7 @@ def test_beside_a_worker_the_command_hands_over_and_a_maintainer_goes_only_on_pu
         assert runs.run("add_maintainer", ANA, DATA_ROOT=planted)[0] == 0
     finally:
         worker.send_signal(signal.SIGTERM)
-        status, _, told = runs.finish(worker, timeout=15)
+        status, _, told = runs.finish(worker, timeout=runs.STOP_SECONDS)
     assert status == 0, told
     assert_gone(planted)
     assert traces(planted, (LEAVER,)) == []

@@ -70,6 +70,13 @@ def test_a_failure_is_told_until_the_hop_succeeds(line: Line) -> None:
     assert line.hops.failure is None
 
 
+def test_a_job_that_failed_is_no_step_of_the_work_that_is_tried_again(line: Line) -> None:
+    line.send(SIGNAL_EXECUTING, "run_job")
+    line.send(SIGNAL_ERROR, "run_job", ValueError("no such thing"))
+    assert line.hops.failures == {}
+    assert line.hops.idle
+
+
 def test_a_queue_that_cannot_be_written_leaves_the_hop_to_the_next_sweep() -> None:
     calls: list[int] = []
 

@@ -9,6 +9,7 @@ import pytest
 
 from ingest.frames import EARLIEST_US, LATEST_US
 from tests.trustsite.recordings import FIRST_US, MARA, commit, small
+from tests.waiting import loaded
 from trustsite.standins.recording import RecordingProblem, open_recording, write_recording
 
 
@@ -120,10 +121,10 @@ def test_a_damaged_row_about_people_names_its_line(folder: Path) -> None:
     assert "plc.ndjson.gz, line 1, cannot be read" in problem(folder)
 
 
-def test_the_real_recording_opens_within_a_second(shared: Path) -> None:
+def test_the_real_recording_opens_within_seconds(shared: Path) -> None:
     began = time.perf_counter()
     read = open_recording(shared / "data" / "replay")
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < loaded(1)
     assert (len(read.frames), len(read.blobs), len(read.people), len(read.repositories)) == (9622, 4691, 1218, 4)
     assert read.times == sorted(read.times)
     assert None not in read.collections

@@ -13,6 +13,7 @@ from ingest.status import read_status
 from tests.conftest import Count
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, busy_site, free_port, get
+from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream
 from trustsite.world import build_world
@@ -29,9 +30,9 @@ def marked(tmp_path: Path) -> Path:
 
 def test_a_worker_stops_within_ten_seconds_of_sigterm_and_lets_go_of_the_store(marked: Path) -> None:
     process = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=f"ws://127.0.0.1:{free_port()}/subscribe")
-    runs.wait_for(lambda: current_number(marked / "snapshots") > 0)
+    wait_for(lambda: current_number(marked / "snapshots") > 0)
     process.send_signal(signal.SIGTERM)
-    status, _, err = runs.finish(process, timeout=10)
+    status, _, err = runs.finish(process, timeout=runs.STOP_SECONDS)
     assert status == 0, err
     assert "nanobind" not in err
     assert not (marked / "duckdb" / "trust.duckdb.wal").exists()
@@ -44,16 +45,16 @@ def test_a_live_worker_tells_how_it_is_and_that_what_came_before_it_is_missing(m
         urls = f"{dead},{jetstream.url}"
         process = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=urls)
         try:
-            runs.wait_for(lambda: (told := read_status(status)) is not None and told.cursor_us > 0)
+            wait_for(lambda: (told := read_status(status)) is not None and told.cursor_us > 0)
             told = read_status(status)
             assert told is not None
             assert told.is_alive(time.time())
             assert told.listener_problem is None
             jetstream.close()
-            runs.wait_for(lambda: "not answering" in listener_problem(status))
+            wait_for(lambda: "not answering" in listener_problem(status))
         finally:
             process.send_signal(signal.SIGTERM)
-            runs.finish(process, timeout=15)
+            runs.finish(process, timeout=runs.STOP_SECONDS)
     told = read_status(status)
     assert told is not None
     assert not told.running
@@ -72,14 +73,14 @@ def test_a_second_worker_is_refused_in_one_sentence_while_the_first_goes_on(mark
     peer = f"ws://127.0.0.1:{free_port()}/subscribe"
     first = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=peer)
     try:
-        runs.wait_for(lambda: current_number(marked / "snapshots") > 0)
+        wait_for(lambda: current_number(marked / "snapshots") > 0)
         status, out, err = runs.run("worker", DATA_ROOT=marked, JETSTREAM_URLS=peer)
         assert (status, out) == (2, "")
         assert f"held by process {first.pid}" in err
         assert first.poll() is None
     finally:
         first.send_signal(signal.SIGTERM)
-        runs.finish(first, timeout=10)
+        runs.finish(first, timeout=runs.STOP_SECONDS)
 
 
 def test_a_maintainer_is_added_with_and_without_a_running_worker(marked: Path) -> None:
@@ -89,12 +90,12 @@ def test_a_maintainer_is_added_with_and_without_a_running_worker(marked: Path) -
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
     worker = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=f"ws://127.0.0.1:{free_port()}/subscribe")
     try:
-        runs.wait_for(lambda: current_number(marked / "snapshots") > 1)
+        wait_for(lambda: current_number(marked / "snapshots") > 1)
         other = "did:plc:z72i7hdynmk6r22z27h6tvur"
         assert runs.run("add_maintainer", other, DATA_ROOT=marked)[0] == 0
     finally:
         worker.send_signal(signal.SIGTERM)
-        runs.finish(worker, timeout=10)
+        runs.finish(worker, timeout=runs.STOP_SECONDS)
     with SnapshotReader(marked / "snapshots").pin() as snapshot:
         assert snapshot is not None
         found = snapshot.rows("select did from maintainers join contributors using (contributor_id) order by did")
@@ -110,10 +111,10 @@ def test_dev_runs_worker_and_web_and_one_signal_stops_both(marked: Path) -> None
         return answers_at(port, "/metrics")
 
     try:
-        runs.wait_for(answers)
+        wait_for(answers)
     finally:
         process.send_signal(signal.SIGINT)
-    status, _, err = runs.finish(process, timeout=15)
+    status, _, err = runs.finish(process, timeout=runs.STOP_SECONDS)
     assert status == 0, err
     assert not answers()
 

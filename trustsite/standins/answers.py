@@ -1,7 +1,6 @@
 """What each kind of host answers, in the wire shapes of the real ones; pure but for the shelf of records."""
 
 import hashlib
-from base64 import b32encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -9,8 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ingest.clock import from_microseconds
+from trustsite.standins.documents import letters_of, person_document, person_log, repository_document, repository_log
 from trustsite.standins.lexicon import GET_PROFILE, LIST_COLLABORATORS, QUERY_PIPELINES
-from trustsite.standins.recording import Person, Recording, Repository
+from trustsite.standins.recording import Person, Recording
 from trustsite.standins.shelf import Shelf
 from trustsite.standins.spindle import Spindle
 
@@ -144,7 +144,7 @@ class Network:
         rev = self._shelf.rev(did) if self._resident(host, did) else None
         if rev is None:
             return xrpc_error(HTTPStatus.BAD_REQUEST, "RepoNotFound", f"Could not find repo for DID: {did}")
-        return Answer({"cid": "bafyrei" + _letters(did + rev), "rev": rev})
+        return Answer({"cid": "bafyrei" + letters_of(did + rev), "rev": rev})
 
     def list_repos(self, _: str, query: Query) -> Answer:
         """com.atproto.sync.listReposByCollection, as relays answer it; the cursor is the last DID, exclusive."""
@@ -219,77 +219,6 @@ METHODS: dict[str, Method] = {
     QUERY_PIPELINES: Network.query_pipelines,
     GET_PROFILE: Network.get_profile,
 }
-
-
-def person_document(person: Person) -> dict[str, Any]:
-    """The DID document of a person."""
-    return _document(person.did, [f"at://{person.handle}"], "atproto_pds", "AtprotoPersonalDataServer", person.pds)
-
-
-def repository_document(did: str, repository: Repository | None) -> dict[str, Any]:
-    """The DID document of a repository: its service is its knot, and it has no handle."""
-    knot = f"https://{repository.knot}" if repository else ""
-    return _document(did, [], "tangled_knot", "TangledKnot", knot)
-
-
-def person_log(person: Person) -> list[dict[str, Any]]:
-    """The PLC audit log of a person: creation, and the tombstone if there is one."""
-    service = {"atproto_pds": {"type": "AtprotoPersonalDataServer", "endpoint": person.pds}}
-    log = [_creation(person.did, person.created_at, [f"at://{person.handle}"], service)]
-    if person.tombstoned:
-        operation = {"sig": _letters(person.did + "end"), "prev": log[0]["cid"], "type": "plc_tombstone"}
-        log.append(_entry(person.did, "end", operation, person.created_at))
-    return log
-
-
-def repository_log(did: str, repository: Repository | None) -> list[dict[str, Any]]:
-    """The PLC audit log of a repository's DID."""
-    knot = f"https://{repository.knot}" if repository else ""
-    service = {"tangled_knot": {"type": "TangledKnot", "endpoint": knot}}
-    return [_creation(did, "2025-02-23T18:43:18.000Z", [], service)]
-
-
-def _creation(did: str, created_at: str, known_as: list[str], services: dict[str, Any]) -> dict[str, Any]:
-    operation = {
-        "sig": _letters(did + "signature"),
-        "prev": None,
-        "type": "plc_operation",
-        "services": services,
-        "alsoKnownAs": known_as,
-        "rotationKeys": [f"did:key:z{_letters(did + 'rotation')}"],
-        "verificationMethods": {"atproto": f"did:key:z{_letters(did + 'signing')}"},
-    }
-    return _entry(did, "creation", operation, created_at)
-
-
-def _entry(did: str, step: str, operation: dict[str, Any], created_at: str) -> dict[str, Any]:
-    digest = hashlib.sha256((did + step).encode()).digest()
-    cid = "b" + b32encode(b"\x01\x71\x12\x20" + digest).decode().lower().rstrip("=")
-    return {"did": did, "operation": operation, "cid": cid, "nullified": False, "createdAt": created_at}
-
-
-def _document(did: str, known_as: list[str], service: str, kind: str, endpoint: str) -> dict[str, Any]:
-    key = {
-        "id": f"{did}#atproto",
-        "type": "Multikey",
-        "controller": did,
-        "publicKeyMultibase": f"z{_letters(did + 'signing')}",
-    }
-    return {
-        "@context": [
-            "https://www.w3.org/ns/did/v1",
-            "https://w3id.org/security/multikey/v1",
-            "https://w3id.org/security/suites/secp256k1-2019/v1",
-        ],
-        "id": did,
-        "alsoKnownAs": known_as,
-        "verificationMethod": [key],
-        "service": [{"id": f"#{service}", "type": kind, "serviceEndpoint": endpoint}],
-    }
-
-
-def _letters(text: str) -> str:
-    return b32encode(hashlib.sha256(text.encode()).digest()).decode().lower().rstrip("=")
 
 
 def _limit(query: Query, default: int, most: int) -> int | None:

@@ -1,6 +1,8 @@
 """`manage.py add_maintainer`: who may judge here, for which repositories, and how they get in."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -14,7 +16,7 @@ from ingest.snapshot import Snapshot, SnapshotReader
 from triage.access import issue_link, person_for
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.models import Maintainer, Person
-from trustsite.handover import hand_over_job
+from trustsite.handover import REPLY_SECONDS, hand_over_job
 from trustsite.who import known_did
 
 MINUTES = 15
@@ -45,7 +47,7 @@ class Command(BaseCommand):
         wanted = [_repository(text) for text in dict.fromkeys(repo)]
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did, handle = _who(who, snapshot)
-            watched = _watch(did, wanted)
+            watched = self._watch(did, wanted)
             with transaction.atomic():
                 person = person_for(did, snapshot, handle)
                 _maintain(person, watched if wanted else [""])
@@ -53,6 +55,16 @@ class Command(BaseCommand):
         self.stderr.write(f"{shown} maintains {', '.join(wanted) or 'the whole site'}.")
         self.stderr.write(f"This link signs in once, within {MINUTES} minutes:")
         self.stdout.write(_link(issue_link(person, MINUTES)))
+
+    def _watch(self, did: str, repositories: list[str]) -> list[str]:
+        """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
+        wanted = {"did": did, "repositories": repositories}
+        # An owner is looked up with at most five requests between two words.
+        silent_seconds = max(REPLY_SECONDS, 6 * settings.FETCH_TIMEOUT_SECONDS)
+        return hand_over_job("add_maintainer", wanted, self._tell, silent_seconds)["keys"]
+
+    def _tell(self, told: Mapping[str, Any]) -> None:
+        self.stderr.write(told["step"])
 
 
 def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
@@ -85,11 +97,6 @@ def _repository(text: str) -> str:
     if not REPOSITORY.fullmatch(text):
         raise CommandError(f"{text!r} is no repository: name it as OWNER/NAME or by the at-uri of its record.")
     return text
-
-
-def _watch(did: str, repositories: list[str]) -> list[str]:
-    """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
-    return hand_over_job("add_maintainer", {"did": did, "repositories": repositories})["keys"]
 
 
 def _maintain(person: Person, keys: list[str]) -> None:

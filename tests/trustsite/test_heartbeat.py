@@ -1,0 +1,47 @@
+"""What the heartbeat says of a worker's parts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huey import MemoryHuey
+
+from ingest.event_streams import EventStream
+from ingest.jetstream import Listener, Subscription
+from ingest.net import Fetcher
+from ingest.status import Status
+from ingest.store import Store
+from tests.trustsite.busy import free_port
+from tests.waiting import wait_for
+from trustsite.heartbeat import Publishing, status_of
+from trustsite.hops import Hops
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    owned = Store.open(tmp_path / "trust.duckdb")
+    owned.bind("test")
+    yield owned
+    owned.close()
+
+
+def told(store: Store, *streams: EventStream) -> Status:
+    """The status of a worker of whom only these event streams run."""
+    listener = Listener(store, Subscription("test", ["ws://127.0.0.1:9/subscribe"], [], None), lambda: None)
+    hops = Hops(MemoryHuey("heartbeat"), {})
+    return status_of(listener, Publishing(store.path.parent), hops, Fetcher(), store.path, None, streams)
+
+
+def test_an_event_stream_that_is_not_heard_is_told_with_its_host_and_reason(store: Store) -> None:
+    dead, quiet = (
+        EventStream(store, Fetcher(), f"ws://127.0.0.1:{free_port()}/events", lambda: None) for _ in range(2)
+    )
+    assert told(store, dead, quiet).event_streams_down == 0
+    dead.start()
+    wait_for(lambda: dead.problem)
+    status = told(store, dead, quiet)
+    dead.stop()
+    assert status.event_streams_down == 1
+    assert status.event_problems == (dead.problem,)
+    assert status.event_problems[0].startswith(f"{dead.host} is not answering")
+    dead.join()
