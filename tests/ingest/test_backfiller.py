@@ -10,8 +10,7 @@ from ingest.backfill.turn import Backfiller, BackfillProblem
 from ingest.store import Store
 from tests.ingest.backfilled import sources
 from tests.ingest.stream import at
-from tests.ingest.test_jetstream import wait_for
-from tests.waiting import LONG_SECONDS
+from tests.waiting import LONG_SECONDS, wait_for
 
 
 def test_a_backfill_that_cannot_go_on_says_why_until_it_does(

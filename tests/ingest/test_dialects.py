@@ -17,8 +17,9 @@ from ingest.load import load
 from ingest.sampling import listen as sample
 from ingest.store import Store
 from tests.ingest.conftest import Open
+from tests.ingest.listening import cursor, peer, wait_for_frame, written
 from tests.ingest.stream import ANA, FIRST_US, MARA, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters, open_gaps
-from tests.ingest.test_jetstream import cursor, peer, wait_for, wait_for_frame, written
+from tests.waiting import wait_for
 from trustsite.standins.jetstream_v2 import JetstreamV2
 from trustsite.standins.recording import make_recording
 from trustsite.world import build_world

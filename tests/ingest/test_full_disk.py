@@ -15,8 +15,9 @@ from ingest.net import Fetcher
 from ingest.status import Heartbeat, Status, read_status
 from ingest.store import Store, StoreProblem
 from tests.ingest.conftest import Open
+from tests.ingest.listening import assert_whole, cursor, peer, wait_for_frame
 from tests.ingest.stream import FIRST_US, MARA, SOURCE, Frames
-from tests.ingest.test_jetstream import assert_whole, cursor, peer, wait_for, wait_for_frame
+from tests.waiting import wait_for
 
 SMALL, LARGE = 30_000_000, 400_000_000
 

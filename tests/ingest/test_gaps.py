@@ -15,8 +15,9 @@ from ingest.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
 from ingest.jetstream import Listener, Subscription
 from ingest.load import Loaded, load, store_batch
 from ingest.store import Store
+from tests.ingest.listening import cursor, peer, wait_for_frame, written
 from tests.ingest.stream import FIRST_US, SOURCE, STRANGER, Frames, open_gaps, rows
-from tests.ingest.test_jetstream import cursor, peer, wait_for, wait_for_frame, written
+from tests.waiting import wait_for
 
 SECOND = 1_000_000
 Live = Callable[..., Listener]

@@ -6,17 +6,13 @@ import pytest
 
 from ingest.jetstream import Listener, Subscription
 from ingest.store import Store
+from tests.ingest.listening import Start, cursor, fast, listen, peer, wait_for_frame, written
 from tests.ingest.stream import SOURCE
-from tests.ingest.test_jetstream import Start, cursor, listen, peer, wait_for, wait_for_frame, written
+from tests.waiting import wait_for
 
-__all__ = ["listen"]
+__all__ = ["fast", "listen"]  # fixtures
 
-
-@pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.inbox.FLUSH_SECONDS", 0.05)
-    monkeypatch.setattr("ingest.hosts.LONGEST_WAIT_SECONDS", 0.005)
-    monkeypatch.setattr("ingest.jetstream.STORE_WAIT_SECONDS", 0.005)
+pytestmark = pytest.mark.usefixtures("fast")
 
 
 def test_a_listener_without_an_address_is_refused_at_once(store: Store) -> None:

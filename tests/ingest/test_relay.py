@@ -16,7 +16,8 @@ from websockets.sync.server import ServerConnection, serve
 from ingest.relay import CHUNK_FRAMES, FrameTooLarge, Relay
 from ingest.store import Store
 from tests.ingest.conftest import Open
-from tests.ingest.test_jetstream import Start, assert_whole, listen, peer, wait_for, wait_for_frame, written
+from tests.ingest.listening import Start, assert_whole, listen, peer, wait_for_frame, written
+from tests.waiting import wait_for
 
 __all__ = ["listen"]  # a fixture
 LIMIT = 1_000_000

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.status import FILE_BYTES, Heartbeat, Status, encode, read_status, write_page
-from tests.ingest.test_jetstream import wait_for
+from tests.waiting import wait_for
 
 texts = st.one_of(st.none(), st.text(max_size=2000))
 statuses = st.builds(

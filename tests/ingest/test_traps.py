@@ -24,7 +24,7 @@ from ingest.sampling import SampleProblem, listen
 from ingest.store import Store
 from tests.ingest.git_world import REPO_DID, Knot, Place, Work
 from tests.ingest.stream import ANA, BLOB, MALLORY, MARA, REPO, SEED, STATUS, VOUCH, Frames, at, pull_uri, rows, take
-from tests.ingest.test_jetstream import wait_for
+from tests.waiting import wait_for
 
 ONE = pull_uri(MARA, "3mxf3x7ivft22")
 WRITTEN = datetime(2026, 9, 21, 14, 13)
