@@ -167,7 +167,7 @@ def empty_loader(url: str, count: int, folder: Path) -> tuple[float, float]:
 
     def drop(_store: Store, _source: str, batch: Batch) -> Loaded:
         nonlocal taken
-        taken += len(batch.raws)
+        taken += len(batch.commits or batch.raws)
         if taken >= count:
             done.set()
         return Loaded(0, 0, 0)
