@@ -139,8 +139,9 @@ def read_commits(raws: Sequence[bytes | str]) -> Events | None:
     frames = decoded(raws)
     if not frames or not _are_times([frame.time_us for frame in frames]):
         return None
-    events = _part(frames)
-    return events if _is_sound(events, frames, raws) else None
+    commits = [as_commit(frame) for frame in frames]
+    events = _part(frames, commits)
+    return events if _is_sound(events, commits, raws) else None
 
 
 def joined(parts: Sequence[Events]) -> Events:
@@ -150,11 +151,11 @@ def joined(parts: Sequence[Events]) -> Events:
 
 def events_of(frames: Sequence[Frame]) -> Events:
     """These frames as columns."""
-    return joined([_part(frames[begin : begin + PART]) for begin in range(0, len(frames) or 1, PART)])
+    parts = [frames[begin : begin + PART] for begin in range(0, len(frames) or 1, PART)]
+    return joined([_part(part, [as_commit(frame) for frame in part]) for part in parts])
 
 
-def _part(frames: Sequence[Frame]) -> Events:
-    commits = [as_commit(frame) for frame in frames]
+def _part(frames: Sequence[Frame], commits: Sequence[Commit]) -> Events:
     texts = ([frame.kind for frame in frames], [frame.did for frame in frames])
     texts += ([commit.collection for commit in commits], [commit.rkey for commit in commits])
     texts += ([commit.operation for commit in commits],)
@@ -173,14 +174,14 @@ def _joined_texts(raws: Sequence[msgspec.Raw]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(raws), [None, pa.py_buffer(offsets), data])
 
 
-def _is_sound(events: Events, frames: Sequence[Frame], raws: Sequence[bytes | str]) -> bool:
+def _is_sound(events: Events, commits: Sequence[Commit], raws: Sequence[bytes | str]) -> bool:
     """Whether `frames.check` would pass each of these commits, times aside, and all bytes are UTF-8; by column."""
-    operations = [as_commit(frame).operation for frame in frames]
+    operations = [commit.operation for commit in commits]
     return (
         max(map(len, raws)) <= LARGEST_FRAME
         and all(isinstance(raw, str) or raw.isascii() or _is_text(raw) for raw in raws)
-        and _are_dids(events, frames)
-        and all(map(COLLECTION.fullmatch, {as_commit(frame).collection for frame in frames}))
+        and _are_dids(events)
+        and all(map(COLLECTION.fullmatch, {commit.collection for commit in commits}))
         and _are_keys(events)
         and max(_sizes(events.table["rev"]).max(), _sizes(events.table["cid"]).max()) <= REVISION_LIMIT
         and set(operations) <= OPERATIONS
@@ -200,14 +201,14 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def _are_dids(events: Events, frames: Sequence[Frame]) -> bool:
+def _are_dids(events: Events) -> bool:
     column = events.table["did"]
     if (_sizes(column) == _PLC_LENGTH).all():
         text = bytes(_text(column))
         begins = np.frombuffer(text, np.uint8).reshape(-1, _PLC_LENGTH)[:, : len(_PLC)]
         if (begins == _PLC).all() and not text.translate(None, _DID_CHARACTERS):
             return True
-    return all(map(DID.fullmatch, {frame.did for frame in frames}))
+    return all(map(DID.fullmatch, set(events.dids)))
 
 
 def _are_keys(events: Events) -> bool:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from ingest.batch import Events
 
 FLUSH_ROWS, FLUSH_BYTES, FLUSH_SECONDS = 10_000, 32_000_000, 1.0
+QUIET_SECONDS = 0.1  # after the last frame of a burst nothing is gained by waiting for more
 QUEUE_FRAMES, QUEUE_BYTES = 10_000, 32_000_000  # one batch: another is being stored
 Chunk = list[bytes] | Events  # frames, or commits that were read already
 
@@ -58,12 +59,15 @@ class Inbox:
         self._filled.set()
 
     async def wait(self) -> None:
-        """Return when a batch is full, after a second at the latest."""
+        """Return when a batch is full or nothing more comes of it, after a second at the latest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
-                while not self._ended and not self._is_full():
+                rows = -1
+                while not self._ended and not self._is_full() and not 0 < rows == self._rows:
+                    rows = self._rows
                     self._filled.clear()
-                    await self._filled.wait()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._filled.wait(), QUIET_SECONDS)
 
     def take(self) -> list[Chunk]:
         """The oldest chunks that make one batch."""

@@ -15,6 +15,7 @@ and the bytes say why as JSON of `kind` and `text`.
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import subprocess
@@ -148,15 +149,20 @@ class _Chunks:
         self._bytes = 0
         self._loop = asyncio.get_running_loop()
 
-    async def put(self, frame: bytes) -> None:
-        """Add a frame; returns once there is room for another."""
+    def put(self, frame: bytes) -> bool:
+        """Add a frame; whether that filled a chunk, which is to be drained."""
         if not self._frames:
             self._loop.call_later(CHUNK_SECONDS, self.flush)
         self._frames.append(frame)
         self._bytes += len(frame)
         if len(self._frames) >= CHUNK_FRAMES or self._bytes >= CHUNK_BYTES:
             self.flush()
-            await self._pipe.drain()
+            return True
+        return False
+
+    async def drain(self) -> None:
+        """Return once everything lies in the pipe."""
+        await self._pipe.drain()
 
     def flush(self) -> None:
         """Hand on what is here."""
@@ -209,7 +215,8 @@ async def _how_it_ended(address: str, largest_frame: int, chunks: _Chunks) -> tu
 async def _receive(socket: ClientConnection, chunks: _Chunks) -> None:
     while True:
         # As bytes: whether they are UTF-8 is for the reader, who makes a dead letter of what is not.
-        await chunks.put(await socket.recv(decode=False))
+        if chunks.put(await socket.recv(decode=False)):
+            await chunks.drain()
 
 
 def _is_cursor_too_old(refused: InvalidStatus) -> bool:
@@ -232,4 +239,5 @@ class _WithoutPandas(MetaPathFinder):
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, _WithoutPandas())
+    gc.freeze()  # what is loaded stays: it need not be looked through with every 70,000 frames
     asyncio.run(_relay(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1"))

@@ -97,6 +97,7 @@ def test_stopping_stores_what_is_in_hand(
     store: Store, listen: Start, open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "FLUSH_SECONDS", 60.0)
+    monkeypatch.setattr(inbox, "QUIET_SECONDS", 60.0)
     frames = written()
     with peer(frames) as server:
         listener = listen(server.url)
@@ -242,3 +243,17 @@ def test_an_inbox_has_room_again_once_a_batch_was_taken(monkeypatch: pytest.Monk
         assert box.put([b"4"])
 
     asyncio.run(play())
+
+
+def test_an_inbox_gives_what_it_has_once_nothing_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "FLUSH_SECONDS", 60.0)
+
+    async def play() -> float:
+        box = Inbox()
+        began = time.monotonic()
+        box.put([b"1"])
+        await box.wait()
+        assert box.take() == [[b"1"]]
+        return time.monotonic() - began
+
+    assert inbox.QUIET_SECONDS <= asyncio.run(play()) < 30
