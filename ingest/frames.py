@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from ingest.clock import to_microseconds
-from ingest.records import DID
+from ingest.reading import DID
 
 LARGEST_FRAME = 16 * 1024 * 1024  # a record has at most 1 MB, which JSON makes 6 MB at the worst
 # No frame is older than AT Protocol's first public network by more than recorded histories need, nor newer than this.

@@ -5,11 +5,11 @@ only in the first frame's time, since on the live stream account events of the w
 """
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from ingest.batch import Batch
 from ingest.clock import from_microseconds
 from ingest.frames import EARLIEST_US, LATEST_US, Moment
 from ingest.store import Store
@@ -30,9 +30,11 @@ class Gap:
     reason: str
 
 
-def first_time(frames: Sequence[bytes | str]) -> int | None:
+def first_time(batch: Batch) -> int | None:
     """time_us of the first frame that has one; None where none of them does."""
-    return next((time_us for frame in frames if (time_us := _time_of(frame)) is not None), None)
+    if batch.commits is not None:
+        return batch.commits.times_us[0]
+    return next((time_us for frame in batch.raws if (time_us := _time_of(frame)) is not None), None)
 
 
 def _time_of(frame: bytes | str) -> int | None:

@@ -9,18 +9,19 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import duckdb
 
 from ingest import dialects
-from ingest.batch import Batch, read_batch
+from ingest.batch import Batch, Events, joined, read_batch
 from ingest.dialects import Told
 from ingest.frames import LARGEST_FRAME
 from ingest.gaps import Gap, find_gap, first_time, record_gap
 from ingest.hosts import Hosts
-from ingest.inbox import Inbox
+from ingest.inbox import Chunk, Inbox
 from ingest.load import store_batch
 from ingest.relay import CursorTooOld, FrameTooLarge, Relay
 from ingest.room import require_room
@@ -49,15 +50,6 @@ class Subscription:
     urls: Sequence[str]
     collections: Sequence[str]
     quiet_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """So many frames of the socket, what they say, and that as a batch to be stored."""
-
-    received: int
-    told: Told
-    batch: Batch
 
 
 class Listener(threading.Thread):
@@ -180,7 +172,8 @@ class Listener(threading.Thread):
 
     async def _follow(self, url: str, cursor: int) -> None:
         """Take in what the server sends from there on, until it ends."""
-        async with Relay(dialects.address(url, self._subscription.collections, cursor), self._limit) as relay:
+        address = dialects.address(url, self._subscription.collections, cursor)
+        async with Relay(address, self._limit, reads=not dialects.is_v2(url)) as relay:
             inbox = Inbox()
             self._pending, self._is_first, self._heard = 0, True, time.monotonic()
             async with asyncio.TaskGroup() as tasks:
@@ -200,10 +193,10 @@ class Listener(threading.Thread):
     async def _receive(self, relay: Relay, inbox: Inbox) -> None:
         """Move frames from the socket to the inbox until the socket ends."""
         try:
-            async for frames in relay:
-                self._pending += len(frames)
+            async for chunk in relay:
+                self._pending += len(chunk)
                 self._heard = time.monotonic()
-                if not inbox.put(frames):
+                if not inbox.put(chunk):
                     await inbox.room()
         except FrameTooLarge:
             # It would break every connection at this place: once read it becomes a dead letter, and the rest comes.
@@ -212,56 +205,57 @@ class Listener(threading.Thread):
         inbox.end()
 
     async def _store_frames(self, inbox: Inbox) -> None:
-        """Store batches until the socket has ended, each while the next one is read; what is in hand on stop, too."""
-        ahead, batch = asyncio.ensure_future(self._read(inbox)), None
+        """Store batches until the socket has ended; what is in hand on stop, too."""
+        batch: list[Chunk] = []
         try:
-            while batch := await asyncio.shield(ahead):
-                ahead = asyncio.ensure_future(self._read(inbox))
+            while not inbox.is_done:
+                await inbox.wait()
+                batch += inbox.take()
                 await self._flush(batch)
-                batch = None
         except asyncio.CancelledError:
-            inbox.end()
-            if batch is not None:
+            while batch := [*batch, *inbox.take()]:
                 await self._flush(batch)
-            while batch := await ahead:
-                await self._flush(batch)
-                ahead = asyncio.ensure_future(self._read(inbox))
             raise
-        finally:
-            ahead.cancel()
 
-    async def _read(self, inbox: Inbox) -> _Read | None:
-        """The next batch, None where the socket has ended; waits for it a second at most."""
-        while not inbox.is_done:
-            await inbox.wait()
-            if frames := inbox.take():
-                return await asyncio.to_thread(self._decode, frames)
+    async def _flush(self, chunks: list[Chunk]) -> None:
+        if chunks:
+            ended = await asyncio.shield(asyncio.to_thread(self._write, tuple(chunks)))
+            self._pending -= sum(map(len, chunks))
+            self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
+            chunks.clear()
+            self.problem, self._store_failures = None, 0
+            self._on_loaded()
+            if ended is not None:
+                raise ConnectionResetError(ended)
+
+    def _write(self, chunks: Sequence[Chunk]) -> str | None:
+        """Store frames, and why the server ends the stream where it says so.
+
+        The gap before them comes first, so that no kill is between a gap and what is behind it.
+        """
+        require_room(self._store.path)
+        for told, batch in self._batches(chunks):
+            self._began_late |= told.began_late
+            if self._is_first:
+                self._note_gap(batch)
+            self.cursor_us = store_batch(self._store, self._subscription.source, batch).cursor_us
+            self._keep_seq(told.seq)
+            if told.error is not None:
+                return told.error
         return None
 
-    def _decode(self, frames: Sequence[bytes]) -> _Read:
-        told = dialects.read_v2(frames) if dialects.is_v2(self._url) else Told(list(frames))
-        return _Read(len(frames), told, read_batch(told.frames))
+    def _batches(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Told, Batch]]:
+        """The chunks in their order, those of one kind together, each with what a v2 server says about itself."""
+        for is_read, group in groupby(chunks, key=lambda chunk: isinstance(chunk, Events)):
+            if is_read:
+                yield Told([]), Batch((), joined([chunk for chunk in group if isinstance(chunk, Events)]))
+            else:
+                raws = [raw for chunk in group if not isinstance(chunk, Events) for raw in chunk]
+                told = dialects.read_v2(raws) if dialects.is_v2(self._url) else Told([*raws])
+                yield told, read_batch(told.frames)
 
-    async def _flush(self, read: _Read) -> None:
-        await asyncio.shield(asyncio.to_thread(self._write, read.told, read.batch))
-        self._pending -= read.received
-        self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
-        self.problem, self._store_failures = None, 0
-        self._on_loaded()
-        if read.told.error is not None:
-            raise ConnectionResetError(read.told.error)
-
-    def _write(self, told: Told, batch: Batch) -> None:
-        """Store frames; the gap before them comes first, so that no kill is between a gap and what is behind it."""
-        require_room(self._store.path)
-        self._began_late |= told.began_late
-        if self._is_first:
-            self._note_gap(told.frames)
-        self.cursor_us = store_batch(self._store, self._subscription.source, batch).cursor_us
-        self._keep_seq(told.seq)
-
-    def _note_gap(self, frames: Sequence[bytes | str]) -> None:
-        first_us, quiet = first_time(frames), self._subscription.quiet_seconds
+    def _note_gap(self, batch: Batch) -> None:
+        first_us, quiet = first_time(batch), self._subscription.quiet_seconds
         if quiet is None or first_us is None:
             return
         gap = find_gap(self._subscription.source, self.cursor_us, first_us, 0.0 if self._began_late else quiet)

@@ -69,16 +69,17 @@ def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
 
 def store_batch(store: Store, source: str, batch: Batch) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing."""
-    commits, read = batch.commits, [] if batch.commits else read_frames(batch.raws)
+    commits = batch.commits
+    read = read_frames(batch.raws) if commits is None else []
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
         if commits is not None and not _name_erased(txn.tombstones, commits):
             newest = max(cursor, max(commits.times_us))
             _move(txn, source, newest, 0)
             return Loaded(_append_commits(txn, store, Arriving(source, commits)), 0, newest)
-        read = read or read_frames(batch.raws)
+        read = read if commits is None else commits.frames()
         newest = max([cursor, *(item.time_us for item in read)])
-        admitted = _admit(store, batch.raws, read, cursor)
+        admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
         _move(txn, source, newest, admitted.strangers)
         letters = _add_unread(txn, source, admitted.unread)
         return Loaded(_append(txn, source, admitted), letters, newest)

@@ -29,6 +29,7 @@ from ingest.batch import Batch
 from ingest.clock import from_microseconds
 from ingest.jetstream import Listener, Subscription
 from ingest.load import Loaded, load
+from ingest.relay import Relay
 from ingest.snapshot import Publisher, publish
 from ingest.store import Store
 from trustsite.standins.jetstream import encode_frame
@@ -128,6 +129,9 @@ def mere_receive(url: str, count: int) -> tuple[float, float]:
     return asyncio.run(receive())
 
 
+ENTER = Relay.__aenter__
+
+
 def end_to_end(url: str, count: int, folder: Path, publishing: bool) -> tuple[float, float]:
     """Seconds until the real listener has rows and cursor of all frames committed, also with publishing beside it.
 
@@ -147,8 +151,18 @@ def end_to_end(url: str, count: int, folder: Path, publishing: bool) -> tuple[fl
 
     listener = Listener(store, Subscription("bench", [url], []), on_loaded)
     publisher.start()
-    began = _clocks()
-    listener.start()
+    connected: list[tuple[float, float]] = []
+
+    async def enter(relay: Relay) -> Relay:
+        await ENTER(relay)
+        connected.append(_clocks())
+        return relay
+
+    with patch.object(Relay, "__aenter__", enter):
+        listener.start()
+        while not connected:
+            time.sleep(0.001)
+    began = connected[0]
     finished = done.wait(300)
     took = _since(began)
     listener.stop()
@@ -167,7 +181,7 @@ def empty_loader(url: str, count: int, folder: Path) -> tuple[float, float]:
 
     def drop(_store: Store, _source: str, batch: Batch) -> Loaded:
         nonlocal taken
-        taken += len(batch.raws)
+        taken += len(batch.commits or batch.raws)
         if taken >= count:
             done.set()
         return Loaded(0, 0, 0)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest import hosts, inbox, jetstream
+from ingest.batch import Batch
 from ingest.gaps import NOTHING_BEFORE, Gap, find_gap, first_time, record_gap
 from ingest.jetstream import Listener, Subscription
 from ingest.load import Loaded, load, store_batch
@@ -179,7 +180,7 @@ def test_what_is_found_is_exactly_the_span_between_two_frames(cursor_us: int, fi
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=40)), max_size=10))
 def test_no_frame_breaks_the_search_for_the_first_time(frames: list[bytes | str]) -> None:
-    time_us = first_time([*frames, b'{"time_us": 1790000000000000}'])
+    time_us = first_time(Batch([*frames, b'{"time_us": 1790000000000000}']))
     assert time_us is not None
     assert time_us >= 946_684_800_000_000
 

@@ -13,16 +13,21 @@ from pathlib import Path
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
+from ingest.batch import Events, joined, read_batch
+from ingest.inbox import Chunk
 from ingest.relay import CHUNK_FRAMES, FrameTooLarge, Relay
 from ingest.store import Store
 from tests.ingest.conftest import Open
 from tests.ingest.listening import Start, assert_whole, listen, peer, wait_for_frame, written
+from tests.ingest.stream import MARA, PULL, Frames
 from tests.waiting import wait_for
 
 __all__ = ["listen"]  # a fixture
 LIMIT = 1_000_000
 HOLDS_A_RELAY = """
 import asyncio, sys
+from ingest.batch import Events, joined, read_batch
+from ingest.inbox import Chunk
 from ingest.relay import Relay
 
 async def hold() -> None:
@@ -42,12 +47,12 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def received(say: Callable[[ServerConnection], None], limit: int = LIMIT) -> list[list[bytes]]:
+def received(say: Callable[[ServerConnection], None], limit: int = LIMIT, reads: bool = False) -> list[Chunk]:
     """The chunks of a connection to a server that says this and closes it."""
 
-    async def take(url: str) -> list[list[bytes]]:
-        async with Relay(url, limit) as relay:
-            return [frames async for frames in relay]
+    async def take(url: str) -> list[Chunk]:
+        async with Relay(url, limit, reads) as relay:
+            return [chunk async for chunk in relay]
 
     with serve(say, "127.0.0.1", 0, compression=None) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -63,8 +68,33 @@ def test_frames_come_whole_and_in_order_whatever_they_hold() -> None:
             connection.send(frame, text=True)
 
     chunks = received(say)
-    assert [frame for chunk in chunks for frame in chunk] == said
+    assert [frame for chunk in chunks if isinstance(chunk, list) for frame in chunk] == said
     assert max(map(len, chunks)) <= CHUNK_FRAMES
+
+
+def test_commits_come_as_the_columns_that_reading_them_here_would_give() -> None:
+    frames = Frames()
+    for number in range(700):
+        frames.commit(MARA, PULL, f"pull{number}", {"title": "木🏮", "body": "x" * number})
+        frames.delete(MARA, PULL, f"pull{number}")
+
+    def say(connection: ServerConnection) -> None:
+        for frame in frames:
+            connection.send(frame, text=True)
+
+    chunks = received(say, reads=True)
+    told = joined([chunk for chunk in chunks if isinstance(chunk, Events)])
+    here = read_batch(frames).commits
+    assert here is not None
+    assert told.table.equals(here.table)
+    assert len(chunks) >= 3
+
+
+def test_a_chunk_with_a_frame_that_is_no_commit_comes_as_it_is() -> None:
+    def say(connection: ServerConnection) -> None:
+        connection.send(written(2)[0].decode())
+
+    assert received(say, reads=True) == [[written(2)[0]]]
 
 
 def test_a_frame_that_is_no_text_is_handed_on_as_it_is() -> None:
