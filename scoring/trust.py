@@ -93,13 +93,18 @@ def vouch_weights(age_days: Floats, half_life_days: float) -> Floats:
 
 
 def first_passage(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> FirstPassage:
-    """First-passage trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input.
+    """First-passage trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input."""
+    return passage_along(find_transfers(edges, seeds, size, parameters), parameters)
+
+
+def passage_along(flow: Transfers, parameters: Parameters) -> FirstPassage:
+    """First-passage trust along the transfers of one seed set.
 
     F_k is the trust that arrives first after k hops: W_k (all that arrives) less what had been there before and came
     back, R_2 and R_3 being the return over two and three hops. Linear in the vouches within reach, but for R_3, which
     looks at the neighbourhood of the seeds' subjects only.
     """
-    flow = find_transfers(edges, seeds, size, parameters)
+    size = len(flow.distance)
     arriving = [(flow.distance == 0).astype(np.float64)]
     for _ in range(parameters.hops):
         passed = flow.amount * arriving[-1][flow.voucher]
@@ -117,6 +122,15 @@ def first_passage(edges: Edges, seeds: Integers, size: int, parameters: Paramete
     return FirstPassage(mass, trust, flow.distance)
 
 
+def passed_on(voucher: Integers, weight: Floats, unbounded: NDArray[np.bool_], parameters: Parameters) -> Floats:
+    """What each edge passes on: A_uv = w * min(c, B / sum of u's weights); c * w if u is `unbounded` (bool[size])."""
+    given = np.bincount(voucher, weights=weight, minlength=len(unbounded))
+    rate = np.full(len(unbounded), parameters.transfer)
+    spends = (given > 0) & ~unbounded
+    rate[spends] = np.minimum(parameters.transfer, parameters.budget / given[spends])
+    return weight * rate[voucher]
+
+
 def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> Transfers:
     """What each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
 
@@ -129,14 +143,10 @@ def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Paramet
     is_seed[seeds] = True
     kept = (voucher != subject) & ~is_seed[subject] & (weight > 0)
     voucher, subject, weight = voucher[kept], subject[kept], weight[kept]
-    distance = _hops_from(voucher, subject, is_seed, parameters.hops)
+    distance = hops_from(voucher, subject, is_seed, parameters.hops)
     near = (distance[voucher] >= 0) & (distance[voucher] < parameters.hops)
     voucher, subject, weight = strongest(voucher[near], subject[near], weight[near], size)
-    given = np.bincount(voucher, weights=weight, minlength=size)
-    rate = np.full(size, parameters.transfer)
-    spends = (given > 0) & ~is_seed
-    rate[spends] = np.minimum(parameters.transfer, parameters.budget / given[spends])
-    return Transfers(voucher, subject, weight * rate[voucher], distance)
+    return Transfers(voucher, subject, passed_on(voucher, weight, is_seed, parameters), distance)
 
 
 def _return_in_two(flow: Transfers, wanted: NDArray[np.bool_]) -> Floats:
@@ -180,7 +190,7 @@ def _return_in_three(flow: Transfers, wanted: NDArray[np.bool_]) -> Floats:
     return returned
 
 
-def _hops_from(voucher: Integers, subject: Integers, is_seed: NDArray[np.bool_], hops: int) -> Integers:
+def hops_from(voucher: Integers, subject: Integers, is_seed: NDArray[np.bool_], hops: int) -> Integers:
     """Hops from the nearest seed along the vouches, -1 beyond `hops`."""
     distance = np.where(is_seed, 0, -1)
     for hop in range(1, hops + 1):

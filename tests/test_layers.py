@@ -37,7 +37,7 @@ LEARNING = {
 }
 PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 PURE = {
-    *(f"scoring/{name}.py" for name in ("verdict", "graph", "trust", "eigentrust", "paths", "labels")),
+    *(f"scoring/{name}.py" for name in ("verdict", "graph", "trust", "denounces", "eigentrust", "paths", "labels")),
     *(f"scoring/{name}.py" for name in ("calibration", "threshold", "gate", "explain")),
     *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges")),
 }
