@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from scoring.graph import Edges, Floats, Integers, checked_edges, checked_people, matrix_of, strongest
+from scoring.graph import Edges, Floats, Integers, Network, checked_people, matrix_of, prepare
 
 # Products that one slice of the triangle count may make: 4 M entries of 16 bytes stay below 100 MB.
 SLICE_WORK = 4_000_000
@@ -132,20 +132,32 @@ def passed_on(voucher: Integers, weight: Floats, unbounded: NDArray[np.bool_], p
 
 
 def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> Transfers:
+    """What each vouch within reach passes on, for one seed set; `transfers_within` tells it of prepared vouches.
+
+    Raises ValueError for an unknown person or a weight outside [0, 1].
+    """
+    return transfers_within(prepare(edges, size), seeds, parameters)
+
+
+def transfers_within(network: Network, seeds: Integers, parameters: Parameters) -> Transfers:
     """What each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
 
-    Self-vouches and vouches for a seed are dropped before the sum. Raises ValueError for an unknown person or a weight
-    outside [0, 1].
+    Vouches for a seed are dropped before the sum. Work grows with what the seeds reach, not with the network. Raises
+    ValueError for an unknown seed.
     """
-    seeds = checked_people(seeds, size, "seed")
-    voucher, subject, weight = checked_edges(edges, size, heaviest=1.0)
-    is_seed = np.zeros(size, dtype=bool)
+    seeds = checked_people(seeds, network.size, "seed")
+    is_seed = np.zeros(network.size, dtype=bool)
     is_seed[seeds] = True
-    kept = (voucher != subject) & ~is_seed[subject] & (weight > 0)
-    voucher, subject, weight = voucher[kept], subject[kept], weight[kept]
-    distance = hops_from(voucher, subject, is_seed, parameters.hops)
-    near = (distance[voucher] >= 0) & (distance[voucher] < parameters.hops)
-    voucher, subject, weight = strongest(voucher[near], subject[near], weight[near], size)
+    distance = np.where(is_seed, 0, -1)
+    for hop in range(1, parameters.hops + 1):
+        met = network.subject[network.places(np.flatnonzero(distance == hop - 1))]
+        distance[met[distance[met] < 0]] = hop
+    near = np.flatnonzero((distance >= 0) & (distance < parameters.hops))
+    places = network.places(near)
+    voucher = np.repeat(near, network.starts[near + 1] - network.starts[near])
+    subject = network.subject[places]
+    kept = ~is_seed[subject]
+    voucher, subject, weight = voucher[kept], subject[kept], network.weight[places[kept]]
     return Transfers(voucher, subject, passed_on(voucher, weight, is_seed, parameters), distance)
 
 
