@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.graph import Edges, Floats, Integers, checked_edges, strongest
-from scoring.trust import FirstPassage, Parameters, Transfers, find_transfers, hops_from, passage_along, passed_on
+from scoring.transfers import Parameters, Transfers, find_transfers, hops_from, passed_on
+from scoring.trust import FirstPassage, passage_along
 
 # From this s on a denouncer counts as trusted: measured on Bitcoin-OTC, "denounced by anybody with s >= .1" tells
 # future bad reputation with AUC .652.

@@ -54,7 +54,7 @@ def prepare(edges: Edges, size: int) -> Network:
 
 
 def row_starts(voucher: Integers, size: int) -> Integers:
-    """Where the rows of each of `size` people start in edges that are sorted by voucher, and where the last one ends."""
+    """Where the row of each of `size` people starts in edges sorted by voucher, and where the last one ends."""
     starts = np.zeros(size + 1, dtype=np.int64)
     np.cumsum(np.bincount(voucher, minlength=size), out=starts[1:])
     return starts
