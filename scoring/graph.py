@@ -26,13 +26,14 @@ class Edges:
 class Network:
     """Vouches prepared once for every seed set: sorted by (voucher, subject), each pair once, nobody for themselves.
 
-    The vouches of person u stand at starts[u] to starts[u + 1]: int64[size + 1], int64 subject, float64 weight in
-    (0, 1]. Preparing sorts, unless the edges came sorted, and is most of the work for one small seed set.
+    The vouches of person u stand at starts[u] to starts[u + 1] (int64[size + 1]): int64 voucher and subject, float64
+    weight in (0, 1]. Preparing sorts, unless the edges came sorted, and is most of the work for one small seed set.
     """
 
-    starts: Integers
+    voucher: Integers
     subject: Integers
     weight: Floats
+    starts: Integers
 
     @property
     def size(self) -> int:
@@ -50,7 +51,7 @@ def prepare(edges: Edges, size: int) -> Network:
     if not kept.all():
         voucher, subject, weight = voucher[kept], subject[kept], weight[kept]
     voucher, subject, weight = strongest(voucher, subject, weight, size)
-    return Network(row_starts(voucher, size), subject, weight)
+    return Network(voucher, subject, weight, row_starts(voucher, size))
 
 
 def row_starts(voucher: Integers, size: int) -> Integers:
@@ -64,7 +65,9 @@ def stretches(starts: Integers, ends: Integers) -> Integers:
     """The numbers from each start up to its end, one stretch after the other."""
     lengths = ends - starts
     before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+    numbers = np.arange(lengths.sum())
+    numbers += np.repeat(starts - before, lengths)
+    return numbers
 
 
 def strongest(voucher: Integers, subject: Integers, weight: Floats, size: int) -> tuple[Integers, Integers, Floats]:

@@ -28,7 +28,8 @@ def return_in_two(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) 
     home = np.searchsorted(keys, back)
     home = home[keys[np.minimum(home, len(keys) - 1)] == back] if len(keys) else home
     there = np.searchsorted(keys, flow.subject[home] * size + flow.voucher[home])
-    return np.bincount(flow.subject[home], weights=flow.amount[there] * flow.amount[home], minlength=size)
+    returned = np.bincount(flow.subject[home], weights=flow.amount[there] * flow.amount[home], minlength=size)
+    return np.asarray(returned, dtype=np.float64)
 
 
 def return_in_three(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) -> Floats:

@@ -60,16 +60,22 @@ def transfers_within(network: Network, seeds: Integers, parameters: Parameters) 
     is_seed = np.zeros(network.size, dtype=bool)
     is_seed[seeds] = True
     distance = np.where(is_seed, 0, -1)
-    for hop in range(1, parameters.hops + 1):
+    for hop in range(1, parameters.hops):
         met = network.subject[network.places(np.flatnonzero(distance == hop - 1))]
         distance[met[distance[met] < 0]] = hop
-    near = np.flatnonzero((distance >= 0) & (distance < parameters.hops))
-    places = network.places(near)
-    voucher = np.repeat(near, network.starts[near + 1] - network.starts[near])
-    subject = network.subject[places]
-    kept = ~is_seed[subject]
-    voucher, subject, weight = voucher[kept], subject[kept], network.weight[places[kept]]
+    places = _places_out_of(network, distance >= 0, is_seed)
+    voucher, subject, weight = network.voucher[places], network.subject[places], network.weight[places]
+    distance[subject[distance[subject] < 0]] = parameters.hops
     return Transfers(voucher, subject, passed_on(voucher, weight, is_seed, parameters), distance)
+
+
+def _places_out_of(network: Network, near: NDArray[np.bool_], is_seed: NDArray[np.bool_]) -> NDArray:
+    """Which vouches the people `near` give to others than seeds: as a mask where they are most, else as numbers."""
+    people = np.flatnonzero(near)
+    if 4 * (network.starts[people + 1] - network.starts[people]).sum() > len(network.subject):
+        return near[network.voucher] & ~is_seed[network.subject]
+    places = network.places(people)
+    return places[~is_seed[network.subject[places]]]
 
 
 def passed_on(voucher: Integers, weight: Floats, unbounded: NDArray[np.bool_], parameters: Parameters) -> Floats:

@@ -88,6 +88,9 @@ def passage_along(flow: Transfers, parameters: Parameters) -> FirstPassage:
 def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
     """What arrives one hop after `arriving`; the first hops start from few people, so only their vouches are read."""
     people = np.flatnonzero(arriving)
-    places = stretches(starts[people], starts[people + 1])
+    first, last = starts[people], starts[people + 1]
+    most = 2 * (last - first).sum() > len(flow.subject)
+    places = slice(None) if most else stretches(first, last)
     passed = flow.amount[places] * arriving[flow.voucher[places]]
-    return np.bincount(flow.subject[places], weights=passed, minlength=len(arriving))
+    following = np.bincount(flow.subject[places], weights=passed, minlength=len(arriving))
+    return np.asarray(following, dtype=np.float64)
