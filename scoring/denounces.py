@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.graph import Edges, Floats, Integers, checked_edges, strongest
-from scoring.transfers import Parameters, Transfers, find_transfers, hops_from, passed_on
+from scoring.graph import Edges, Floats, Integers, Network, prepare
+from scoring.transfers import Parameters, Transfers, hops_from, passed_on, transfers_within
 from scoring.trust import FirstPassage, passage_along
 
 # From this s on a denouncer counts as trusted: measured on Bitcoin-OTC, "denounced by anybody with s >= .1" tells
@@ -60,30 +60,32 @@ def judge_denounces(
     Self-denounces and denounces of seeds are nothing; of several for one pair the strongest counts; the order of rows
     is irrelevant. `strength` is 0 or more. ValueError for unusable input.
     """
+    return judge_within(prepare(edges, size), prepare(denounces, size), seeds, parameters, strength)
+
+
+def judge_within(
+    vouches: Network, denounces: Network, seeds: Integers, parameters: Parameters, strength: float = 1.0
+) -> Denounced:
+    """The same from vouches and denounces that were prepared once for many seed sets, both of one size."""
     if not 0 <= strength < np.inf:
         raise ValueError(f"strength must be 0 or more and finite, not {strength}")
-    flow = find_transfers(edges, seeds, size, parameters)
+    if vouches.size != denounces.size:
+        raise ValueError(f"vouches of {vouches.size} people and denounces of {denounces.size} do not fit together")
+    flow = transfers_within(vouches, seeds, parameters)
     first = passage_along(flow, parameters)
     is_seed = flow.distance == 0
-    denouncer, subject, weight = _counted(denounces, is_seed)
+    counts = ~is_seed[denounces.subject]
+    denouncer, subject, weight = denounces.voucher[counts], denounces.subject[counts], denounces.weight[counts]
     amount = passed_on(denouncer, weight, is_seed, parameters)
-    taken = np.zeros(size)
+    taken = np.zeros(len(is_seed))
     np.add.at(taken, subject, amount * first.mass[denouncer])
-    trusted = np.bincount(subject[first.trust[denouncer] >= TRUSTED], minlength=size).astype(np.int64)
-    by_seed = np.zeros(size, dtype=bool)
+    trusted = np.bincount(subject[first.trust[denouncer] >= TRUSTED], minlength=len(is_seed)).astype(np.int64)
+    by_seed = np.zeros_like(is_seed)
     by_seed[subject[is_seed[denouncer]]] = True
     keep = _share_left(taken * strength, first.mass)
     keep[by_seed] = 0.0
     passage = first if (keep == 1).all() else passage_along(_scaled(flow, keep, parameters.hops), parameters)
     return Denounced(first, taken, keep, trusted, by_seed, passage)
-
-
-def _counted(denounces: Edges, is_seed: NDArray[np.bool_]) -> tuple[Integers, Integers, Floats]:
-    """The denounces that count, sorted, each pair once."""
-    size = len(is_seed)
-    denouncer, subject, weight = checked_edges(denounces, size, heaviest=1.0)
-    kept = (denouncer != subject) & ~is_seed[subject] & (weight > 0)
-    return strongest(denouncer[kept], subject[kept], weight[kept], size)
 
 
 def _share_left(lost: Floats, mass: Floats) -> Floats:

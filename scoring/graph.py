@@ -23,6 +23,15 @@ class Edges:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Cleaned:
+    """Edges without those that count nothing, sorted by (voucher, subject), and how many rows of each kind went."""
+
+    edges: Edges
+    selves: int
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Network:
     """Vouches prepared once for every seed set: sorted by (voucher, subject), each pair once, nobody for themselves.
 
@@ -42,6 +51,18 @@ class Network:
     def places(self, people: Integers) -> Integers:
         """Where the vouches of `people` stand, in the order of `people`."""
         return stretches(self.starts[people], self.starts[people + 1])
+
+
+def cleaned(edges: Edges, size: int, heaviest: float = 1.0) -> Cleaned:
+    """`edges` without self edges, and each pair once with its largest weight: the same trust, from what may be said.
+
+    ValueError for unknown people or weights outside [0, heaviest]; np.inf allows what EigenTrust allows.
+    """
+    voucher, subject, weight = checked_edges(edges, size, heaviest)
+    others = voucher != subject
+    kept = strongest(voucher[others], subject[others], weight[others], size)
+    selves = len(voucher) - int(others.sum())
+    return Cleaned(Edges(*kept), selves, len(voucher) - selves - len(kept[0]))
 
 
 def prepare(edges: Edges, size: int) -> Network:
