@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from scoring.graph import Edges, Floats, Integers, checked_edges, checked_people, matrix_of, strongest
+from scoring.graph import Edges, Floats, Integers, checked_edges, checked_seeds, matrix_of, strongest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ def eigentrust(
     t = (1 - a) (C^T t + d p) + a p with C the row-normalised vouches (any weight >= 0; self-vouches dropped), d the
     share that sits on people who vouch for nobody, p uniform over the seeds or the `pretrust` distribution. Iterated
     from p, or from `start` (an earlier result, possibly shorter), until the L1 change is at most `tolerance`, at most
-    `limit` steps. Sums to 1; zeros where there is no seed. The baseline: one's own vouches move it (up to 3.6 times).
+    `limit` steps. Sums to 1. ValueError for unusable input. The baseline: one's own vouches move it (up to 3.6 times).
     """
     return walk_from(prepare_walk(edges, size), seeds, damping, tolerance, limit, start, pretrust)
 
@@ -61,10 +61,9 @@ def walk_from(
     if not 0 <= damping <= 1:
         raise ValueError(f"damping must lie in [0, 1], not {damping}")
     size = len(walk.idle)
-    seeds = checked_people(seeds, size, "seed")
-    home = _uniform(seeds, size) if pretrust is None else _distribution(pretrust, size)
+    home = _uniform(checked_seeds(seeds, size), size) if pretrust is None else _distribution(pretrust, size)
     if not home.any():
-        return np.zeros(size)
+        raise ValueError("the pretrust distribution is zero everywhere")
     shares = home if start is None else _distribution(start, size)
     if not shares.any():
         shares = home

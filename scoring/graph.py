@@ -127,3 +127,11 @@ def checked_people(people: Integers, size: int, role: str) -> Integers:
     if unknown.any():
         raise ValueError(f"unknown {role} {ids[unknown][0]}: people are numbered 0 to {size - 1}")
     return ids
+
+
+def checked_seeds(seeds: Integers, size: int) -> Integers:
+    """`seeds` as int64; ValueError where one is unknown or there is none."""
+    ids = checked_people(seeds, size, "seed")
+    if not len(ids):
+        raise ValueError("there is no seed: trust flows from seeds only, so name at least one")
+    return ids

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.graph import Edges, Floats, Integers, Network, checked_people, prepare
+from scoring.graph import Edges, Floats, Integers, Network, checked_seeds, prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Transfers:
 def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> Transfers:
     """What each vouch within reach passes on, for one seed set; `transfers_within` tells it of prepared vouches.
 
-    Raises ValueError for an unknown person or a weight outside [0, 1].
+    Raises ValueError for an unknown person, a weight outside [0, 1] or no seed.
     """
     return transfers_within(prepare(edges, size), seeds, parameters)
 
@@ -54,9 +54,9 @@ def transfers_within(network: Network, seeds: Integers, parameters: Parameters) 
     """What each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
 
     Vouches for a seed are dropped before the sum. Work grows with what the seeds reach, not with the network. Raises
-    ValueError for an unknown seed.
+    ValueError for an unknown seed or none.
     """
-    seeds = checked_people(seeds, network.size, "seed")
+    seeds = checked_seeds(seeds, network.size)
     is_seed = np.zeros(network.size, dtype=bool)
     is_seed[seeds] = True
     distance = np.where(is_seed, 0, -1)

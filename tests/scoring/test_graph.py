@@ -70,10 +70,10 @@ def test_a_star_of_a_million_vouches_is_right_in_both_measures() -> None:
     found = first_passage(edges, people(0), 1_000_001, DEFAULTS)
     assert (found.mass[1:] == 0.1).all()
     assert found.trust[1:] == pytest.approx(10 / 11)
-    share = eigentrust(edges, people(0), 1_000_001)
+    share = eigentrust(edges, people(0), 1_000_001, tolerance=1e-4)
     # Nobody on the rim vouches on: what they hold returns to the hub, t = .85 t_rim + .15 and t_rim = .85 t.
-    assert share[0] == pytest.approx(1 / 1.85)
-    assert share[1:].sum() == pytest.approx(0.85 / 1.85)
+    assert share[0] == pytest.approx(1 / 1.85, abs=1e-4)
+    assert share[1:].sum() == pytest.approx(0.85 / 1.85, abs=1e-4)
     spender = first_passage(edges, people(1_000_000), 1_000_001, DEFAULTS)
     assert not spender.mass.any()
 

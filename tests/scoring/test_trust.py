@@ -100,17 +100,25 @@ def test_a_vouch_of_no_weight_is_none() -> None:
     assert (found.mass[1], found.distance[1]) == (0.0, -1)
 
 
-def test_nobody_is_trusted_where_there_is_no_seed_and_nothing_is_nan() -> None:
-    found = first_passage(edges_of([(0, 1, 1.0), (1, 0, 1.0)]), NOBODY, 3, DEFAULTS)
-    assert (found.mass.tolist(), found.trust.tolist(), found.distance.tolist()) == ([0.0] * 3, [0.0] * 3, [-1] * 3)
-    assert eigentrust(edges_of([(0, 1, 1.0)]), NOBODY, 3).tolist() == [0.0] * 3
+def test_without_a_seed_every_measure_refuses_in_words() -> None:
+    edges = edges_of([(0, 1, 1.0), (1, 0, 1.0)])
+    with pytest.raises(ValueError, match="no seed"):
+        first_passage(edges, NOBODY, 3, DEFAULTS)
+    with pytest.raises(ValueError, match="no seed"):
+        eigentrust(edges, NOBODY, 3)
+    with pytest.raises(ValueError, match="zero everywhere"):
+        eigentrust(edges, NOBODY, 3, pretrust=np.zeros(3))
+
+
+def test_people_whom_no_vouch_names_have_no_trust_and_nothing_is_nan() -> None:
+    found = first_passage(edges_of([(1, 2, 1.0), (2, 1, 1.0)]), people(0), 3, DEFAULTS)
+    assert (found.mass.tolist(), found.trust.tolist(), found.distance.tolist()) == ([0.0] * 3, [1.0, 0, 0], [0, -1, -1])
 
 
 def test_an_empty_graph_gives_trust_to_its_seeds_only() -> None:
     found = first_passage(edges_of([]), people(1), 2, DEFAULTS)
     assert (found.trust.tolist(), found.distance.tolist()) == ([0.0, 1.0], [-1, 0])
     assert eigentrust(edges_of([]), people(1), 2).tolist() == [0.0, 1.0]
-    assert len(first_passage(edges_of([]), NOBODY, 0, DEFAULTS).mass) == 0
 
 
 def test_no_transfer_means_no_trust_and_no_nan() -> None:
@@ -149,6 +157,9 @@ def test_a_star_of_half_a_million_people_who_vouch_back_is_right() -> None:
 def test_input_that_makes_no_sense_is_refused_in_words(vouches: list, seeds: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         first_passage(edges_of(vouches), people(*seeds), 3, DEFAULTS)
+    if "weight" not in words or not vouches[0][2] > 1:  # the baseline takes any weight from 0 on
+        with pytest.raises(ValueError, match=words):
+            eigentrust(edges_of(vouches), people(*seeds), 3)
 
 
 @pytest.mark.parametrize("wrong", [{"transfer": 1.1}, {"transfer": np.nan}, {"budget": -1.0}, {"hops": 5}, {"hops": 0}])
