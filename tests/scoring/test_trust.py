@@ -1,9 +1,13 @@
 """What structural trust is: weights, flow, baseline, and its agreement with an independent count of walks."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from scoring import returns
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges
 from scoring.trust import Parameters, first_passage, vouch_weights
@@ -126,12 +130,26 @@ def test_no_transfer_means_no_trust_and_no_nan() -> None:
     assert (found.trust.tolist(), found.mass.tolist()) == ([1.0, 0.0], [0.0, 0.0])
 
 
-def test_the_order_of_vouches_and_seeds_changes_no_bit() -> None:
-    vouches = young_forge()
-    shuffled = np.random.default_rng(1).permutation(len(vouches))
-    straight = first_passage(edges_of(vouches), people(0, 1, 2, 3), 600, DEFAULTS)
-    mixed = first_passage(edges_of([vouches[i] for i in shuffled]), people(3, 1, 0, 2, 1), 600, DEFAULTS)
-    assert straight.mass.tobytes() == mixed.mass.tobytes()
+@given(graphs(), parameters, st.randoms(use_true_random=False))
+def test_the_order_of_vouches_and_seeds_changes_no_bit(graph: tuple, flow: Parameters, chance: random.Random) -> None:
+    vouches, seeds, size = graph
+    repeated = [*vouches, *vouches[:3]]
+    chance.shuffle(repeated)
+    straight = first_passage(edges_of(vouches), seeds, size, flow)
+    mixed = first_passage(edges_of(repeated), np.concatenate([seeds[::-1], seeds[:1]]), size, flow)
+    for name in ("mass", "trust", "distance"):
+        assert getattr(straight, name).tobytes() == getattr(mixed, name).tobytes()
+    baseline = [eigentrust(edges_of(rows), seeds, size).tobytes() for rows in (vouches, repeated)]
+    assert baseline[0] == baseline[1]
+
+
+def test_the_cut_into_slices_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges, flow = edges_of(young_forge()), Parameters(transfer=0.5)
+    whole = first_passage(edges, people(0, 1, 2, 3), 600, flow)
+    monkeypatch.setattr(returns, "SLICE_WORK", 7)
+    monkeypatch.setattr(returns, "TABLE_CELLS", 1)
+    sliced = first_passage(edges, people(0, 1, 2, 3), 600, flow)
+    assert whole.mass.tobytes() == sliced.mass.tobytes()
 
 
 def test_a_star_of_half_a_million_people_who_vouch_back_is_right() -> None:
@@ -201,6 +219,24 @@ def test_eigentrust_from_an_earlier_result_ends_at_the_same_place() -> None:
     cold = eigentrust(edges_of(vouches), people(0, 1), 602)
     earlier = eigentrust(edges_of(vouches[:-30]), people(0, 1), 600)
     assert np.abs(eigentrust(edges_of(vouches), people(0, 1), 602, start=earlier) - cold).sum() < 1e-7
+
+
+def test_what_sits_on_people_who_vouch_for_nobody_returns_to_the_seeds() -> None:
+    fan = edges_of([(0, 1, 1.0), (0, 2, 1.0), (3, 1, 1.0)])
+    shares = eigentrust(fan, people(0, 3), 4)
+    # Each seed holds t: t = .85 * (2 * .85 t) / 2 + .15 / 2, since all that the two seeds pass on comes back to them.
+    seed = 0.075 / (1 - 0.85**2)
+    assert shares == pytest.approx([seed, 1.5 * 0.85 * seed, 0.5 * 0.85 * seed, seed], abs=1e-8)
+
+
+def test_eigentrust_stops_at_the_tolerance_or_after_two_hundred_steps() -> None:
+    pair = edges_of([(0, 1, 1.0), (1, 0, 1.0)])
+    steps = [eigentrust(pair, people(0), 2, limit=limit) for limit in (100, 140, 200, 1000)]
+    assert np.abs(steps[0] - steps[1]).sum() > 1e-9
+    assert steps[1].tobytes() == steps[2].tobytes() == steps[3].tobytes()
+    restless = [eigentrust(pair, people(0), 2, damping=0.0, limit=limit) for limit in (199, 200, 201)]
+    assert restless[1].tobytes() != restless[0].tobytes()
+    assert eigentrust(pair, people(0), 2, damping=0.0).tobytes() == restless[1].tobytes()
 
 
 def test_eigentrust_drops_a_vouch_for_oneself() -> None:
