@@ -46,6 +46,17 @@ def test_prepared_vouches_carry_the_same_trust_for_every_seed_set(graph: tuple, 
         ]
 
 
+@given(graphs(), parameters)
+def test_few_who_are_reached_among_many_who_are_not_get_the_same_transfers(graph: tuple, flow: Parameters) -> None:
+    vouches, seeds, size = graph
+    crowd = [(size + one, size + other, 1.0) for one in range(20) for other in range(20)]
+    alone = find_transfers(edges_of(vouches), seeds, size, flow)
+    among = find_transfers(edges_of([*crowd, *vouches]), seeds, size + 20, flow)
+    for name in ("voucher", "subject", "amount"):
+        assert getattr(alone, name).tobytes() == getattr(among, name).tobytes()
+    assert among.distance.tolist() == [*alone.distance.tolist(), *[-1] * 20]
+
+
 @pytest.mark.parametrize("wrong", [-0.5, np.nan, np.inf, -np.inf])
 def test_a_weight_that_is_negative_or_no_number_is_refused_by_every_measure(wrong: float) -> None:
     edges = edges_of([(0, 1, wrong)])

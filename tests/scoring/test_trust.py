@@ -47,6 +47,25 @@ def test_the_formula_equals_a_count_of_all_first_arriving_walks(graph: tuple, fl
     assert found.distance.tolist() == [shortest.get(person, -1) for person in range(size)]
 
 
+@pytest.mark.parametrize("key", range(12))
+def test_the_formula_equals_the_count_where_everybody_vouches_for_nearly_everybody(key: int) -> None:
+    draw, size, flow = np.random.default_rng(key), 5, Parameters(transfer=0.5)
+    pairs = [(a, b) for a in range(size) for b in range(size) if draw.random() < 0.8]
+    vouches = [(a, b, float(draw.uniform(0.1, 1.0))) for a, b in pairs]
+    expected = np.zeros(size)
+    for walk, carried in walks(vouches, people(0), size, flow):
+        if walk[-1] not in walk[:-1]:
+            expected[walk[-1]] += carried
+    assert first_passage(edges_of(vouches), people(0), size, flow).mass == pytest.approx(expected, rel=1e-9)
+
+
+def test_trust_that_comes_back_after_three_hops_is_not_counted_twice() -> None:
+    circle = [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]
+    assert first_passage(edges_of(circle), people(0), 4, DEFAULTS).mass == pytest.approx(
+        [0, 0.1, 0.01, 0.001], rel=1e-12
+    )
+
+
 @given(graphs(), parameters)
 def test_trust_lies_between_0_and_1_and_is_1_for_seeds_only(graph: tuple, flow: Parameters) -> None:
     vouches, seeds, size = graph
