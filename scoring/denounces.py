@@ -73,19 +73,27 @@ def judge_within(
         raise ValueError(f"vouches of {vouches.size} people and denounces of {denounces.size} do not fit together")
     flow = transfers_within(vouches, seeds, parameters)
     first = passage_along(flow, parameters)
-    is_seed = flow.distance == 0
+    weight, trusted, by_seed = _heard(denounces, first, parameters)
+    keep = _share_left(weight * strength, first.mass)
+    keep[by_seed] = 0.0
+    passage = first if (keep == 1).all() else passage_along(_scaled(flow, keep, parameters.hops), parameters)
+    return Denounced(first, weight, keep, trusted, by_seed, passage)
+
+
+def _heard(
+    denounces: Network, first: FirstPassage, parameters: Parameters
+) -> tuple[Floats, Integers, NDArray[np.bool_]]:
+    """D, the number of trusted denouncers and whether a seed denounces, for everybody."""
+    is_seed = first.distance == 0
     counts = ~is_seed[denounces.subject]
-    denouncer, subject, weight = denounces.voucher[counts], denounces.subject[counts], denounces.weight[counts]
-    amount = passed_on(denouncer, weight, is_seed, parameters)
-    taken = np.zeros(len(is_seed))
-    np.add.at(taken, subject, amount * first.mass[denouncer])
+    denouncer, subject = denounces.voucher[counts], denounces.subject[counts]
+    amount = passed_on(denouncer, denounces.weight[counts], is_seed, parameters)
+    weight = np.zeros(len(is_seed))
+    np.add.at(weight, subject, amount * first.mass[denouncer])
     trusted = np.bincount(subject[first.trust[denouncer] >= TRUSTED], minlength=len(is_seed)).astype(np.int64)
     by_seed = np.zeros_like(is_seed)
     by_seed[subject[is_seed[denouncer]]] = True
-    keep = _share_left(taken * strength, first.mass)
-    keep[by_seed] = 0.0
-    passage = first if (keep == 1).all() else passage_along(_scaled(flow, keep, parameters.hops), parameters)
-    return Denounced(first, taken, keep, trusted, by_seed, passage)
+    return weight, trusted, by_seed
 
 
 def _share_left(lost: Floats, mass: Floats) -> Floats:
