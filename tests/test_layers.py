@@ -37,8 +37,14 @@ LEARNING = {
 }
 PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 PURE = {
-    *(f"scoring/{name}.py" for name in ("verdict", "graph", "trust", "eigentrust", "paths", "labels")),
-    *(f"scoring/{name}.py" for name in ("calibration", "threshold", "gate", "explain")),
+    *(
+        f"scoring/{name}.py"
+        for name in ("verdict", "graph", "transfers", "returns", "trust", "denounces", "incremental")
+    ),
+    *(
+        f"scoring/{name}.py"
+        for name in ("eigentrust", "paths", "labels", "calibration", "threshold", "gate", "explain")
+    ),
     *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges")),
 }
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}

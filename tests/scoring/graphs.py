@@ -1,9 +1,11 @@
 """Graphs for the trust tests: random ones, a young forge, sybil regions, ways to rewire one's own vouches."""
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from scoring.graph import Edges
 from scoring.trust import Parameters
@@ -54,6 +56,14 @@ def young_forge(size: int = 600, vouches: int = 1500, key: int = 7) -> list[Vouc
     subjects = (draw.random(vouches) ** 1.5 * size).astype(int)
     weights = np.round(draw.uniform(0.3, 1.0, vouches), 3)
     return list(zip(vouchers.tolist(), subjects.tolist(), weights.tolist(), strict=True))
+
+
+def advogato(shared: Path) -> tuple[Edges, np.ndarray, int]:
+    """The developers of Advogato, latest snapshot: certifications of level 1 and above, the usual seeds, the size."""
+    path = shared / "data" / "trust_advogato_edges.parquet"
+    table = parquet.read_table(path, filters=[("snapshot", "=", "latest"), ("level", ">=", 1)])
+    source, target = (table[name].to_numpy() for name in ("source", "target"))
+    return Edges(source, target, np.ones(len(source))), people(1, 2, 3, 4), int(max(source.max(), target.max())) + 1
 
 
 def walks(

@@ -7,12 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from scoring.eigentrust import eigentrust
-from scoring.graph import Edges
 from scoring.trust import Parameters, find_transfers, first_passage
-from tests.scoring.graphs import REWIRINGS, Vouch, edges_of, graphs, parameters, people, region, young_forge
+from tests.scoring.graphs import (
+    REWIRINGS,
+    Vouch,
+    advogato,
+    edges_of,
+    graphs,
+    parameters,
+    people,
+    region,
+    vouches_of,
+    young_forge,
+)
 
 Count = Callable[[int, int], int]
 DEFAULTS = Parameters()
@@ -152,13 +161,8 @@ def test_a_ring_of_ten_thousand_leaves_every_honest_person_where_they_were() -> 
 
 
 def test_ten_ways_of_rewiring_lift_nobody_among_the_people_of_advogato(shared: Path, count: Count) -> None:
-    path = shared / "data" / "trust_advogato_edges.parquet"
-    table = parquet.read_table(path, filters=[("snapshot", "=", "latest"), ("level", ">=", 1)])
-    source, target = (table[name].to_numpy() for name in ("source", "target"))
-    edges = Edges(source, target, np.ones(len(source)))
-    size, seeds = int(max(source.max(), target.max())) + 1, people(1, 2, 3, 4)
+    edges, seeds, size = advogato(shared)
     reached = np.flatnonzero(first_passage(edges, seeds, size, DEFAULTS).mass > 0)
     whom = np.random.default_rng(4).choice(reached, count(3, 50), replace=False).tolist()
-    vouches = list(zip(source.tolist(), target.tolist(), [1.0] * len(source), strict=True))
     assert len(reached) > 3000
-    assert largest_lift(vouches, seeds, size, whom) == pytest.approx(1.0, abs=1e-9)
+    assert largest_lift(vouches_of(edges), seeds, size, whom) == pytest.approx(1.0, abs=1e-9)
