@@ -35,6 +35,8 @@ def find_dominators(flow: Transfers, hops: int) -> Integers:
         reached, shared = _shared_by_vouchers(common, voucher[usable], subject[usable])
         depth[reached[depth[reached] < 0]] = hop
         shared[np.arange(len(reached)), depth[reached]] = reached
+        if np.array_equal(common[reached], shared):
+            break  # nobody is new and no set has shrunk, so no later hop changes one
         common[reached] = shared
     everybody = np.flatnonzero(depth >= 0)
     common[everybody, depth[everybody]] = NOBODY

@@ -33,7 +33,7 @@ def disjoint_paths(flow: Transfers, person: int, hops: int, count: int = 3) -> l
     """
     if flow.distance[person] == 0:
         return [(person,)]
-    leading = _leading_to(_by_subject(flow), person, hops)
+    leading = _by_subject(_leading_to(flow, person, hops))
     found: list[Path] = []
     left = leading
     while len(found) < count and (path := _strongest_to(left, person, hops)):

@@ -22,7 +22,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Network:
+class Viewpoint:
     """The vouches and denounces that one seed set judges people by."""
 
     edges: Edges
@@ -36,14 +36,14 @@ class Network:
         """Trust of everybody; ValueError for unusable input."""
         return judge_denounces(self.edges, self.denounces, self.seeds, self.size, self.parameters, self.strength)
 
-    def with_vouch(self, voucher: int, subject: int) -> "Network":
+    def with_vouch(self, voucher: int, subject: int) -> "Viewpoint":
         """The same with one fresh vouch of full weight."""
         edges = Edges(
             np.append(self.edges.voucher, voucher),
             np.append(self.edges.subject, subject),
             np.append(self.edges.weight, 1.0),
         )
-        return Network(edges, self.denounces, self.seeds, self.size, self.parameters, self.strength)
+        return Viewpoint(edges, self.denounces, self.seeds, self.size, self.parameters, self.strength)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ def exposure_of(passage: FirstPassage, person: int, parameters: Parameters, thre
 
 
 def worth_making(
-    network: Network, maintainer: int, merges: Integers, threshold: float, limit: int = 5
+    viewpoint: Viewpoint, maintainer: int, merges: Integers, threshold: float, limit: int = 5
 ) -> list[Worthwhile]:
     """The vouches by `maintainer` that would bring most, at most `limit`: s won times verified merges, over everybody.
 
@@ -122,14 +122,14 @@ def worth_making(
     ValueError for unknown people or a threshold outside (0, 1).
     """
     _check_threshold(threshold)
-    checked_people(np.array([maintainer]), network.size, "maintainer")
-    if len(merges) != network.size:
-        raise ValueError(f"merges must have one entry for each of {network.size} people, not {len(merges)}")
-    now = network.judged()
-    promised = merges * _promised_gain(network, now, maintainer)
+    checked_people(np.array([maintainer]), viewpoint.size, "maintainer")
+    if len(merges) != viewpoint.size:
+        raise ValueError(f"merges must have one entry for each of {viewpoint.size} people, not {len(merges)}")
+    now = viewpoint.judged()
+    promised = merges * _promised_gain(viewpoint, now, maintainer)
     asked = np.flatnonzero((promised > 0) & (now.passage.trust < threshold))
     asked = asked[np.argsort(-promised[asked], kind="stable")][: 2 * limit]
-    answers = [_answer(network, now.passage, maintainer, int(person), merges, threshold) for person in asked]
+    answers = [_answer(viewpoint, now.passage, maintainer, int(person), merges, threshold) for person in asked]
     answers = [answer for answer in answers if answer.after > answer.before and answer.gain > 0]
     return sorted(answers, key=lambda answer: (-answer.gain, answer.person))[:limit]
 
@@ -145,31 +145,31 @@ def _silenced(flow: Transfers, person: int) -> Transfers:
     return Transfers(flow.voucher[kept], flow.subject[kept], flow.amount[kept], flow.distance)
 
 
-def _promised_gain(network: Network, now: Denounced, maintainer: int) -> Floats:
+def _promised_gain(viewpoint: Viewpoint, now: Denounced, maintainer: int) -> Floats:
     """About how much s one vouch by `maintainer` would bring each person, 0 for seeds; exact by a seed, undenounced."""
-    parameters, passage = network.parameters, now.passage
-    is_seed = np.zeros(network.size, dtype=bool)
-    is_seed[network.seeds] = True
-    own = network.edges.voucher == maintainer
-    given = np.zeros(network.size)
-    np.maximum.at(given, network.edges.subject[own], network.edges.weight[own])
+    parameters, passage = viewpoint.parameters, now.passage
+    is_seed = np.zeros(viewpoint.size, dtype=bool)
+    is_seed[viewpoint.seeds] = True
+    own = viewpoint.edges.voucher == maintainer
+    given = np.zeros(viewpoint.size)
+    np.maximum.at(given, viewpoint.edges.subject[own], viewpoint.edges.weight[own])
     given[is_seed], given[maintainer] = 0.0, 0.0
     rate, arriving = parameters.transfer, 1.0
     if not is_seed[maintainer]:
         rate, arriving = min(rate, parameters.budget / (given.sum() + 1.0)), float(passage.mass[maintainer])
     mass = passage.mass + rate * arriving * (1.0 - given) * now.keep
-    trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(network.size), where=mass > 0)
+    trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(viewpoint.size), where=mass > 0)
     trust[maintainer] = 0.0
     return np.where(is_seed, 0.0, np.maximum(trust - passage.trust, 0.0))
 
 
 def _answer(
-    network: Network, before: FirstPassage, maintainer: int, person: int, merges: Integers, threshold: float
+    viewpoint: Viewpoint, before: FirstPassage, maintainer: int, person: int, merges: Integers, threshold: float
 ) -> Worthwhile:
     """What one vouch would bring, from a whole run with it."""
-    after = network.with_vouch(maintainer, person).judged().passage
+    after = viewpoint.with_vouch(maintainer, person).judged().passage
     opened = np.flatnonzero((before.trust < threshold) & (after.trust >= threshold)).tolist()
-    exposures = [exposure_of(after, other, network.parameters, threshold) for other in opened]
+    exposures = [exposure_of(after, other, viewpoint.parameters, threshold) for other in opened]
     return Worthwhile(
         person=person,
         merges=int(merges[person]),
