@@ -11,7 +11,7 @@ of two walks are compared distance by distance: L sweeps over the edges find eve
 import numpy as np
 
 from scoring.graph import Integers
-from scoring.trust import Transfers
+from scoring.transfers import Transfers
 
 NOBODY = -1
 

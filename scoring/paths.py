@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from scoring.graph import Edges, Floats, Integers
-from scoring.trust import Parameters, Transfers, find_transfers
+from scoring.transfers import Parameters, Transfers, find_transfers
 
 Path = tuple[int, ...]
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from scoring.denounces import Denounced, judge_denounces
 from scoring.graph import Edges, Floats, Integers, checked_people
-from scoring.trust import FirstPassage, Parameters, Transfers, passage_along
+from scoring.transfers import Parameters, Transfers
+from scoring.trust import FirstPassage, passage_along
 
 # A bound is never rounded down by the last bits of a sum.
 SLACK = 1e-9
