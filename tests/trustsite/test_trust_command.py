@@ -1,6 +1,7 @@
 """`manage.py trust` as it is typed: any graph in files, no drive, one sentence where something is wrong."""
 
 import csv
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from tests.conftest import Count, Manage
+from tests.sources import PROJECT
 
 EDGES = """source,target,weight,created_at
 root,ana,1,2024-01-02
@@ -118,6 +120,18 @@ def test_denounces_age_and_the_settings_of_trust_count(files: Path, settings: Se
     rows = rows_of(files / "out.csv")
     assert rows["mara"]["distance"] == ""
     assert float(rows["ben"]["s"]) == pytest.approx(2.5 / 3.5, rel=1e-12)
+
+
+def test_the_commands_of_the_readme_run_as_they_stand(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = re.findall(r"^.*manage\.py (trust .*?) *#", (PROJECT / "README.md").read_text(), re.MULTILINE)
+    assert len(lines) == 2
+    monkeypatch.chdir(files)
+    (files / "edges.csv").rename("vouches.csv")
+    out = StringIO()
+    for line in lines:
+        call_command(*line.split(), stdout=out)
+    assert "ana" in rows_of(files / "trust.csv")
+    assert out.getvalue().startswith("ana: s 0.9091 (")
 
 
 def test_parquet_goes_in_and_comes_out(files: Path) -> None:
