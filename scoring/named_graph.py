@@ -11,7 +11,7 @@ from scoring.denounces import Denounced, judge_denounces
 from scoring.dominators import NOBODY, immediate_dominators
 from scoring.edge_files import EdgeTable, FileProblem, printable, some_of
 from scoring.eigentrust import eigentrust
-from scoring.graph import Edges, Floats, Integers, strongest
+from scoring.graph import Edges, Floats, Integers, cleaned
 from scoring.paths import contributions, disjoint_paths, product_along
 from scoring.transfers import Parameters, Transfers, find_transfers
 from scoring.trust import vouch_weights
@@ -177,12 +177,10 @@ def _counted(
         kept = table.created_us <= now
         weight = weight * vouch_weights((now - table.created_us) / DAY_US, half_life_days)
         notes += _note(int((~kept).sum()), word, "created after the moment asked for: left out")
-    own = kept & (source == target)
-    notes += _note(int(own.sum()), word, "from a node to itself: dropped")
-    kept &= ~own
-    once = strongest(source[kept], target[kept], weight[kept], len(names))
-    notes += _note(int(kept.sum()) - len(once[0]), word, "for a pair that is named before: the largest weight counts")
-    return Edges(*once), notes
+    clean = cleaned(Edges(source[kept], target[kept], weight[kept]), len(names))
+    notes += _note(clean.selves, word, "from a node to itself: dropped")
+    notes += _note(clean.repeats, word, "for a pair that is named before: the largest weight counts")
+    return clean.edges, notes
 
 
 def _note(count: int, word: str, what: str) -> list[str]:

@@ -13,38 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scoring.denounces import Denounced, judge_denounces
-from scoring.graph import Edges, Floats, Integers, checked_people
+from scoring.graph import Edges, Floats, Integers, Network, checked_people
+from scoring.incremental import Standing, replaced
 from scoring.transfers import Parameters, Transfers
 from scoring.trust import FirstPassage, passage_along
 
 # A bound is never rounded down by the last bits of a sum.
 SLACK = 1e-9
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Viewpoint:
-    """The vouches and denounces that one seed set judges people by."""
-
-    edges: Edges
-    denounces: Edges
-    seeds: Integers
-    size: int
-    parameters: Parameters
-    strength: float = 1.0
-
-    def judged(self) -> Denounced:
-        """Trust of everybody; ValueError for unusable input."""
-        return judge_denounces(self.edges, self.denounces, self.seeds, self.size, self.parameters, self.strength)
-
-    def with_vouch(self, voucher: int, subject: int) -> "Viewpoint":
-        """The same with one fresh vouch of full weight."""
-        edges = Edges(
-            np.append(self.edges.voucher, voucher),
-            np.append(self.edges.subject, subject),
-            np.append(self.edges.weight, 1.0),
-        )
-        return Viewpoint(edges, self.denounces, self.seeds, self.size, self.parameters, self.strength)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,25 +87,33 @@ def exposure_of(passage: FirstPassage, person: int, parameters: Parameters, thre
 
 
 def worth_making(
-    viewpoint: Viewpoint, maintainer: int, merges: Integers, threshold: float, limit: int = 5
+    standing: Standing,
+    vouches: Network,
+    denounces: Network,
+    maintainer: int,
+    merges: Integers,
+    threshold: float,
+    limit: int = 5,
 ) -> list[Worthwhile]:
     """The vouches by `maintainer` that would bring most, at most `limit`: s won times verified merges, over everybody.
 
-    Asked are people with `merges` (int[size], verified, here) whose s is below `threshold`, seeds and the maintainer
-    apart. Each answer comes from a whole run with that vouch made, for the 2 * `limit` who promise most. No vouch
-    is proposed that brings its subject nothing (a seed denounces them, or no trust reaches the maintainer), or that
-    takes more from others, whom a maintainer short of budget vouched for, than it brings.
-    ValueError for unknown people or a threshold outside (0, 1).
+    `standing` comes from `vouches` and `denounces`. Asked are people with `merges` (int[size], verified, here) whose s
+    is below `threshold`, seeds and the maintainer apart. Each answer comes from a whole run with that vouch made, for
+    the 2 * `limit` who promise most. No vouch is proposed that brings its subject nothing (a seed denounces them, or no
+    trust reaches the maintainer), or that takes more from others, whom a maintainer short of budget vouched for, than
+    it brings. ValueError for unknown people or a threshold outside (0, 1).
     """
     _check_threshold(threshold)
-    checked_people(np.array([maintainer]), viewpoint.size, "maintainer")
-    if len(merges) != viewpoint.size:
-        raise ValueError(f"merges must have one entry for each of {viewpoint.size} people, not {len(merges)}")
-    now = viewpoint.judged()
-    promised = merges * _promised_gain(viewpoint, now, maintainer)
-    asked = np.flatnonzero((promised > 0) & (now.passage.trust < threshold))
+    checked_people(np.array([maintainer]), vouches.size, "maintainer")
+    if len(merges) != vouches.size:
+        raise ValueError(f"merges must have one entry for each of {vouches.size} people, not {len(merges)}")
+    promised = merges * _promised_gain(standing, vouches, maintainer)
+    asked = np.flatnonzero((promised > 0) & (standing.judged.passage.trust < threshold))
     asked = asked[np.argsort(-promised[asked], kind="stable")][: 2 * limit]
-    answers = [_answer(viewpoint, now.passage, maintainer, int(person), merges, threshold) for person in asked]
+    answers = []
+    for person in asked.tolist():
+        after = standing.after(_with_vouch(vouches, maintainer, person), denounces, np.array([maintainer]))
+        answers.append(_answer(standing, after, person, merges, threshold))
     answers = [answer for answer in answers if answer.after > answer.before and answer.gain > 0]
     return sorted(answers, key=lambda answer: (-answer.gain, answer.person))[:limit]
 
@@ -146,37 +129,41 @@ def _silenced(flow: Transfers, person: int) -> Transfers:
     return Transfers(flow.voucher[kept], flow.subject[kept], flow.amount[kept], flow.distance)
 
 
-def _promised_gain(viewpoint: Viewpoint, now: Denounced, maintainer: int) -> Floats:
+def _promised_gain(standing: Standing, vouches: Network, maintainer: int) -> Floats:
     """About how much s one vouch by `maintainer` would bring each person, 0 for seeds; exact by a seed, undenounced."""
-    parameters, passage = viewpoint.parameters, now.passage
-    is_seed = np.zeros(viewpoint.size, dtype=bool)
-    is_seed[viewpoint.seeds] = True
-    own = viewpoint.edges.voucher == maintainer
-    given = np.zeros(viewpoint.size)
-    np.maximum.at(given, viewpoint.edges.subject[own], viewpoint.edges.weight[own])
-    given[is_seed], given[maintainer] = 0.0, 0.0
+    parameters, passage = standing.parameters, standing.judged.passage
+    is_seed = passage.distance == 0
+    own = vouches.places(np.array([maintainer]))
+    given = np.zeros(vouches.size)
+    given[vouches.subject[own]] = vouches.weight[own]
+    given[is_seed] = 0.0
     rate, arriving = parameters.transfer, 1.0
     if not is_seed[maintainer]:
         rate, arriving = min(rate, parameters.budget / (given.sum() + 1.0)), float(passage.mass[maintainer])
-    mass = passage.mass + rate * arriving * (1.0 - given) * now.keep
-    trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(viewpoint.size), where=mass > 0)
+    mass = passage.mass + rate * arriving * (1.0 - given) * standing.judged.keep
+    trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(vouches.size), where=mass > 0)
     trust[maintainer] = 0.0
     return np.where(is_seed, 0.0, np.maximum(trust - passage.trust, 0.0))
 
 
-def _answer(
-    viewpoint: Viewpoint, before: FirstPassage, maintainer: int, person: int, merges: Integers, threshold: float
-) -> Worthwhile:
-    """What one vouch would bring, from a whole run with it."""
-    after = viewpoint.with_vouch(maintainer, person).judged().passage
-    opened = np.flatnonzero((before.trust < threshold) & (after.trust >= threshold)).tolist()
-    exposures = [exposure_of(after, other, viewpoint.parameters, threshold) for other in opened]
+def _with_vouch(vouches: Network, voucher: int, subject: int) -> Network:
+    """The same with one vouch of full weight more."""
+    own = vouches.places(np.array([voucher]))
+    subjects, weights = np.append(vouches.subject[own], subject), np.append(vouches.weight[own], 1.0)
+    return replaced(vouches, np.array([voucher]), Edges(np.full(len(subjects), voucher), subjects, weights))
+
+
+def _answer(before: Standing, after: Standing, person: int, merges: Integers, threshold: float) -> Worthwhile:
+    """What one vouch would bring, from the standings without and with it."""
+    old, new = before.judged.passage.trust, after.judged.passage.trust
+    opened = np.flatnonzero((old < threshold) & (new >= threshold)).tolist()
+    exposures = [exposure_of(after.judged.passage, other, after.parameters, threshold) for other in opened]
     return Worthwhile(
         person=person,
         merges=int(merges[person]),
-        before=float(before.trust[person]),
-        after=float(after.trust[person]),
-        gain=float(merges @ (after.trust - before.trust)),
+        before=float(old[person]),
+        after=float(new[person]),
+        gain=float(merges @ (new - old)),
         opens=tuple(other for other in opened if other != person),
         exposure=max(exposures, key=lambda one: (one.lanes, one.trust, -one.person), default=None),
     )

@@ -8,17 +8,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.dominators import hangs_on_one, immediate_dominators
-from scoring.graph import Edges
+from scoring.graph import Edges, prepare
+from scoring.incremental import Standing
 from scoring.trust import Parameters, find_transfers, first_passage, passage_along
-from scoring.worth import Exposure, Viewpoint, blast_radius, exposure_of, worth_making
+from scoring.worth import Exposure, Worthwhile, blast_radius, exposure_of, worth_making
 from tests.scoring.graphs import Vouch, edges_of, graphs, parameters, people, young_forge
 
 DEFAULTS = Parameters()
 NOTHING = edges_of([])
 
 
-def viewpoint_of(vouches: list[Vouch], seeds: np.ndarray, size: int, denounces: Edges = NOTHING) -> Viewpoint:
-    return Viewpoint(edges_of(vouches), denounces, seeds, size, DEFAULTS)
+def asked(
+    vouches: Edges,
+    seeds: np.ndarray,
+    maintainer: int,
+    merges: np.ndarray,
+    threshold: float = 0.5,
+    limit: int = 5,
+    denounces: Edges = NOTHING,
+) -> list[Worthwhile]:
+    """The vouches worth making, among as many people as `merges` has entries."""
+    against, network = prepare(denounces, len(merges)), prepare(vouches, len(merges))
+    standing = Standing.of(network, against, seeds, DEFAULTS)
+    return worth_making(standing, network, against, maintainer, merges, threshold, limit)
 
 
 @given(graphs(), parameters, st.sampled_from([0.05, 0.3, 0.5, 0.9]))
@@ -100,10 +112,10 @@ def test_the_vouches_worth_making_are_those_that_trying_each_one_finds(
     for person in range(size):
         tried = first_passage(edges_of([*vouches, (maintainer, person, 1.0)]), seeds, size, DEFAULTS).trust
         gain = float(merges @ (tried - before))
-        asked = merges[person] and before[person] < 0.5 and person not in seeds
-        if asked and tried[person] > before[person] and gain > 0:
+        may_be_asked = merges[person] and before[person] < 0.5 and person not in seeds
+        if may_be_asked and tried[person] > before[person] and gain > 0:
             gains[person] = gain
-    found = worth_making(viewpoint_of(vouches, seeds, size), maintainer, merges, 0.5, limit=size)
+    found = asked(edges_of(vouches), seeds, maintainer, merges, limit=size)
     assert {answer.person: answer.gain for answer in found} == pytest.approx(gains, rel=1e-9, abs=1e-15)
     assert [answer.gain for answer in found] == sorted((answer.gain for answer in found), reverse=True)
 
@@ -111,7 +123,7 @@ def test_the_vouches_worth_making_are_those_that_trying_each_one_finds(
 def test_a_vouch_says_what_it_opens_for_whom_and_what_it_exposes() -> None:
     vouches = [(1, 2, 1.0), (2, 3, 1.0), (1, 4, 1.0)]
     merges = np.array([0, 2, 0, 0, 0, 1])
-    best, second = worth_making(viewpoint_of(vouches, people(0), 6), 0, merges, 0.5)
+    best, second = asked(edges_of(vouches), people(0), 0, merges)
     assert (best.person, best.merges, best.before, best.opens) == (1, 2, 0.0, (2, 4))
     assert best.after == pytest.approx(10 / 11, rel=1e-12)
     assert best.gain == pytest.approx(2 * 10 / 11, rel=1e-12)
@@ -122,36 +134,36 @@ def test_a_vouch_says_what_it_opens_for_whom_and_what_it_exposes() -> None:
 
 def test_nobody_is_proposed_who_has_trust_or_is_denounced_by_a_seed_or_merged_nothing() -> None:
     merges = np.array([3, 3, 3, 3, 0])
-    viewpoint = viewpoint_of([(0, 1, 1.0)], people(0), 5, edges_of([(0, 2, 1.0)]))
-    assert [answer.person for answer in worth_making(viewpoint, 0, merges, 0.5)] == [3]
+    answers = asked(edges_of([(0, 1, 1.0)]), people(0), 0, merges, denounces=edges_of([(0, 2, 1.0)]))
+    assert [answer.person for answer in answers] == [3]
 
 
 def test_a_maintainer_whom_no_trust_reaches_is_told_nothing() -> None:
-    assert worth_making(viewpoint_of([(0, 1, 1.0)], people(0), 4), 2, np.ones(4, dtype=np.int64), 0.5) == []
+    assert asked(edges_of([(0, 1, 1.0)]), people(0), 2, np.ones(4, dtype=np.int64)) == []
 
 
 def test_an_aged_vouch_may_be_renewed() -> None:
-    viewpoint = viewpoint_of([(0, 1, 0.05)], people(0), 2)
-    (answer,) = worth_making(viewpoint, 0, np.array([0, 1]), 0.5)
+    (answer,) = asked(edges_of([(0, 1, 0.05)]), people(0), 0, np.array([0, 1]))
     assert answer.before == pytest.approx(1 / 3, rel=1e-12)
     assert answer.after == pytest.approx(10 / 11, rel=1e-12)
 
 
 def test_who_cannot_be_asked_about_is_an_error_in_words() -> None:
-    viewpoint = viewpoint_of(young_forge(), people(0), 600)
+    merges = np.zeros(600, dtype=np.int64)
     with pytest.raises(ValueError, match="unknown maintainer 600"):
-        worth_making(viewpoint, 600, np.zeros(600, dtype=np.int64), 0.5)
-    with pytest.raises(ValueError, match="one entry for each of 600 people, not 3"):
-        worth_making(viewpoint, 0, np.zeros(3, dtype=np.int64), 0.5)
+        asked(edges_of(young_forge()), people(0), 600, merges)
     with pytest.raises(ValueError, match="threshold must lie between 0 and 1, not 0"):
-        worth_making(viewpoint, 0, np.zeros(600, dtype=np.int64), 0.0)
+        asked(edges_of(young_forge()), people(0), 0, merges, threshold=0.0)
+    network = prepare(edges_of(young_forge()), 600)
+    standing = Standing.of(network, prepare(NOTHING, 600), people(0), DEFAULTS)
+    with pytest.raises(ValueError, match="one entry for each of 600 people, not 3"):
+        worth_making(standing, network, prepare(NOTHING, 600), 0, merges[:3], 0.5)
 
 
 def test_five_vouches_worth_making_among_twenty_thousand_people_take_less_than_two_seconds() -> None:
     draw = np.random.default_rng(5)
     edges = Edges(draw.integers(0, 20_000, 100_000), draw.integers(0, 20_000, 100_000), np.ones(100_000))
-    viewpoint = Viewpoint(edges, NOTHING, np.arange(20), 20_000, DEFAULTS)
     started = time.process_time()
-    found = worth_making(viewpoint, 0, draw.integers(0, 4, 20_000), 0.5)
+    found = asked(edges, np.arange(20), 0, draw.integers(0, 4, 20_000))
     assert time.process_time() - started < 2.0
     assert len(found) == 5
