@@ -19,6 +19,7 @@ from scoring.worth import blast_radius, exposure_of
 
 DAY_US = 86_400_000_000
 OPEN = 0.5  # explanations count who stands at this s or above
+LISTED = 20  # vouchers in an explanation
 TEXT = pyarrow.string()
 
 
@@ -53,7 +54,7 @@ class Judged:
 def build_graph(
     vouches: EdgeTable, denounces: EdgeTable, seeds: list[str], half_life_days: float, as_of_us: int | None
 ) -> NamedGraph:
-    """The graph of the tables; a vouch fades with its age at `as_of_us`, or at the newest created_at; denounces do not.
+    """The graph of the tables; weights fade with their age at `as_of_us`, or at the newest created_at of any row.
 
     What was created after `as_of_us` is left out, but stays a node. FileProblem where a seed is in no row; without any
     row no seed can be known, and all of them are taken. FileProblem for `as_of_us` without created_at.
@@ -67,8 +68,9 @@ def build_graph(
     if unknown and len(named):
         raise FileProblem(f"{len(unknown):,} of {len(seeds):,} seeds stand in no edge: {some_of(unknown)}.")
     names = pyarrow.concat_arrays([named, start]).unique().sort()
-    edges, notes = _counted(vouches, names, as_of_us, half_life_days, "edge")
-    against, further = _counted(denounces, names, as_of_us, np.inf, "denounce")
+    now_us = max(_newest(vouches), _newest(denounces)) if as_of_us is None else as_of_us
+    edges, notes = _counted(vouches, names, now_us, half_life_days, "edge")
+    against, further = _counted(denounces, names, now_us, half_life_days, "denounce")
     return NamedGraph(names, edges, against, _places(start, names), (*notes, *further))
 
 
@@ -78,10 +80,10 @@ def no_edges() -> EdgeTable:
     return EdgeTable(empty, empty, np.zeros(0), None)
 
 
-def judge(graph: NamedGraph, parameters: Parameters) -> Judged:
-    """Trust of every node of the graph from its seeds."""
+def judge(graph: NamedGraph, parameters: Parameters, strength: float = 1.0) -> Judged:
+    """Trust of every node of the graph from its seeds; `strength` as in `judge_denounces`."""
     size = len(graph.names)
-    denounced = judge_denounces(graph.edges, graph.denounces, graph.seeds, size, parameters)
+    denounced = judge_denounces(graph.edges, graph.denounces, graph.seeds, size, parameters, strength)
     flow = find_transfers(graph.edges, graph.seeds, size, parameters)
     # What the second pass flows along: everybody's in-flow scaled once.
     flow = Transfers(flow.voucher, flow.subject, flow.amount * denounced.keep[flow.subject], denounced.passage.distance)
@@ -150,8 +152,12 @@ def _ways(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) 
         yield f"  {product_along(judged.flow, path):10.4g}  {chain}"
     yield "Who vouches, and what first arrives over each vouch:"
     mass = judged.denounced.passage.mass[node]
-    for voucher, brought in zip(*contributions(judged.flow, node, parameters.hops), strict=True):
+    vouchers, shares = contributions(judged.flow, node, parameters.hops)
+    for voucher, brought in zip(vouchers[:LISTED], shares[:LISTED], strict=True):
         yield f"  {brought:10.4g}  {brought / mass:6.1%}  {graph.name(voucher)}"
+    if len(vouchers) > LISTED:
+        rest = shares[LISTED:].sum()
+        yield f"  {rest:10.4g}  {rest / mass:6.1%}  {len(vouchers) - LISTED:,} more"
 
 
 def _brings(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) -> Iterator[str]:
@@ -159,28 +165,33 @@ def _brings(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int
     passage = judged.denounced.passage
     if passage.trust[node] == 0:
         return
-    fallen = [graph.name(person) for person in blast_radius(judged.flow, passage, parameters, node, OPEN).person]
-    yield f"Below s = {OPEN} without its vouches: {some_of(fallen) if fallen else 'nobody'}."
+    fallen = graph.names.take(pyarrow.array(blast_radius(judged.flow, passage, parameters, node, OPEN).person))
+    yield f"Below s = {OPEN} without its vouches: {some_of(fallen.to_pylist()) if len(fallen) else 'nobody'}."
     if passage.distance[node] > 0:
         most = exposure_of(passage, node, parameters, OPEN)
         yield f"Compromised, it could lift at most {most.lanes:,} fresh nodes to s = {OPEN} ({most.trust:.4g} in all)."
 
 
 def _counted(
-    table: EdgeTable, names: pyarrow.Array, as_of_us: int | None, half_life_days: float, word: str
+    table: EdgeTable, names: pyarrow.Array, now_us: int, half_life_days: float, word: str
 ) -> tuple[Edges, list[str]]:
     """The rows that count, by the places of names, each pair once with its largest weight; and what was left out."""
     source, target, weight = _places(table.source, names), _places(table.target, names), table.weight
     kept, notes = np.ones(len(source), dtype=bool), []
-    if table.created_us is not None and len(source):
-        now = int(table.created_us.max()) if as_of_us is None else as_of_us
-        kept = table.created_us <= now
-        weight = weight * vouch_weights((now - table.created_us) / DAY_US, half_life_days)
+    if table.created_us is not None:
+        kept = table.created_us <= now_us
+        weight = weight * vouch_weights((now_us - table.created_us) / DAY_US, half_life_days)
         notes += _note(int((~kept).sum()), word, "created after the moment asked for: left out")
     clean = cleaned(Edges(source[kept], target[kept], weight[kept]), len(names))
     notes += _note(clean.selves, word, "from a node to itself: dropped")
     notes += _note(clean.repeats, word, "for a pair that is named before: the largest weight counts")
     return clean.edges, notes
+
+
+def _newest(table: EdgeTable) -> int:
+    """The newest created_at of a table in microseconds, before all times where it has none."""
+    earliest = np.iinfo(np.int64).min
+    return int(table.created_us.max(initial=earliest)) if table.created_us is not None else int(earliest)
 
 
 def _note(count: int, word: str, what: str) -> list[str]:

@@ -89,11 +89,15 @@ def test_a_vouch_fades_with_its_age_at_the_newest_one_or_at_the_moment_asked_for
     assert before.names.to_pylist() == ["ana", "ben", "root"]
 
 
-def test_a_denounce_does_not_fade_and_counts_from_its_own_moment() -> None:
-    rows = table(("root", "ana", 1.0, "2024-01-01"))
-    against = table(("root", "ana", 1.0, "2014-01-01"), ("root", "ana", 1.0, "2025-01-01"))
-    assert build_graph(rows, against, ["root"], 730.0, parse_moment("2024-06-01")).denounces.weight.tolist() == [1.0]
-    assert len(build_graph(rows, against, ["root"], 730.0, parse_moment("2013-01-01")).denounces.weight) == 0
+def test_a_denounce_fades_like_a_vouch_and_counts_from_its_own_moment() -> None:
+    rows = table(("root", "ana", 1.0, "2024-01-02"))
+    against = table(("root", "ana", 0.5, "2022-01-02"), ("root", "ana", 1.0, "2025-01-01"))
+    at = [parse_moment(day) for day in ("2024-01-02", "2021-01-01")]
+    assert build_graph(rows, against, ["root"], 730.0, at[0]).denounces.weight.tolist() == [0.25]
+    assert len(build_graph(rows, against, ["root"], 730.0, at[1]).denounces.weight) == 0
+    newest = build_graph(rows, against, ["root"], 730.0, None)
+    assert newest.denounces.weight.tolist() == [1.0]
+    assert newest.edges.weight.tolist() == pytest.approx([0.5 ** (365 / 730)], rel=1e-12)
 
 
 def test_a_moment_without_times_is_refused() -> None:
@@ -145,6 +149,16 @@ def test_a_node_is_explained_by_ways_vouchers_and_what_hangs_on_it() -> None:
 def test_two_seeds_leave_no_node_that_carries_all() -> None:
     graph = graph_of(("root", "ana"), ("ben", "ana"), seeds=("root", "ben"))
     assert "no single node carries all of it." in told(graph, "ana")[1]
+
+
+def test_a_node_with_many_vouchers_is_explained_in_a_screen() -> None:
+    names = [f"n{number:03}" for number in range(400)]
+    lines = told(graph_of(*((name, "ana", 1.0) for name in names), seeds=tuple(names)), "ana")
+    assert len(lines) < 35
+    assert "          38   95.0%  380 more" in lines
+    assert told(graph_of(*(("root", name, 1.0) for name in names)), "root")[-1].endswith(
+        "n000, n001, n002 and 397 more."
+    )
 
 
 def test_who_is_beyond_reach_is_not_called_bad() -> None:
