@@ -5,7 +5,8 @@ passes `e`, so that without `e` the trust in `v` is exactly 0. A detour of more 
 saves nobody; the dominators of plain graph theory count it, and would call some people safe whose trust hangs on one.
 
 Everybody who dominates `v` lies on each of its shortest walks, so there is at most one at each distance, and the sets
-of two walks are compared distance by distance: L sweeps over the edges find everybody's dominators.
+of two walks are compared distance by distance: L sweeps over the edges find everybody's dominators. They form no tree:
+a way round that still reaches somebody may be one vouch too long for whom they vouch for.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ def find_dominators(flow: Transfers, hops: int) -> Integers:
     seeds = np.flatnonzero(depth == 0)
     common[seeds, 0] = seeds
     live = np.flatnonzero(flow.amount > 0)
-    live = live[np.lexsort((flow.voucher[live], flow.subject[live]))]
+    live = live[np.argsort(flow.subject[live], kind="stable")]
     voucher, subject = flow.voucher[live], flow.subject[live]
     for hop in range(1, hops + 1):
         usable = depth[voucher] >= 0

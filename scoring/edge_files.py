@@ -119,12 +119,15 @@ def _read_columns(path: Path) -> dict[str, pyarrow.ChunkedArray]:
     check_ending(path)
     try:
         table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        present = table.column_names
+    except UnicodeDecodeError as problem:
+        raise FileProblem(f"{path} is no text in UTF-8.") from problem
     except (pyarrow.ArrowException, OSError) as problem:
         raise FileProblem(f"{path} cannot be read ({_reason(problem)}).") from problem
-    twice = [name for name in READ if table.column_names.count(name) > 1]
+    twice = [name for name in READ if present.count(name) > 1]
     if twice:
         raise FileProblem(f"{path} has two columns {twice[0]}.")
-    return {name: table[name] for name in READ if name in table.column_names}
+    return {name: table[name] for name in READ if name in present}
 
 
 def _read_csv(path: Path) -> pyarrow.Table:

@@ -46,7 +46,9 @@ def test_without_a_dominator_nothing_arrives_and_without_anybody_else_something_
 
 
 @given(graphs(largest=10), parameters)
-def test_the_immediate_dominator_is_dominated_by_all_the_others(graph: tuple, flow: Parameters) -> None:
+def test_the_immediate_dominator_is_the_one_nearest_by_and_who_dominates_it_dominates_too(
+    graph: tuple, flow: Parameters
+) -> None:
     vouches, seeds, size = graph
     transfers = find_transfers(edges_of(vouches), seeds, size, flow)
     found = dominators_of(vouches, seeds, size, flow)
@@ -54,7 +56,14 @@ def test_the_immediate_dominator_is_dominated_by_all_the_others(graph: tuple, fl
     for person, row in enumerate(found):
         assert immediate[person] == (row[-1] if row else -1)
         if row:
-            assert found[row[-1]] == row[:-1]
+            assert set(found[row[-1]]) <= set(row[:-1])
+            assert [transfers.distance[one] for one in row] == sorted({transfers.distance[one] for one in row})
+
+
+def test_who_dominates_at_the_last_hop_need_not_dominate_one_hop_before() -> None:
+    vouches = [(0, 1, 1.0), (2, 3, 1.0), (3, 1, 1.0), (1, 4, 1.0)]
+    assert dominators_of(vouches, people(0, 2), 5, Parameters(hops=2)) == [[], [], [], [2], [0, 1]]
+    assert dominators_of(vouches, people(0, 2), 5, Parameters(hops=3)) == [[], [], [], [2], [1]]
 
 
 def test_a_detour_that_is_too_long_for_trust_saves_nobody() -> None:

@@ -123,6 +123,14 @@ def test_what_makes_no_sense_in_parquet_is_one_sentence(
     assert words in str(problem.value)
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    for content in (b"\x80\r", b"source,target,\xff\na,b,c\n"):
+        with pytest.raises(FileProblem, match=r"edges\.csv is no text in UTF-8"):
+            read_edges(written(tmp_path, content))
+    with pytest.raises(FileProblem, match=r"edges\.csv cannot be read \(.*invalid UTF8"):
+        read_edges(written(tmp_path, b"source,target\na,\xff\n"))
+
+
 def test_a_file_that_is_absent_a_folder_or_called_otherwise_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for name, words in {
