@@ -142,7 +142,9 @@ def _read_csv(path: Path) -> pyarrow.Table:
 def _read_parquet(path: Path) -> pyarrow.Table:
     # read_table would import pyarrow.dataset first, which costs .7 s.
     with pyarrow.parquet.ParquetFile(path) as file:
-        return file.read([name for name in READ if name in file.schema_arrow.names])
+        table = file.read([name for name in READ if name in file.schema_arrow.names])
+    table.validate(full=True)  # a Parquet file may call any bytes text
+    return table
 
 
 def _names(column: pyarrow.ChunkedArray, name: str, path: Path) -> pyarrow.ChunkedArray:

@@ -129,6 +129,11 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
             read_edges(written(tmp_path, content))
     with pytest.raises(FileProblem, match=r"edges\.csv cannot be read \(.*invalid UTF8"):
         read_edges(written(tmp_path, b"source,target\na,\xff\n"))
+    bytes_as_text = pyarrow.StringArray.from_buffers(
+        1, pyarrow.py_buffer(b"\0\0\0\0\1\0\0\0"), pyarrow.py_buffer(b"\xff")
+    )
+    with pytest.raises(FileProblem, match=r"edges\.parquet cannot be read \(.*UTF8"):
+        read_edges(parquet(tmp_path, source=bytes_as_text, target=["b"]))
 
 
 def test_a_file_that_is_absent_a_folder_or_called_otherwise_is_refused(tmp_path: Path) -> None:
