@@ -46,6 +46,7 @@ PURE = {
         for name in ("eigentrust", "paths", "labels", "calibration", "threshold", "gate", "explain")
     ),
     *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges")),
+    *(f"scoring/{name}.py" for name in ("dominators", "worth", "edge_files", "named_graph")),
 }
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
