@@ -14,6 +14,8 @@ from scoring.graph import Floats, Integers
 from scoring.redteam.attack import Attack, Ground
 from scoring.trust import Parameters, find_transfers
 
+HALF = 0.5  # the s from which somebody counts as trusted
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
