@@ -20,6 +20,7 @@ from scoring.redteam.rivals import OURS
 from scoring.redteam.table import MOST_TRUSTED, RANDOM, Grid
 from scoring.redteam.words import aligned, told
 from scoring.trust import Parameters, first_passage
+from scoring.worth import exposure_of
 from tests.scoring.graphs import advogato, edges_of, people, young_forge
 
 Count = Callable[[int, int], int]
@@ -80,6 +81,14 @@ def test_a_stolen_account_brings_what_its_trust_lasts_for_and_nobody_by_two_ways
     assert found.on_two == 0
     assert len(found.crowd) == 1_000
     assert (found.crowd > 0).all()
+
+
+def test_no_stolen_account_brings_more_than_the_exposure_that_maintainers_are_told() -> None:
+    passage = first_passage(FORGE.edges, FORGE.seeds, FORGE.size, DEFAULTS)
+    found = {int(person): steal(FORGE, int(person), DEFAULTS).above for person in regulars(FORGE, DEFAULTS, 5)}
+    most = {person: exposure_of(passage, person, DEFAULTS, 0.5).lanes for person in found}
+    assert all(found[person] <= most[person] for person in found)
+    assert max(found.values()) >= 0.5 * max(most.values()) > 0, "the bound is no empty one"
 
 
 def test_an_account_with_little_trust_brings_nobody_to_half() -> None:
