@@ -24,7 +24,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Bombing:
-    """What a plan takes in the worst of the nine shapes.
+    """What a plan takes in the worst of the nine shapes; `bought` and `denounced`: how many people there were for it.
 
     `trust_lost` of their s and `mass_lost` of the trust mass behind it are the shares in [0, 1] that the victim who
     loses most loses (s saturates: who has much mass loses little s), `mass_lost_mean` is that over the victims.
@@ -33,6 +33,8 @@ class Bombing:
     """
 
     plan: Plan
+    bought: int
+    denounced: int
     shape: str
     trust_lost: float
     mass_lost: float
@@ -60,7 +62,7 @@ def bomb(ground: Ground, plan: Plan, parameters: Parameters, strength: float, dr
     mass_lost, mean, name, found, under = max(played, key=lambda one: one[0])
     trust_lost = float((1 - found.passage.trust[victims] / found.first.trust[victims]).max())
     trusted, moved, moved_plainly = _moved(ground, under, found, victims, parameters)
-    return Bombing(plan, name, trust_lost, mass_lost, mean, trusted, moved, moved_plainly)
+    return Bombing(plan, len(vouchers), len(victims), name, trust_lost, mass_lost, mean, trusted, moved, moved_plainly)
 
 
 def _moved(

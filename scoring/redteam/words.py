@@ -62,7 +62,7 @@ def _bombing(report: dict[str, Any]) -> list[Row]:
     for one in report["bombing"]:
         plan = one["plan"]
         pool = "anybody" if plan["top"] == 1 else "top 5 %"
-        name = f"{plan['fakes']:,} fakes, {plan['bought']} vouches ({pool}), {plan['victims']} denounced"
+        name = f"{plan['fakes']:,} fakes, {one['bought']} vouches ({pool}), {one['denounced']} denounced"
         moved = (f"{one['moved']:,} of {one['trusted']:,}", f"{one['moved_plainly']:,}")
         rows.append((name, f"{one['trust_lost']:.2%}", f"{one['mass_lost']:.2%}", *moved))
     return rows

@@ -47,7 +47,7 @@ def test_a_thousand_fakes_who_denounce_the_twenty_most_trusted_cost_them_at_most
     for key in range(count(2, 20)):
         found = bomb(developers, Plan(), DEFAULTS, 1.0, np.random.default_rng(key))
         assert 0 < found.trust_lost <= 0.01
-        assert found.plan.fakes == 1_000
+        assert (found.plan.fakes, found.bought, found.denounced) == (1_000, 50, 20)
         assert found.moved <= 0.01 * found.trusted
         assert found.moved_plainly > 5 * found.moved
 
@@ -158,3 +158,8 @@ def test_the_report_reads_as_aligned_lines(report: dict[str, Any]) -> None:
 
 def test_columns_have_one_width() -> None:
     assert aligned([("", "a"), ("long", "12.5")]) == ["         a", "long  12.5"]
+
+
+def test_no_more_are_bought_and_denounced_than_there_are() -> None:
+    found = bomb(tree(3), Plan(fakes=5), DEFAULTS, 1.0, np.random.default_rng(1))
+    assert (found.bought, found.denounced) == (4, 4)
