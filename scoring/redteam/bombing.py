@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.denounces import Denounced, judge_denounces
-from scoring.graph import Edges, Integers
+from scoring.graph import Edges, Floats, Integers
 from scoring.redteam.attack import Attack, Generator, Ground, attack, choose_vouchers
 from scoring.redteam.measures import HALF, reached
 from scoring.redteam.shapes import SHAPES
@@ -57,12 +57,18 @@ def bomb(ground: Ground, plan: Plan, parameters: Parameters, strength: float, dr
         under = attack(ground, shape, vouchers, plan.fakes, draw)
         denounces = _all_by_all(under.fakes, victims)
         found = judge_denounces(under.edges, denounces, ground.seeds, under.size, parameters, strength)
-        lost = 1 - found.passage.mass[victims] / found.first.mass[victims]
-        played.append((float(lost.max()), float(lost.mean()), name, found, under))
-    mass_lost, mean, name, found, under = max(played, key=lambda one: one[0])
-    trust_lost = float((1 - found.passage.trust[victims] / found.first.trust[victims]).max())
+        played.append((_lost(found, victims), name, found, under))
+    trust_lost = max(float(lost[0].max()) for lost, *_ in played)
+    (_, mass), name, found, under = max(played, key=lambda one: one[0][1].max())
+    mass_lost, mean = float(mass.max()), float(mass.mean())
     trusted, moved, moved_plainly = _moved(ground, under, found, victims, parameters)
     return Bombing(plan, len(vouchers), len(victims), name, trust_lost, mass_lost, mean, trusted, moved, moved_plainly)
+
+
+def _lost(found: Denounced, victims: Integers) -> tuple[Floats, Floats]:
+    """The shares of their s and of their trust mass that the victims lose."""
+    before, after = found.first, found.passage
+    return 1 - after.trust[victims] / before.trust[victims], 1 - after.mass[victims] / before.mass[victims]
 
 
 def _moved(
