@@ -26,7 +26,7 @@ from scoring.verdict import Evidence, Lane
 RECORD = 20  # clean merges that a patient attacker earned for each fake
 DENOUNCE_STRENGTH = 1.0
 # (what one merge weighs, what all by one person weigh at most)
-MERGE_WEIGHTS = ((0.01, 0.05), (0.02, 0.10), (0.05, 0.20), (0.10, 1.00))
+MERGE_WEIGHTS = ((0.01, 0.05), (0.03, 0.09), (0.05, 0.30), (0.10, 1.00))
 Tell = Callable[[str], None]
 
 
