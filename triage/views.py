@@ -14,8 +14,9 @@ from django.views.decorators.http import require_safe
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.redteam.last_run import read_last_run
 from scoring.verdict import Lane
-from triage import charts, rows, words
+from triage import attacked, charts, rows, words
 from triage.access import reader_required
 from triage.api import leaderboard_json
 from triage.context import dashboard_of, present
@@ -110,6 +111,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "histogram": charts.histogram(board),
         "shares": charts.lane_shares(board),
         "recorded": settings.STREAM_CLOCK,
+        "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)),
         "lag": words.lag_words(board.newest_event_at, present(snapshot), settings.STREAM_CLOCK),
     }
     return render(request, "dashboard.html", shown)

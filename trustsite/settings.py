@@ -83,6 +83,7 @@ BACKUP_DIR = _place("BACKUP_DIR", "backups")
 SNAPSHOT_DIR = ROOT / "snapshots"
 QUEUE_PATH = ROOT / "queue.sqlite3"
 STATUS_PATH = ROOT / "status.json"
+REDTEAM_PATH = ROOT / "redteam.json"  # what the red team found last
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Graphs for the trust tests: random ones, a young forge, sybil regions, ways to rewire one's own vouches."""
+"""Graphs for the trust tests: random ones, a young forge, sybil regions, Advogato."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -100,29 +100,6 @@ def _ring(own: int, first: int, count: int) -> list[Vouch]:
 def _clique(own: int, first: int, count: int) -> list[Vouch]:
     group = [own, *range(first, first + min(count, 12))]  # 12: more would only dilute each other
     return [(a, b, 1.0) for a in group for b in group if a != b]
-
-
-# Ways to rewire one's own vouches: (own id, first free id, number of fresh accounts, people who vouch for me).
-Rewiring = Callable[[int, int, int, list[int]], list[Vouch]]
-REWIRINGS: dict[str, Rewiring] = {
-    "vouch for nobody": lambda own, first, count, vouchers: [],
-    "vouch for yourself": lambda own, first, count, vouchers: [(own, own, 1.0)],
-    "vouch for one fake who vouches back": lambda own, first, count, vouchers: [(own, first, 1.0), (first, own, 1.0)],
-    "a star of fakes who vouch back": lambda own, first, count, vouchers: [
-        vouch for fake in range(first, first + count) for vouch in ((own, fake, 1.0), (fake, own, 1.0))
-    ],
-    "a ring of fakes": lambda own, first, count, vouchers: _ring(own, first, count),
-    "a clique of fakes": lambda own, first, count, vouchers: _clique(own, first, count),
-    "vouch back for every voucher": lambda own, first, count, vouchers: [(own, other, 1.0) for other in vouchers],
-    "a detour from a fake to every voucher": lambda own, first, count, vouchers: [
-        (own, first, 1.0),
-        *((first, other, 1.0) for other in vouchers),
-    ],
-    "fakes vouch for you, you for nobody": lambda own, first, count, vouchers: [
-        (fake, own, 1.0) for fake in range(first, first + count)
-    ],
-    "vouch for everybody": lambda own, first, count, vouchers: [(own, other, 1.0) for other in range(first)],
-}
 
 
 def region(shape: str, first: int, count: int, entry: int) -> list[Vouch]:
