@@ -8,6 +8,8 @@ from scipy.sparse import csr_array
 
 from scoring.graph import Edges, Floats, Integers, checked_edges, checked_seeds, matrix_of, strongest
 
+DAMPING = 0.15  # probability with which the walk returns to the seeds
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
@@ -21,7 +23,7 @@ def eigentrust(
     edges: Edges,
     seeds: Integers,
     size: int,
-    damping: float = 0.15,
+    damping: float = DAMPING,
     tolerance: float = 1e-9,
     limit: int = 200,
     start: Floats | None = None,

@@ -15,12 +15,26 @@ Path = tuple[int, ...]
 def strongest_paths(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> list[Path]:
     """For each person the path, seed first, whose product of transfers is largest; () beyond reach, (seed,) for a seed.
 
+    `strongest_chains` as tuples.
+    """
+    chains = strongest_chains(find_transfers(edges, seeds, size, parameters), parameters.hops)
+    return [tuple(person for person in chain if person >= 0) for chain in chains.tolist()]
+
+
+def strongest_chains(flow: Transfers, hops: int) -> Integers:
+    """int64[size, hops + 1]: each person's path of at most `hops` vouches, seed first, filled up with -1.
+
     Dynamic programming over the hops, linear in the vouches within reach. Among equal products the shorter path wins,
     then the smallest voucher at each hop counted from the contributor: equal input in any order gives equal paths.
     """
-    flow = find_transfers(edges, seeds, size, parameters)
-    length, previous = _strongest(_by_subject(flow), parameters.hops)
-    return _walk_back(length, previous)
+    length, previous = _strongest(_by_subject(flow), hops)
+    chains = np.full((len(length), hops + 1), -1)
+    for last in range(hops + 1):
+        people = np.flatnonzero(length == last)
+        chains[people, last] = people
+        for hop in range(last, 0, -1):
+            chains[people, hop - 1] = previous[hop - 1][chains[people, hop]]
+    return chains
 
 
 def disjoint_paths(flow: Transfers, person: int, hops: int, count: int = 3) -> list[Path]:
@@ -115,20 +129,6 @@ def _one_more_hop(flow: Transfers, product: Floats) -> tuple[Floats, Integers]:
     # Of repeated places NumPy keeps the last value written; backwards that is the smallest voucher.
     voucher[flow.subject[winners]] = flow.voucher[winners]
     return best, voucher
-
-
-def _walk_back(length: Integers, previous: list[Integers]) -> list[Path]:
-    """The paths of everybody, from the length of each and the voucher of every hop."""
-    paths: list[Path] = [()] * len(length)
-    for hops in range(len(previous) + 1):
-        people = np.flatnonzero(length == hops)
-        chain = [people]
-        for hop in range(hops, 0, -1):
-            chain.append(previous[hop - 1][chain[-1]])
-        columns = [column.tolist() for column in reversed(chain)]
-        for person, path in zip(people.tolist(), zip(*columns, strict=True), strict=True):
-            paths[person] = path
-    return paths
 
 
 def _leading_to(flow: Transfers, person: int, hops: int) -> Transfers:

@@ -45,7 +45,7 @@ PURE = {
         f"scoring/{name}.py"
         for name in ("eigentrust", "paths", "labels", "calibration", "threshold", "gate", "explain")
     ),
-    *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges")),
+    *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges", "trust_words")),
     *(f"scoring/{name}.py" for name in ("dominators", "worth", "edge_files", "named_graph")),
 }
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")

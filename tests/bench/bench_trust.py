@@ -24,6 +24,7 @@ from scoring.eigentrust import eigentrust, prepare_walk, walk_from
 from scoring.graph import Edges, Network, prepare
 from scoring.incremental import Standing, replaced
 from scoring.paths import strongest_paths
+from scoring.policy import Policy
 from scoring.structure import read_graph
 from scoring.transfers import transfers_within
 from scoring.trust import Parameters, first_passage, passage_along
@@ -136,7 +137,7 @@ def measure_reading(size: int, vouches: int) -> dict[str, object]:
                 if statement.strip():
                     txn.execute(statement)
         with store.read() as rows:
-            read = partial(read_graph, rows, datetime(2027, 1, 1), 365.0)
+            read = partial(read_graph, rows, datetime(2027, 1, 1), Policy(half_life_days=365.0))
             edges, spent = read().edges, seconds(read)
         store.close()
     return {"people": size, "vouches": vouches, "read_s": spent, "prepare_s": seconds(partial(prepare, edges, size))}

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 from scoring.dominators import find_dominators, hangs_on_one, immediate_dominators
@@ -96,9 +97,10 @@ def test_two_seeds_who_vouch_for_the_same_person_leave_no_dominator() -> None:
     assert hangs_on_one(nearest, flow.distance).tolist() == [False, False, False, True]
 
 
-def test_an_empty_graph_has_no_dominators() -> None:
+def test_an_empty_graph_has_no_dominators_and_one_without_seeds_is_refused() -> None:
     assert dominators_of([], people(1), 3, DEFAULTS) == [[], [], []]
-    assert dominators_of(young_forge(), people(), 600, DEFAULTS) == [[]] * 600
+    with pytest.raises(ValueError, match="no seed"):
+        dominators_of(young_forge(), people(), 600, DEFAULTS)
 
 
 def test_dominators_of_twenty_thousand_people_take_less_than_a_fifth_of_a_second() -> None:
