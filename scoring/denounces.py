@@ -80,6 +80,11 @@ def judge_within(
     return Denounced(first, weight, keep, trusted, by_seed, passage)
 
 
+def transfers_left(vouches: Network, judged: Denounced, seeds: Integers, parameters: Parameters) -> Transfers:
+    """What each vouch passes on once the denounces count, which is what `judged.passage` flows along; without zeros."""
+    return _scaled(transfers_within(vouches, seeds, parameters), judged.keep, parameters.hops)
+
+
 def _heard(
     denounces: Network, first: FirstPassage, parameters: Parameters
 ) -> tuple[Floats, Integers, NDArray[np.bool_]]:

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow
 from pyarrow import compute
 
-from scoring.denounces import Denounced, judge_denounces
+from scoring.denounces import Denounced, judge_within, transfers_left
 from scoring.dominators import NOBODY, immediate_dominators
 from scoring.edge_files import EdgeTable, FileProblem, printable, some_of
 from scoring.eigentrust import eigentrust
-from scoring.graph import Edges, Floats, Integers, cleaned
+from scoring.graph import Edges, Floats, Integers, cleaned, prepare
 from scoring.paths import contributions, disjoint_paths, product_along
-from scoring.transfers import Parameters, Transfers, find_transfers
+from scoring.transfers import Parameters, Transfers
 from scoring.trust import vouch_weights
 from scoring.worth import blast_radius, exposure_of
 
@@ -80,13 +80,12 @@ def no_edges() -> EdgeTable:
     return EdgeTable(empty, empty, np.zeros(0), None)
 
 
-def judge(graph: NamedGraph, parameters: Parameters, strength: float = 1.0) -> Judged:
-    """Trust of every node of the graph from its seeds; `strength` as in `judge_denounces`."""
+def judge(graph: NamedGraph, parameters: Parameters, strength: float) -> Judged:
+    """Trust of every node of the graph from its seeds; `strength` as in `judge_within`."""
     size = len(graph.names)
-    denounced = judge_denounces(graph.edges, graph.denounces, graph.seeds, size, parameters, strength)
-    flow = find_transfers(graph.edges, graph.seeds, size, parameters)
-    # What the second pass flows along: everybody's in-flow scaled once.
-    flow = Transfers(flow.voucher, flow.subject, flow.amount * denounced.keep[flow.subject], denounced.passage.distance)
+    vouches, denounces = prepare(graph.edges, size), prepare(graph.denounces, size)
+    denounced = judge_within(vouches, denounces, graph.seeds, parameters, strength)
+    flow = transfers_left(vouches, denounced, graph.seeds, parameters)
     share = eigentrust(graph.edges, graph.seeds, size)
     return Judged(denounced, share, immediate_dominators(flow, parameters.hops), flow)
 

@@ -15,13 +15,14 @@ from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
 from ingest.watch import find_repository
 from scoring.answers import Contribution, TrustExplanation, VouchWorth
+from scoring.denounces import transfers_left
 from scoring.dominators import NOBODY, hangs_on_one, immediate_dominators
 from scoring.graph import Integers
 from scoring.incremental import Standing
 from scoring.paths import contributions, disjoint_paths
 from scoring.policy import Policy
 from scoring.shaping import People
-from scoring.structure import Graph, read_graph, standing_transfers
+from scoring.structure import Graph, read_graph
 from scoring.transfers import Transfers
 from scoring.worth import blast_radius, worth_making
 
@@ -109,7 +110,7 @@ def _seed_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
     graph = read_graph(rows, as_of, policy)
     start = graph.places([row["contributor_id"] for row in seeds])
     standing = Standing.of(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
-    flow = standing_transfers(graph, standing.judged, start, policy)
+    flow = transfers_left(graph.vouches, standing.judged, start, policy.parameters)
     dominator = immediate_dominators(flow, policy.parameters.hops)
     alone = np.where(hangs_on_one(dominator, flow.distance), dominator, NOBODY)
     return SeedView(graph, standing, flow, alone)

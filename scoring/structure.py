@@ -1,7 +1,7 @@
 """Structural trust of everyone from every seed set, as columns of the `trust` table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -9,13 +9,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingest.transaction import Rows
-from scoring.denounces import Denounced, judge_within
+from scoring.denounces import judge_within, transfers_left
 from scoring.dominators import NOBODY, hangs_on_one, immediate_dominators
 from scoring.eigentrust import DAMPING
 from scoring.graph import Edges, Floats, Integers, Network, prepare, strongest
 from scoring.paths import strongest_chains
 from scoring.policy import Policy
-from scoring.transfers import Transfers, transfers_within
+from scoring.transfers import Transfers
 from scoring.trust import vouch_weights
 
 # A change of mind counts from when it was seen: until then the version before it stands. The age is that of whole days
@@ -112,7 +112,7 @@ def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Ta
     start, hops = graph.places(seeds), policy.parameters.hops
     found = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
     shown = np.flatnonzero((found.first.distance >= 0) | (found.trusted_denouncers > 0))
-    flow = standing_transfers(graph, found, start, policy)
+    flow = transfers_left(graph.vouches, found, start, policy.parameters)
     distance, dominator = found.passage.distance[shown], _dominators(flow, hops)[shown]
     path, path_merges = _path_columns(graph, strongest_chains(flow, hops)[shown])
     columns = {
@@ -169,12 +169,6 @@ def _beyond_reach(graph: Graph, places: Integers, schema: pa.Schema) -> pa.Table
     }
     nothing = dict.fromkeys(("first_passage", "structural_trust", "denounce_weight"), np.zeros(count))
     return pa.table(columns | nothing, schema)
-
-
-def standing_transfers(graph: Graph, found: Denounced, seeds: Integers, policy: Policy) -> Transfers:
-    """What each vouch within reach still passes on once the denounces are counted."""
-    flow = transfers_within(graph.vouches, seeds, policy.parameters)
-    return replace(flow, amount=flow.amount * found.keep[flow.subject])
 
 
 def served_trust(trust: Floats, keep: Floats, share: Floats, is_seed: NDArray[np.bool_], policy: Policy) -> Floats:

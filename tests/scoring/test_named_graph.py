@@ -30,11 +30,11 @@ def graph_of(*rows: Row, seeds: tuple[str, ...] = ("root",), denounces: EdgeTabl
 
 
 def rows_of(graph: NamedGraph) -> dict[str, dict[str, object]]:
-    return {row["node"]: row for row in table_of(graph, judge(graph, DEFAULTS)).to_pylist()}
+    return {row["node"]: row for row in table_of(graph, judge(graph, DEFAULTS, 1.0)).to_pylist()}
 
 
 def told(graph: NamedGraph, name: str) -> list[str]:
-    return list(explain(graph, judge(graph, DEFAULTS), DEFAULTS, name))
+    return list(explain(graph, judge(graph, DEFAULTS, 1.0), DEFAULTS, name))
 
 
 @given(graphs(), parameters, st.randoms(use_true_random=False))
@@ -45,7 +45,7 @@ def test_names_and_the_order_of_rows_change_no_figure(graph: tuple, flow: Parame
     rows += [(f"{person:02}", f"{person:02}", 1.0) for person in range(size)]  # so that everybody is named
     draw.shuffle(rows)
     named = graph_of(*rows, seeds=tuple(f"{seed:02}" for seed in seeds))
-    found = table_of(named, judge(named, flow))
+    found = table_of(named, judge(named, flow, 1.0))
     assert found["node"].to_pylist() == [f"{person:02}" for person in range(size)]
     assert found["first_passage"].to_pylist() == expected.mass.tolist()
     assert found["s"].to_pylist() == expected.trust.tolist()

@@ -113,6 +113,12 @@ def test_self_edges_and_duplicates_are_said_in_one_line_each(files: Path) -> Non
 def test_denounces_age_and_the_settings_of_trust_count(files: Path, settings: Settings) -> None:
     call(files, "--denounces", str(files / "denounces.csv"), "--out", str(files / "out.csv"))
     assert float(rows_of(files / "out.csv")["mara"]["s"]) == 0
+    (files / "denounces.csv").write_text("source,target,weight\nben,mara,1\n")
+    kept = []
+    for settings.TRUST_DENOUNCE_STRENGTH in (0.0, 0.5, 1.0):
+        call(files, "--denounces", str(files / "denounces.csv"), "--out", str(files / "out.csv"))
+        kept.append(float(rows_of(files / "out.csv")["mara"]["first_passage"]))
+    assert kept == pytest.approx([0.01, 0.0075, 0.005], rel=1e-9), "ben has half of the trust of ana"
     call(files, "--as-of", "2022-06-01", "--out", str(files / "out.csv"))
     assert float(rows_of(files / "out.csv")["ana"]["s"]) == 0
     settings.TRUST_HOPS, settings.TRUST_HALF_LIFE_DAYS = 1, 365.0

@@ -15,9 +15,9 @@ class Command(BaseCommand):
 
     help = (
         "Trust of every node of a graph from its seeds: first passage (F and s), EigenTrust, hops from the nearest "
-        "seed, and the one node whose loss would end it. TRUST_TRANSFER, TRUST_BUDGET, TRUST_HOPS and "
-        "TRUST_HALF_LIFE_DAYS hold here too. Names are written as they are: a spreadsheet may take one that begins "
-        "with = for a formula."
+        "seed, and the one node whose loss would end it. TRUST_TRANSFER, TRUST_BUDGET, TRUST_HOPS, "
+        "TRUST_HALF_LIFE_DAYS and TRUST_DENOUNCE_STRENGTH hold here too. Names are written as they are: a spreadsheet "
+        "may take one that begins with = for a formula."
     )
     requires_system_checks = ()
 
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         parameters = Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS)
         for note in graph.notes:
             self.stderr.write(note)
-        judged = judge(graph, parameters)
+        judged = judge(graph, parameters, settings.TRUST_DENOUNCE_STRENGTH)
         lines = [] if node is None else list(explain(graph, judged, parameters, node))
         if out is not None:
             write_table(out, table_of(graph, judged))
