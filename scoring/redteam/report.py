@@ -24,8 +24,7 @@ from scoring.trust import first_passage
 from scoring.verdict import Evidence, Lane
 
 RECORD = 20  # clean merges that a patient attacker earned for each fake
-DENOUNCE_STRENGTH = 1.0
-# (what one merge weighs, what all by one person weigh at most)
+# (what one merge weighs, what all by one person weigh at most); those of the settings are played beside them
 MERGE_WEIGHTS = ((0.01, 0.05), (0.03, 0.09), (0.05, 0.30), (0.10, 1.00))
 Tell = Callable[[str], None]
 
@@ -94,14 +93,15 @@ def _scores(ground: Ground, scale: Scale, policy: Policy, key: int, tell: Tell) 
 def _bombing(ground: Ground, policy: Policy, key: int, tell: Tell) -> list[dict[str, Any]]:
     tell("denounce bombing")
     plans = [Plan(top=top) for top in (RANDOM, MOST_TRUSTED)]
-    return [
-        asdict(bomb(ground, plan, policy.parameters, DENOUNCE_STRENGTH, np.random.default_rng(key))) for plan in plans
-    ]
+    strength = policy.denounce_strength
+    return [asdict(bomb(ground, plan, policy.parameters, strength, np.random.default_rng(key))) for plan in plans]
 
 
 def _farming(ground: Ground, policy: Policy, tell: Tell) -> list[dict[str, Any]]:
     tell("merge farming")
-    return [asdict(row) for each, cap in MERGE_WEIGHTS for row in farm(ground, 20, each, cap, policy.parameters)]
+    served = [(policy.merge_weight, policy.merge_cap)] if policy.merge_weight > 0 else []
+    played = dict.fromkeys((*MERGE_WEIGHTS, *served))
+    return [asdict(row) for each, cap in played for row in farm(ground, 20, each, cap, policy.parameters)]
 
 
 def _fitted(ground: Ground, scale: Scale, policy: Policy, key: int, tell: Tell) -> list[dict[str, Any]]:

@@ -145,6 +145,18 @@ def test_equal_keys_give_equal_reports(report: dict[str, Any]) -> None:
     assert heard[0] == "regions: clique"
 
 
+def test_the_report_plays_denounces_and_merges_as_they_are_served(report: dict[str, Any]) -> None:
+    served = Policy(denounce_strength=0.0, merge_weight=0.02, merge_cap=0.08)
+    found = attack_everything(FORGE, TINY, served, 3, lambda words: None)
+    assert all(one["mass_lost"] == 0 for one in found["bombing"])
+    assert any(one["mass_lost"] > 0 for one in report["bombing"])
+    assert found["farming"][: len(report["farming"])] == report["farming"]
+    further = found["farming"][len(report["farming"]) :]
+    assert [row["weight"] for row in further] == pytest.approx([0.02, 0.04, 0.08, 0.08, 0.08])
+    again = replace(served, merge_weight=0.03, merge_cap=0.09)  # one of those that are always played
+    assert attack_everything(FORGE, TINY, again, 3, lambda words: None)["farming"] == report["farming"]
+
+
 def test_the_report_reads_as_aligned_lines(report: dict[str, Any]) -> None:
     lines = told(report)
     assert lines[0].startswith("600 people, 1,500 vouches, 4 seeds; ")

@@ -16,13 +16,12 @@ from scoring import read
 from scoring.edge_files import FileProblem, read_edges, read_seeds
 from scoring.gate import Thresholds
 from scoring.named_graph import build_graph, no_edges
-from scoring.policy import Policy
+from scoring.policy import Policy, policy_from_settings
 from scoring.redteam.attack import Ground
 from scoring.redteam.last_run import keep, last_run_of
 from scoring.redteam.present import present_ground
 from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything
 from scoring.redteam.words import told
-from scoring.trust import Parameters
 
 STEPS = 14  # nine shapes and five more
 
@@ -81,8 +80,6 @@ def _play(ground: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, A
 
 def _present() -> tuple[Ground, Policy]:
     """The newest snapshot's graph and the thresholds that serve there."""
-    from scoring.tasks import policy_from_settings  # the queue needs a drive, a graph in files does not
-
     policy = policy_from_settings()
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
         if snapshot is None:
@@ -96,17 +93,11 @@ def _present() -> tuple[Ground, Policy]:
 
 def _from_files(edges: Path, seeds: Path) -> tuple[Ground, Policy]:
     """The graph of the files; what cannot be used is a CommandError."""
-    policy = Policy(
-        parameters=Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS),
-        prior=settings.PRIOR_CLEAN_RATE,
-        strength=settings.PRIOR_STRENGTH,
-        thresholds=Thresholds(t_low=settings.T_LOW, t_high=settings.T_HIGH),
-    )
     try:
         graph = build_graph(read_edges(edges), no_edges(), read_seeds(seeds), settings.TRUST_HALF_LIFE_DAYS, None)
     except FileProblem as problem:
         raise CommandError(str(problem), returncode=2) from problem
-    return Ground(graph.edges, graph.seeds, len(graph.names)), policy
+    return Ground(graph.edges, graph.seeds, len(graph.names)), policy_from_settings()
 
 
 def _keep(report: dict[str, Any]) -> None:
