@@ -17,7 +17,7 @@ class Policy:
     half_life_days: float = 730.0
     denounce_strength: float = 1.0
     merge_weight: float = 0.0  # of the weak vouch that a verified merge is, for each merge; 0: none
-    merge_cap: float = 0.3
+    merge_cap: float = 0.09  # at or above c = .10, farmed merges by one seed alone reach s = .5
     measure: Measure = "first_passage"
     window_days: int = 14
     prior: float = 0.53

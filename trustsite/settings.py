@@ -129,7 +129,13 @@ TRUST_HOPS: int = env.int("TRUST_HOPS", 4, validate=check.Range(min=1, max=4))
 TRUST_HALF_LIFE_DAYS: float = env.float("TRUST_HALF_LIFE_DAYS", 730.0, validate=check.Range(min=1))
 TRUST_DENOUNCE_STRENGTH: float = env.float("TRUST_DENOUNCE_STRENGTH", 1.0, validate=check.Range(min=0, max=100))
 TRUST_MERGE_WEIGHT: float = env.float("TRUST_MERGE_WEIGHT", 0.0, validate=unit)
-TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.3, validate=unit)
+# s = w / (w + c) behind one seed: from a cap of c on, farmed merges by one person alone reach s = .5.
+TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.09, validate=unit)
+if TRUST_MERGE_WEIGHT > 0 and TRUST_MERGE_CAP >= TRUST_TRANSFER:
+    raise EnvError(
+        f"TRUST_MERGE_CAP={TRUST_MERGE_CAP} must be below TRUST_TRANSFER={TRUST_TRANSFER}: "
+        "else merges of trivial changes by one person alone reach s = .5."
+    )
 LABEL_WINDOW_DAYS: int = env.int("LABEL_WINDOW_DAYS", 14, validate=check.Range(min=0, max=365))
 # 4,540 people's first pull requests to 11 public projects: 53.4 % were merged.
 PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=inside_unit)
