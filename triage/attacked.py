@@ -17,7 +17,7 @@ def attack_sentences(last: LastRun | None) -> tuple[str, ...]:
     played = datetime.fromtimestamp(last.at, UTC)
     date = f"{played.day} {played:%b %Y}"
     if not last.tried:
-        return (f"On {date} nobody but seeds had a structural trust of .5: no regular's account was worth stealing.",)
+        return (f"On {date} nobody but seeds had a structural trust of 0.50: no regular's account was worth stealing.",)
     graph = f"{_counted(last.people, 'person', 'people')}, {_counted(last.vouches, 'vouch', 'vouches')}"
     return (_worst(last, date), _lane(last), f"Played on {graph}.")
 
@@ -26,7 +26,7 @@ def _worst(last: LastRun, date: str) -> str:
     fakes = _counted(last.above, "fake", "fakes")
     return (
         f"On {date} one compromised regular, the worst of {last.tried:,} tried, would have brought {fakes} to a "
-        f"structural trust of .5, {last.on_two:,} of them by two ways."
+        f"structural trust of 0.50, {last.on_two:,} of them by two ways."
     )
 
 

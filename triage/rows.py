@@ -11,7 +11,7 @@ from scoring.read import ContributorScore, Person, Queue, QueueGroup, QueueRow, 
 from scoring.verdict import Factor, Lane, Verdict
 from triage.forms import Bucket, QueueFilters
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
-from triage.words import age_words, interval_sentence, missing_evidence, visible
+from triage.words import age_words, interval_sentence, missing_evidence, no_path_words, visible
 
 Kind = Literal["fast", "review", "flag", "unknown"]
 TINTS = 12  # avatar colours in components.css
@@ -82,10 +82,11 @@ class TrustView:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The Who side of a pull request or a person: chain, bars, sentences; `trust` where it was asked for."""
+    """The Who side of a pull request or a person; `no_chain` says why it has none, `trust` is None if not asked for."""
 
     pill: Pill
     chain: tuple[PersonView, ...]
+    no_chain: str
     bars: tuple[FactorBar, ...]
     interval: str
     reasons: tuple[str, ...]
@@ -200,10 +201,11 @@ def judgement(
     return Judgement(
         pill(verdict),
         tuple(person_view(person) for person in path),
+        no_path_words(verdict),
         factor_bars(verdict.factors),
         interval_sentence(verdict.estimate),
         tuple(visible(sentence(reason)) for reason in verdict.reasons),
-        missing_evidence(verdict.estimate, path, content_risk),
+        missing_evidence(verdict, path, content_risk),
         trust_view(explained),
     )
 

@@ -6,12 +6,15 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring import read
+from scoring import gate, read
+from scoring.gate import Thresholds
 from scoring.read import TrustExplanation
+from scoring.verdict import Evidence
 from tests.triage.pages_world import ANA, MALLORY, MARA, SEED, DrawnWorld, draw
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
+from triage.words import missing_evidence, no_path_words
 
 pytestmark = pytest.mark.django_db
 NOTHING = TrustExplanation(None, (), None, (), (), 0, 0.5)
@@ -39,7 +42,7 @@ def text(client: Client, path: str) -> str:
 
 def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
     page = text(client, f"/c/{MARA.did}")
-    assert page.count('<ol class="chain"') == 3, "the strongest, and the two that share nobody"
+    assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
     assert "2 hops from the nearest seed, over 2 ways that share nobody between." in page
     assert "100 %" in page
     assert "under 1 %" in page
@@ -53,6 +56,15 @@ def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, 
     assert "If ana.example were compromised, this trust would be gone." in page
     opened = text(client, f"/?open={world.rows[1].uri}")
     assert "If ana.example were compromised, this trust would be gone." in opened
+
+
+def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
+    verdict = gate.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
+    assert no_path_words(verdict) == "A seed denounces this contributor, so no vouch for them counts."
+    assert missing_evidence(verdict, (), None) == ("no settled contribution", "content not reviewed yet")
+    known = gate.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
+    assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
+    assert missing_evidence(known, (), None)[0] == "no trust path from the seeds"
 
 
 def test_of_whom_nobody_vouches_for_only_the_missing_path_is_told(client: Client, world: DrawnWorld) -> None:
@@ -101,7 +113,7 @@ def test_vouches_worth_making_are_for_maintainers_on_their_own_page(
     page = text(client, f"/c/{MARA.did}")
     assert ("Vouches worth making" in page) is shown
     assert ("2 more would be trusted too." in page) is shown
-    assert ("at most 1 fake could come as far" in page) is shown
+    assert ("at most 1 fake could reach 0.50" in page) is shown
 
 
 def test_json_tells_the_same_of_a_whole_network(client: Client, site: Site) -> None:
