@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from ingest.clock import from_microseconds
 from ingest.mentions import Names
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 CHECK = "tombstone_check"
 CACHED = 200_000
 # Columns that hold people's numbers (ingest/schema/1_log.sql).
-PEOPLE = frozenset({"contributor_id", "author_id", "actor_id", "voucher_id", "subject_id", "owner_id"})
+PEOPLE = frozenset({"contributor_id", "author_id", "actor_id", "voucher_id", "subject_id", "owner_id", "dominator"})
 NOBODY = 0  # whoever settled other people's pull requests and was erased since
 LATEST_US = 4_102_444_800_000_000  # 2100: no frame is younger
 _DIDS = re.compile(r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)")
@@ -117,6 +120,13 @@ class Tombstones:
             return rows
         gone = [names for did, names in self._lately.items() if number(did) is None]
         return [row for row in rows if not self._is_ghost(row, gone)]
+
+    def living_columns(self, columns: pa.Table) -> pa.Table:
+        """The same for rows as columns that carry people by number alone."""
+        gone = np.array(sorted(self._numbers))
+        for name in PEOPLE.intersection(columns.column_names) if len(gone) else ():
+            columns = columns.filter(pa.array(~np.isin(columns[name].to_numpy(), gone)))
+        return columns
 
     def _is_ghost(self, row: Row, gone: Sequence[Names]) -> bool:
         for column, value in row.items():

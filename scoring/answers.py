@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from scoring.verdict import Lane, Verdict
+from scoring.verdict import Lane, Measure, Verdict
 
 QueueSort = Literal["lowest", "oldest", "newest"]
 GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
@@ -18,6 +18,40 @@ class Person:
 
     did: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one voucher brings: `share` in (0, 1] of the trust arrives over this vouch; `merges` where it is merges."""
+
+    person: Person
+    share: float
+    merges: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrustExplanation:
+    """Why a seed set trusts somebody, and whose trust hangs on them; all of it of first-passage trust."""
+
+    distance: int | None
+    paths: tuple[tuple[Person, ...], ...]  # at most three, seed first, which share nobody but seeds
+    dominator: Person | None  # the account, no seed, whose loss would end this trust
+    vouchers: tuple[Contribution, ...]  # the most first
+    dependents: tuple[Person, ...]  # who keeps s >= `threshold` only through this person's vouches, at most 20
+    dependents_total: int
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class VouchWorth:
+    """One vouch that a maintainer could make: s of `person` before and after, and what else would come of it."""
+
+    person: Person
+    merges: int
+    before: float
+    after: float
+    opens: int  # others who reach the threshold with it
+    exposure: int  # the most fakes that one compromised account among those who reach it could bring to the threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +71,7 @@ class ContributorScore:
     explanation: str
     as_of: datetime
     model_version: str
+    trust_measure: Measure = "first_passage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +118,7 @@ class QueueRow:
     would_change: str  # what would change the lane
     as_of: datetime
     model_version: str
+    trust_measure: Measure = "first_passage"
     claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
 
 

@@ -1,15 +1,29 @@
 """Personalised EigenTrust: the baseline that first-passage trust is held against. Pure NumPy and SciPy."""
 
-import numpy as np
+from dataclasses import dataclass
 
-from scoring.graph import Edges, Floats, Integers, checked_edges, checked_people, matrix_of, strongest
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from scoring.graph import Edges, Floats, Integers, checked_edges, checked_seeds, matrix_of, strongest
+
+DAMPING = 0.15  # probability with which the walk returns to the seeds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walk:
+    """The steps of the walk, prepared once for every seed set: subject x voucher shares, and who vouches for nobody."""
+
+    onward: csr_array
+    idle: NDArray[np.bool_]
 
 
 def eigentrust(
     edges: Edges,
     seeds: Integers,
     size: int,
-    damping: float = 0.15,
+    damping: float = DAMPING,
     tolerance: float = 1e-9,
     limit: int = 200,
     start: Floats | None = None,
@@ -20,30 +34,48 @@ def eigentrust(
     t = (1 - a) (C^T t + d p) + a p with C the row-normalised vouches (any weight >= 0; self-vouches dropped), d the
     share that sits on people who vouch for nobody, p uniform over the seeds or the `pretrust` distribution. Iterated
     from p, or from `start` (an earlier result, possibly shorter), until the L1 change is at most `tolerance`, at most
-    `limit` steps. Sums to 1; zeros where there is no seed. The baseline: one's own vouches move it (up to 3.6 times).
+    `limit` steps. Sums to 1. ValueError for unusable input. The baseline: one's own vouches move it (up to 3.6 times).
     """
-    if not 0 <= damping <= 1:
-        raise ValueError(f"damping must lie in [0, 1], not {damping}")
+    return walk_from(prepare_walk(edges, size), seeds, damping, tolerance, limit, start, pretrust)
+
+
+def prepare_walk(edges: Edges, size: int) -> Walk:
+    """The steps of a walk along `edges`; ValueError for unknown people or a weight that is negative or no number."""
     voucher, subject, weight = checked_edges(edges, size, heaviest=np.inf)
-    seeds = checked_people(seeds, size, "seed")
-    home = _uniform(seeds, size) if pretrust is None else _distribution(pretrust, size)
-    if not home.any():
-        return np.zeros(size)
     kept = (voucher != subject) & (weight > 0)
     voucher, subject, weight = strongest(voucher[kept], subject[kept], weight[kept], size)
     given = np.bincount(voucher, weights=weight, minlength=size)
-    onward = matrix_of(voucher, subject, weight / given[voucher], size).T
-    idle = given == 0
-    walk = home if start is None else _distribution(start, size)
-    if not walk.any():
-        walk = home
+    # By subject, so that a step reads the matrix in order: .11 s instead of .19 s on 10 M vouches.
+    onward = matrix_of(voucher, subject, weight / given[voucher], size).T.tocsr()
+    return Walk(onward, given == 0)
+
+
+def walk_from(
+    walk: Walk,
+    seeds: Integers,
+    damping: float = 0.15,
+    tolerance: float = 1e-9,
+    limit: int = 200,
+    start: Floats | None = None,
+    pretrust: Floats | None = None,
+) -> Floats:
+    """`eigentrust` along prepared steps."""
+    if not 0 <= damping <= 1:
+        raise ValueError(f"damping must lie in [0, 1], not {damping}")
+    size = len(walk.idle)
+    home = _uniform(checked_seeds(seeds, size), size) if pretrust is None else _distribution(pretrust, size)
+    if not home.any():
+        raise ValueError("the pretrust distribution is zero everywhere")
+    shares = home if start is None else _distribution(start, size)
+    if not shares.any():
+        shares = home
     for _ in range(limit):
-        following = (1 - damping) * (onward @ walk + walk[idle].sum() * home) + damping * home
-        change = np.abs(following - walk).sum()
-        walk = following
+        following = (1 - damping) * (walk.onward @ shares + shares[walk.idle].sum() * home) + damping * home
+        change = np.abs(following - shares).sum()
+        shares = following
         if change <= tolerance:
             break
-    return walk
+    return shares
 
 
 def _uniform(seeds: Integers, size: int) -> Floats:

@@ -39,6 +39,7 @@ def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, 
         Factor("eigentrust", evidence.eigentrust, None),
         Factor("distance", evidence.distance, None),
         Factor("waiting", evidence.waiting, None),
+        Factor("trusted_denouncers", evidence.trusted_denouncers, None),
     )
 
 

@@ -8,7 +8,7 @@ no path and no history the words say what is missing and nothing about the perso
 from collections.abc import Callable, Mapping
 from decimal import ROUND_FLOOR, Decimal
 
-from scoring.gate import Thresholds
+from scoring.gate import Thresholds, path_params
 from scoring.threshold import items_needed
 from scoring.verdict import Evidence, Lane, Param, Reason, Verdict
 
@@ -23,6 +23,7 @@ FACTOR_LABELS: Mapping[str, str] = {
     "eigentrust": "EigenTrust (for comparison)",
     "distance": "Hops from the nearest seed",
     "waiting": "Merged, still being watched",
+    "trusted_denouncers": "Trusted people who denounce",
 }
 
 
@@ -150,15 +151,17 @@ def _trust_clause(evidence: Evidence) -> str:
         return "no trust path from the seeds here yet"
     if len(evidence.path) < 2:
         return "trust from the seeds reaches this contributor"
-    return _path_words({"seed": evidence.path[0], "voucher": evidence.path[-2], "hops": len(evidence.path) - 1})
+    return _path_words(path_params(evidence))
 
 
 def _path_words(params: Params) -> str:
     seed, voucher, hops = _name(params["seed"]), _name(params["voucher"]), _count(params["hops"])
+    merges, seed_merges = _count(params.get("merges", 0)), _count(params.get("seed_merges", 0))
+    how = f"merged {'once' if merges == 1 else f'{merges} times'} by" if merges else "vouched for by"
     if hops == 1:
-        return f"vouched for by the maintainer {seed}"
+        return f"{how} the maintainer {seed}"
     if hops == 2:
-        return f"vouched for by {voucher}, whom the seed {seed} vouches for"
+        return f"{how} {voucher}, whom the seed {seed} {'merged before' if seed_merges else 'vouches for'}"
     return f"{hops} hops from the seed {seed} via {voucher}"
 
 
@@ -216,6 +219,11 @@ def _say_below(params: Params) -> str:
     )
 
 
+def _say_denounced(params: Params) -> str:
+    count = _count(params["count"])
+    return f"denounced by {count} trusted {'person' if count == 1 else 'people'}"
+
+
 def _say_unknown(params: Params) -> str:
     waiting = _count(params["waiting"])
     rest = f": {_things(waiting, 'merged contribution')} still being watched" if waiting else ""
@@ -238,6 +246,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "trust_reaches": lambda params: (
         f"Trust from the seeds reaches this contributor ({shown(_number(params['structural_trust']))})."
     ),
+    "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params))}.",
     "track_record": lambda params: f"{_capital(_track_clause(params))}.",
     "threshold_not_certified": lambda params: (
         f"The fast lane's threshold {shown_threshold(_number(params['t_high']))} was set by hand: no certificate says "
@@ -249,6 +258,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
 # What a row's one line adds to trust path and track record; the other reasons stand in the open row.
 CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "low_probability": lambda params: _say_low(params).removesuffix("."),
+    "trusted_denouncers": _say_denounced,
     "not_enough_evidence": lambda params: "not enough evidence yet",
     "threshold_not_certified": lambda params: "threshold not certified",
     "content_not_reviewed": lambda params: "content not reviewed yet",

@@ -15,12 +15,13 @@ STATEMENTS: Mapping[str, str] = dict(
 )
 EVIDENCE = """
 select f.*, t.distance, coalesce(t.path, []) as path,
+  coalesce(t.path_merges, []) as path_merges,
   coalesce(t.denounced_by_seed, false) as denounced_by_seed, s.contributor_id is not null as is_seed
 from features f
 left join trust t using (contributor_id, repository_id)
 left join seeds s using (contributor_id, repository_id)
 """
-PLAIN = tuple(field.name for field in fields(Evidence) if field.name != "path")
+PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("path", "path_merges"))
 
 
 def rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> None:
@@ -56,4 +57,5 @@ def read_evidence(rows: Rows, shown: dict[int, str]) -> dict[tuple[int, int], Ev
 
 def evidence(row: Mapping[str, Any], shown: Mapping[int, str]) -> Evidence:
     """One row of EVIDENCE as the judge reads it."""
-    return Evidence(**{name: row[name] for name in PLAIN}, path=tuple(shown[person] for person in row["path"]))
+    path = tuple(shown[person] for person in row["path"])
+    return Evidence(**{name: row[name] for name in PLAIN}, path=path, path_merges=tuple(row["path_merges"]))

@@ -60,13 +60,16 @@ where s.settled_at is not null;
 
 -- name: labels
 -- Outcomes known by now in repositories that count: those of a site seed, or of an owner for whom a site seed vouches
--- and whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
+-- in a record of their own and whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
 -- puppet of theirs s = .67 and have it merge whatever they like (DESIGN.md §1.9).
 with counting as (
   select repository_id from repositories r
   where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)
      or exists (from trust t where t.repository_id = 0 and t.contributor_id = r.owner_id
        and t.distance = 1 and t.structural_trust >= .5)
+     and exists (from vouches v join seeds s on s.contributor_id = v.voucher_id
+       where s.repository_id = 0 and v.subject_id = r.owner_id and v.kind = 'vouch' and v.seen_at <= $now
+       and (v.superseded_at is null or v.superseded_at > $now))
 )
 insert into labels
 select pull_uri, author_id, repository_id, clean, known_from
@@ -97,7 +100,8 @@ with everybody as (
 ), counts as (from here union all by name from everywhere)
 insert into features
 select contributor_id, repository_id, coalesce(r.clean, 0), coalesce(r.not_clean, 0), coalesce(c.merged_here, 0),
-  coalesce(c.settled_here, 0), coalesce(c.waiting, 0), coalesce(t.structural_trust, 0), coalesce(t.eigentrust, 0)
+  coalesce(c.settled_here, 0), coalesce(c.waiting, 0), coalesce(t.structural_trust, 0), coalesce(t.eigentrust, 0),
+  coalesce(t.trusted_denouncers, 0)
 from pairs
 left join record r using (contributor_id)
 left join counts c using (contributor_id, repository_id)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scoring.estimators import factors, shrunk_rate
 from scoring.threshold import items_needed
-from scoring.verdict import Estimate, Evidence, Lane, Reason, Verdict
+from scoring.verdict import Estimate, Evidence, Lane, Param, Reason, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def _held_back(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -
 
 
 def _known(evidence: Evidence) -> tuple[Reason, ...]:
-    """What speaks for the contributor: who vouches, and what became of earlier contributions."""
-    return (*_trust(evidence), _track_record(evidence))
+    """What is known: who vouches, who denounces, and what became of earlier contributions."""
+    return (*_trust(evidence), *_denounces(evidence), _track_record(evidence))
 
 
 def _trust(evidence: Evidence) -> tuple[Reason, ...]:
@@ -105,8 +105,21 @@ def _trust(evidence: Evidence) -> tuple[Reason, ...]:
         return ()
     if len(evidence.path) < 2:
         return (Reason("trust_reaches", {"structural_trust": evidence.structural_trust}),)
-    hops = len(evidence.path) - 1
-    return (Reason("trust_path", {"seed": evidence.path[0], "voucher": evidence.path[-2], "hops": hops}),)
+    return (Reason("trust_path", path_params(evidence)),)
+
+
+def path_params(evidence: Evidence) -> dict[str, Param]:
+    """A path of at least one vouch in short; `merges` and `seed_merges` where the last or first vouch is merges."""
+    params: dict[str, Param] = {"seed": evidence.path[0], "voucher": evidence.path[-2], "hops": len(evidence.path) - 1}
+    if any(evidence.path_merges):
+        params |= {"merges": evidence.path_merges[-1], "seed_merges": evidence.path_merges[0]}
+    return params
+
+
+def _denounces(evidence: Evidence) -> tuple[Reason, ...]:
+    """How many trusted people denounce: they take trust, and open and shut no lane by themselves."""
+    count = evidence.trusted_denouncers
+    return (Reason("trusted_denouncers", {"count": count}),) if count else ()
 
 
 def _track_record(evidence: Evidence) -> Reason:

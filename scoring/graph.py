@@ -22,6 +22,75 @@ class Edges:
     weight: Floats
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleaned:
+    """Edges without those that count nothing, sorted by (voucher, subject), and how many rows of each kind went."""
+
+    edges: Edges
+    selves: int
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """Vouches prepared once for every seed set: sorted by (voucher, subject), each pair once, nobody for themselves.
+
+    The vouches of person u stand at starts[u] to starts[u + 1] (int64[size + 1]): int64 voucher and subject, float64
+    weight in (0, 1]. Preparing sorts, unless the edges came sorted, and is most of the work for one small seed set.
+    """
+
+    voucher: Integers
+    subject: Integers
+    weight: Floats
+    starts: Integers
+
+    @property
+    def size(self) -> int:
+        return len(self.starts) - 1
+
+    def places(self, people: Integers) -> Integers:
+        """Where the vouches of `people` stand, in the order of `people`."""
+        return stretches(self.starts[people], self.starts[people + 1])
+
+
+def cleaned(edges: Edges, size: int, heaviest: float = 1.0) -> Cleaned:
+    """`edges` without self edges, and each pair once with its largest weight: the same trust, from what may be said.
+
+    ValueError for unknown people or weights outside [0, heaviest]; np.inf allows what EigenTrust allows.
+    """
+    voucher, subject, weight = checked_edges(edges, size, heaviest)
+    others = voucher != subject
+    kept = strongest(voucher[others], subject[others], weight[others], size)
+    selves = len(voucher) - int(others.sum())
+    return Cleaned(Edges(*kept), selves, len(voucher) - selves - len(kept[0]))
+
+
+def prepare(edges: Edges, size: int) -> Network:
+    """The vouches of `size` people for `transfers_within`; ValueError for unknown people or weights not in [0, 1]."""
+    voucher, subject, weight = checked_edges(edges, size, heaviest=1.0)
+    kept = (voucher != subject) & (weight > 0)
+    if not kept.all():
+        voucher, subject, weight = voucher[kept], subject[kept], weight[kept]
+    voucher, subject, weight = strongest(voucher, subject, weight, size)
+    return Network(voucher, subject, weight, row_starts(voucher, size))
+
+
+def row_starts(voucher: Integers, size: int) -> Integers:
+    """Where the row of each of `size` people starts in edges sorted by voucher, and where the last one ends."""
+    starts = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(voucher, minlength=size), out=starts[1:])
+    return starts
+
+
+def stretches(starts: Integers, ends: Integers) -> Integers:
+    """The numbers from each start up to its end, one stretch after the other."""
+    lengths = ends - starts
+    before = np.cumsum(lengths) - lengths
+    numbers = np.arange(lengths.sum())
+    numbers += np.repeat(starts - before, lengths)
+    return numbers
+
+
 def strongest(voucher: Integers, subject: Integers, weight: Floats, size: int) -> tuple[Integers, Integers, Floats]:
     """The edges sorted by (voucher, subject), each pair once with its largest weight."""
     keys = voucher * size + subject
@@ -36,9 +105,7 @@ def strongest(voucher: Integers, subject: Integers, weight: Floats, size: int) -
 
 def matrix_of(voucher: Integers, subject: Integers, amount: Floats, size: int) -> csr_array:
     """A sparse size x size matrix from edges that are sorted by (voucher, subject)."""
-    starts = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(voucher, minlength=size), out=starts[1:])
-    return csr_array((amount, subject, starts), shape=(size, size))
+    return csr_array((amount, subject, row_starts(voucher, size)), shape=(size, size))
 
 
 def checked_edges(edges: Edges, size: int, heaviest: float) -> tuple[Integers, Integers, Floats]:
@@ -59,4 +126,12 @@ def checked_people(people: Integers, size: int, role: str) -> Integers:
     unknown = (ids < 0) | (ids >= size)
     if unknown.any():
         raise ValueError(f"unknown {role} {ids[unknown][0]}: people are numbered 0 to {size - 1}")
+    return ids
+
+
+def checked_seeds(seeds: Integers, size: int) -> Integers:
+    """`seeds` as int64; ValueError where one is unknown or there is none."""
+    ids = checked_people(seeds, size, "seed")
+    if not len(ids):
+        raise ValueError("there is no seed: trust flows from seeds only, so name at least one")
     return ids

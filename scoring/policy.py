@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from django.conf import settings
+
 from scoring.gate import Thresholds
 from scoring.trust import Parameters
+from scoring.verdict import Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +15,32 @@ class Policy:
 
     parameters: Parameters = field(default_factory=Parameters)
     half_life_days: float = 730.0
+    denounce_strength: float = 1.0
+    merge_weight: float = 0.0  # of the weak vouch that a verified merge is, for each merge; 0: none
+    merge_cap: float = 0.09  # at or above c = .10, farmed merges by one seed alone reach s = .5
+    measure: Measure = "first_passage"
     window_days: int = 14
     prior: float = 0.53
     strength: float = 5.0
     thresholds: Thresholds = field(default_factory=Thresholds)
+
+
+def policy_from_settings() -> Policy:
+    """The operator's policy."""
+    return Policy(
+        parameters=Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS),
+        half_life_days=settings.TRUST_HALF_LIFE_DAYS,
+        denounce_strength=settings.TRUST_DENOUNCE_STRENGTH,
+        merge_weight=settings.TRUST_MERGE_WEIGHT,
+        merge_cap=settings.TRUST_MERGE_CAP,
+        measure=settings.TRUST,
+        window_days=settings.LABEL_WINDOW_DAYS,
+        prior=settings.PRIOR_CLEAN_RATE,
+        strength=settings.PRIOR_STRENGTH,
+        thresholds=Thresholds(
+            t_low=settings.T_LOW,
+            t_high=settings.T_HIGH,
+            budget=settings.FALSE_APPROVAL_BUDGET,
+            delta=settings.FALSE_APPROVAL_DELTA,
+        ),
+    )

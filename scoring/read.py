@@ -2,6 +2,7 @@
 
 from scoring.answers import (
     Bin,
+    Contribution,
     ContributorPage,
     ContributorScore,
     Dashboard,
@@ -17,13 +18,17 @@ from scoring.answers import (
     QueueQuery,
     QueueRow,
     QueueSort,
+    TrustExplanation,
     VouchLine,
+    VouchWorth,
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
 from scoring.read_queue import dashboard, pull, queue
+from scoring.read_trust import explain_trust, vouches_worth_making
 
 __all__ = [
     "Bin",
+    "Contribution",
     "ContributorPage",
     "ContributorScore",
     "Dashboard",
@@ -39,12 +44,16 @@ __all__ = [
     "QueueQuery",
     "QueueRow",
     "QueueSort",
+    "TrustExplanation",
     "VouchLine",
+    "VouchWorth",
     "contributor",
     "dashboard",
+    "explain_trust",
     "hidden_because",
     "leaderboard",
     "pull",
     "queue",
     "score",
+    "vouches_worth_making",
 ]

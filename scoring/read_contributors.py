@@ -36,14 +36,16 @@ HISTORY_SHOWN = 200
 UNMERGED = {"open": "open", "closed": "closed unmerged"}
 PROVISIONAL_BELOW = 5
 SCORES = """
-select c.*, t.distance, coalesce(t.path, []) as path from current_scores c
+select c.*, t.distance, coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges from current_scores c
 left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
 """
 # Somebody who offered nothing in this watched repository: their record elsewhere, the trust of the seeds here.
 ELSEWHERE = """
 select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id, t.distance,
   coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
-  coalesce(t.path, []) as path, coalesce(t.denounced_by_seed, false) as denounced_by_seed,
+  coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
+  coalesce(t.denounced_by_seed, false) as denounced_by_seed,
+  coalesce(t.trusted_denouncers, 0) as trusted_denouncers,
   exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed
 from current_scores c join watched_repositories w on w.repository_id = ?
 left join trust t on t.contributor_id = c.contributor_id and t.repository_id = w.repository_id
@@ -95,7 +97,7 @@ def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
     known = replace(
         verdict_evidence(row, overall, People(rows, row["path"]).path(row["path"])),
         **dict.fromkeys(("merged_here", "settled_here", "waiting"), 0),
-        **{name: row[name] for name in ("is_seed", "denounced_by_seed")},
+        **{name: row[name] for name in ("is_seed", "denounced_by_seed", "trusted_denouncers")},
     )
     lane, reasons = decide(known, overall.estimate, read_thresholds(row))
     factors = [
@@ -156,6 +158,7 @@ def _contributor_score(
         explanation=explain(verdict, verdict_evidence(row, verdict, path)),
         as_of=row["as_of"],
         model_version=row["model_version"],
+        trust_measure=row["trust_measure"],
     )
 
 

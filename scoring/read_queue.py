@@ -25,7 +25,8 @@ select key, count(*) as everything, count(*) filter (found) as total, min(opened
 from listed group by key
 """
 DECISIONS = """
-select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance, coalesce(t.path, []) as path,
+select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
+  coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
   g.number, g.url
 from current_decisions c
 join pull_requests p on p.pull_uri = c.pull_uri
@@ -143,6 +144,7 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
         would_change=would_change(verdict, known, read_thresholds(row)),
         as_of=row["as_of"],
         model_version=row["model_version"],
+        trust_measure=row["trust_measure"],
         claim=CLAIMS.get(row["merge_proof"], ""),
     )
 

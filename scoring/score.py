@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -21,10 +22,13 @@ from scoring.explain import basis_points
 from scoring.features import names, read_evidence, rebuild
 from scoring.gate import Thresholds, judge
 from scoring.policy import Policy
-from scoring.structure import Graph, read_graph, trust_rows
+from scoring.standing import StandingTrust
+from scoring.structure import read_graph
 from scoring.verdict import Evidence, Reason
 
 MODEL_VERSION = "shrunk-rate-1"
+# What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
+STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()
 NOTABLE = 0.005  # a smaller change of P alone, as vouches age, is no event worth a row
 
 OPEN_PULLS = """
@@ -39,8 +43,8 @@ where p.state = 'open'
 """
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
-SUBSTANCE = ("lane", "record_cid", "round", "patch_id", "model_version", "cases")
-COMPARED = "contributor_id, repository_id, lane, model_version, cases, reasons, probability"
+SUBSTANCE = ("lane", "record_cid", "round", "patch_id", "model_version", "trust_measure", "cases")
+COMPARED = "contributor_id, repository_id, lane, model_version, trust_measure, cases, reasons, probability"
 BEFORE = f"""
 select null as pull_uri, null as record_cid, null as round, null as patch_id, {COMPARED} from current_scores
 union all select pull_uri, record_cid, round, patch_id, {COMPARED} from current_decisions
@@ -71,12 +75,17 @@ def has_work(rows: Rows, now: datetime) -> bool:
 def score(store: Store, clock: Clock, policy: Policy) -> int:
     """Judge everyone anew if anything changed; returns how many people were scored (0: nothing to do)."""
     with store.read() as rows:
-        if not has_work(rows, clock.now()):
+        if not has_work(rows, clock.now()) and not _was_judged_otherwise(rows, policy):
             return 0
         position = rows.value(INPUTS)
     settle(store)
     with store.whole:
         return _pass(store, clock.now(), policy, position)
+
+
+def _was_judged_otherwise(rows: Rows, policy: Policy) -> bool:
+    """Whether what stands was judged by another measure of trust than the operator now wants."""
+    return bool(rows.value("select bool_or(trust_measure <> ?) from current_scores", [policy.measure]))
 
 
 def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
@@ -101,22 +110,36 @@ def _rebuild_structure(store: Store, now: datetime, policy: Policy) -> None:
     """Seeds, trust, labels and features, each from the ones before."""
     with store.write() as txn:
         rebuild(txn, "seeds", now, policy.window_days)
-    with store.read() as rows:
-        graph = read_graph(rows, now, policy.half_life_days)
-        trust = list(_trust_of_all(rows, graph, policy))
+    _rebuild_trust(store, now, policy)
     with store.write() as txn:
-        _replace(txn, "trust", trust)
         rebuild(txn, "outcomes", now, policy.window_days)
         rebuild(txn, "labels", now, policy.window_days)
         rebuild(txn, "features", now, policy.window_days)
 
 
-def _trust_of_all(rows: Rows, graph: Graph, policy: Policy) -> Iterable[dict[str, object]]:
-    sets: dict[int, list[int]] = {}
-    for row in rows.rows("select repository_id, contributor_id from seeds"):
-        sets.setdefault(row["repository_id"], []).append(row["contributor_id"])
-    for repository_id, seeds in sorted(sets.items()):
-        yield from trust_rows(graph, repository_id, seeds, policy)
+def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> int:
+    """Bring `trust` up to date from the seeds and the vouches that stand; returns how many rows were written."""
+    held = STANDING.setdefault(store, StandingTrust())
+    with store.read() as rows:
+        graph = read_graph(rows, now, policy)
+        sets = _seed_sets(rows)
+        others = rows.rows("select distinct repository_id from trust")
+    parts, replaced = held.update(graph, sets, (now.date(), policy))
+    replaced += [row["repository_id"] for row in others if row["repository_id"] not in sets]
+    try:
+        with store.write() as txn:
+            return txn.replace("trust", parts, ("repository_id", "contributor_id"), ("repository_id", replaced))
+    except BaseException:
+        held.forget()
+        raise
+
+
+def _seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
+    """The seeds of each watched repository and of the site."""
+    found = rows.rows(
+        "select repository_id, list(contributor_id order by contributor_id) as seeds from seeds group by 1"
+    )
+    return {row["repository_id"]: tuple(row["seeds"]) for row in found}
 
 
 def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
@@ -158,6 +181,7 @@ def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
         "reasons": reasons_json(verdict.reasons),
         "factors": _json(verdict.factors),
         "model_version": MODEL_VERSION,
+        "trust_measure": one.policy.measure,
     }
 
 

@@ -1,26 +1,55 @@
-"""Structural trust of everyone from every seed set, as rows of the `trust` table."""
+"""Structural trust of everyone from every seed set, as columns of the `trust` table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ingest.transaction import Rows
-from scoring.eigentrust import eigentrust
-from scoring.graph import Edges, Integers
-from scoring.paths import strongest_paths
+from scoring.denounces import judge_within, transfers_left
+from scoring.dominators import NOBODY, hangs_on_one, immediate_dominators
+from scoring.eigentrust import DAMPING
+from scoring.graph import Edges, Floats, Integers, Network, prepare, strongest
+from scoring.paths import strongest_chains
 from scoring.policy import Policy
-from scoring.trust import first_passage, vouch_weights
+from scoring.transfers import Transfers
+from scoring.trust import vouch_weights
 
+# A change of mind counts from when it was seen: until then the version before it stands. The age is that of whole days
+# of the calendar, so that between two midnights no weight changes and only what a new vouch reaches does; a vouch loses
+# .1 % in one of these steps.
 VOUCHES = """
-select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch,
-  date_diff('microsecond', v.written_at, ?::timestamp) / 86400e6 as age_days
+select v.voucher_id, v.subject_id, v.kind = 'vouch' as is_vouch, 0 as merges,
+  date_diff('day', v.written_at, $now::timestamp) as age_days
 from vouches v
-where v.seen_at <= ? and (v.superseded_at is null or v.superseded_at > ?) and v.voucher_id <> v.subject_id
+where v.seen_at <= $now and (v.superseded_at is null or v.superseded_at > $now) and v.voucher_id <> v.subject_id
   and v.voucher_id not in (select contributor_id from hidden_people)
 """
+# Who had whose work merged: in the last word of a push-holder who is not its author, into a repository where the author
+# may not push, and not against the word of others. Whoever says something of that person themselves is taken at that.
+MERGES = f"""
+with said as ({VOUCHES}), told as (
+  select pull_uri, arg_max({{'status': status, 'actor_id': actor_id, 'seen_at': seen_at}}, (seen_at, event_seq)) as word
+  from statuses
+  where authority = 'push_holder' and status in ('open', 'closed', 'merged') and deleted_at is null and seen_at <= $now
+  group by pull_uri
+)
+from said union all by name
+select t.word.actor_id as voucher_id, p.author_id as subject_id, true as is_vouch, count(*) as merges,
+  date_diff('day', max(t.word.seen_at), $now::timestamp) as age_days
+from told t join pull_requests p using (pull_uri)
+semi join contributors c on c.contributor_id = t.word.actor_id
+anti join hidden_people h on h.contributor_id = t.word.actor_id
+anti join push_holders own on own.repository_id = p.repository_id and own.contributor_id = p.author_id
+anti join said on said.voucher_id = t.word.actor_id and said.subject_id = p.author_id
+where t.word.status = 'merged' and p.merge_proof is distinct from 'contradicted' and t.word.actor_id <> p.author_id
+group by voucher_id, subject_id
+"""
 NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
+DIGITS = 4  # significant ones of a stored share: a vouch somewhere moves everybody's share a little, and few rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,57 +61,152 @@ class Graph:
     """
 
     contributor_ids: Integers  # by index
-    edges: Edges
-    denounces: Integers  # [n, 2]: denouncer, subject
-    index: dict[int, int]  # contributor_id -> index
+    position: Integers  # index by contributor_id, -1 for a number that nobody has
+    vouches: Network
+    denounces: Network
+    merges: Edges  # vouches that are merges, sorted, with how many: nobody vouched there in a record
+
+    def places(self, people: Sequence[int]) -> Integers:
+        """The indices of people, in rising order, each once."""
+        return np.unique(self.position[np.asarray(people, dtype=np.int64)])
+
+    @property
+    def edges(self) -> Edges:
+        """The vouches as columns."""
+        return Edges(self.vouches.voucher, self.vouches.subject, self.vouches.weight)
+
+    def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:
+        """How many merges each of these vouches stands for; 0 where somebody really vouched."""
+        size = len(self.contributor_ids)
+        keys = np.append(self.merges.voucher * size + self.merges.subject, -1)
+        place = np.searchsorted(keys[:-1], voucher * size + subject)
+        count = np.append(self.merges.weight, 0).astype(np.int64)
+        return np.where(keys[place] == voucher * size + subject, count[place], 0)
 
 
-def read_graph(rows: Rows, now: datetime, half_life_days: float) -> Graph:
-    """The vouch graph as of now, weights decayed by age."""
+def read_graph(rows: Rows, now: datetime, policy: Policy) -> Graph:
+    """The vouch graph as of now, weights of vouches and denounces decayed by age, merges as weak vouches if wanted."""
     ids = rows.columns("select contributor_id from contributors order by did")["contributor_id"].astype(np.int64)
-    position = np.zeros(int(ids.max(initial=0)) + 1, dtype=np.int64)
+    position = np.full(int(ids.max(initial=0)) + 1, -1, dtype=np.int64)
     position[ids] = np.arange(len(ids))
-    found = rows.columns(VOUCHES, [now, now, now])
+    found = rows.columns(MERGES if policy.merge_weight else VOUCHES, {"now": now})
     voucher, subject = position[found["voucher_id"]], position[found["subject_id"]]
-    vouch = np.asarray(found["is_vouch"], dtype=bool)
-    weight = vouch_weights(np.asarray(found["age_days"], dtype=np.float64)[vouch], half_life_days)
+    vouch, merges = np.asarray(found["is_vouch"], dtype=bool), np.asarray(found["merges"], dtype=np.int64)
+    weight = vouch_weights(np.asarray(found["age_days"], dtype=np.float64), policy.half_life_days)
+    weight = weight * np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), 1.0)
+    size, implied = len(ids), merges > 0
     return Graph(
         contributor_ids=ids,
-        edges=Edges(voucher[vouch], subject[vouch], weight),
-        denounces=np.column_stack([voucher[~vouch], subject[~vouch]]),
-        index={int(number): place for place, number in enumerate(ids)},
+        position=position,
+        vouches=prepare(Edges(voucher[vouch], subject[vouch], weight[vouch]), size),
+        denounces=prepare(Edges(voucher[~vouch], subject[~vouch], weight[~vouch]), size),
+        merges=Edges(*strongest(voucher[implied], subject[implied], merges[implied].astype(np.float64), size)),
     )
 
 
-def trust_rows(graph: Graph, repository_id: int, seeds: list[int], policy: Policy) -> list[dict[str, object]]:
-    """Rows of the `trust` table for one seed set: everyone whom it reaches or a seed of it denounced."""
-    size = len(graph.contributor_ids)
-    start = np.array(sorted(graph.index[person] for person in seeds), dtype=np.int64)
-    passage = first_passage(graph.edges, start, size, policy.parameters)
-    share = eigentrust(graph.edges, start, size)
-    denounced = _denounced(graph, start)
-    reached = np.flatnonzero((passage.distance >= 0) | (share > NEGLIGIBLE) | denounced)
-    ids = graph.contributor_ids.tolist()
-    paths = strongest_paths(graph.edges, start, size, policy.parameters)
+def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Table:
+    """Trust from one seed set for everyone whom it reaches or whom somebody trusted denounces, by contributor_id.
+
+    `reached` is the number of hops by vouches alone, -1 beyond reach: who is not reached cannot change any of this.
+    """
+    start, hops = graph.places(seeds), policy.parameters.hops
+    found = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
+    shown = np.flatnonzero((found.first.distance >= 0) | (found.trusted_denouncers > 0))
+    flow = transfers_left(graph.vouches, found, start, policy.parameters)
+    distance, dominator = found.passage.distance[shown], _dominators(flow, hops)[shown]
+    path, path_merges = _path_columns(graph, strongest_chains(flow, hops)[shown])
     columns = {
-        "contributor_id": graph.contributor_ids[reached],
-        "first_passage": passage.mass[reached],
-        # A denounce by a seed is final for its repository (DESIGN.md §1.2).
-        "structural_trust": np.where(denounced, 0.0, passage.trust)[reached],
-        "eigentrust": share[reached],
-        "denounced_by_seed": denounced[reached],
+        "contributor_id": graph.contributor_ids[shown],
+        "reached": found.first.distance[shown],
+        "first_passage": found.passage.mass[shown],
+        "structural_trust": found.passage.trust[shown],
+        "distance": pa.array(distance, mask=distance < 0),
+        "path": path,
+        "path_merges": path_merges,
+        "dominator": pa.array(graph.contributor_ids[dominator], mask=dominator == NOBODY),
+        "denounced_by_seed": found.by_seed[shown],
+        "trusted_denouncers": found.trusted_denouncers[shown],
+        "denounce_weight": found.weight[shown],
+        "keep": found.keep[shown],
     }
-    plain = [values.tolist() for values in columns.values()]
-    distance = [hops if hops >= 0 else None for hops in passage.distance[reached].tolist()]
-    path = [[ids[place] for place in paths[person]] for person in reached.tolist()]
-    names = ("repository_id", *columns, "distance", "path")
-    return [dict(zip(names, (repository_id, *row), strict=True)) for row in zip(*plain, distance, path, strict=True)]
+    return pa.table(columns)
 
 
-def _denounced(graph: Graph, seeds: Integers) -> NDArray[np.bool_]:
-    """Whom a seed denounces; a seed stays one, whatever the others say."""
-    denounced = np.zeros(len(graph.contributor_ids), dtype=bool)
-    by_seed = np.isin(graph.denounces[:, 0], seeds)
-    denounced[graph.denounces[by_seed, 1]] = True
-    denounced[seeds] = False
-    return denounced
+def trust_columns(
+    graph: Graph, repository_id: int, seeds: Sequence[int], passage: pa.Table, share: Floats, policy: Policy
+) -> pa.Table:
+    """Rows of the `trust` table for one seed set from its two measures: `passage_columns`, and EigenTrust by index."""
+    places = graph.position[passage["contributor_id"].to_numpy()]
+    walked = share > NEGLIGIBLE
+    walked[places] = False
+    further = np.flatnonzero(walked)
+    whole = pa.concat_tables([passage, _beyond_reach(graph, further, passage.schema)])
+    places = np.concatenate([places, further])
+    trust, keep = (whole[name].to_numpy() for name in ("structural_trust", "keep"))
+    is_seed = np.isin(places, graph.places(seeds))
+    columns = {name: whole[name] for name in whole.column_names if name != "reached"}
+    columns |= {
+        "repository_id": np.full(len(places), repository_id, dtype=np.int32),
+        "structural_trust": served_trust(trust, keep, share[places], is_seed, policy),
+        "eigentrust": _rounded(share[places]),
+    }
+    return pa.table(columns)
+
+
+def _beyond_reach(graph: Graph, places: Integers, schema: pa.Schema) -> pa.Table:
+    """Rows of people whom only the walk of EigenTrust reaches."""
+    count = len(places)
+    columns = {
+        "contributor_id": graph.contributor_ids[places],
+        "reached": np.full(count, -1),
+        "distance": pa.nulls(count, pa.int64()),
+        "path": [[]] * count,
+        "path_merges": [[]] * count,
+        "dominator": pa.nulls(count, pa.int64()),
+        "denounced_by_seed": np.zeros(count, dtype=bool),
+        "trusted_denouncers": np.zeros(count, dtype=np.int64),
+        "keep": np.ones(count),
+    }
+    nothing = dict.fromkeys(("first_passage", "structural_trust", "denounce_weight"), np.zeros(count))
+    return pa.table(columns | nothing, schema)
+
+
+def served_trust(trust: Floats, keep: Floats, share: Floats, is_seed: NDArray[np.bool_], policy: Policy) -> Floats:
+    """The structural trust in [0, 1] that everything else reads; 1 for a seed, 0 for whom a seed denounces.
+
+    TRUST=eigentrust serves the baseline, scaled against one undiluted vouch by one seed: where each of k seeds vouches
+    for one person who vouches for nobody, that person's share is t1 = (1 - a) / (k (2 - a)), and s = t / (t + c t1), so
+    that such a vouch gives the s = 1 / (1 + c) that first passage gives it, and a tenth of it s = 1/2 there too. Unlike
+    there a seed's vouch is worth the less the more people the seed vouches for. Denounces take the same part of it.
+    """
+    if policy.measure == "first_passage":
+        return trust
+    unit = policy.parameters.transfer * (1 - DAMPING) / (max(int(is_seed.sum()), 1) * (2 - DAMPING))
+    scaled = np.divide(share, share + unit, out=np.zeros(len(share)), where=share > NEGLIGIBLE) * keep
+    return np.where(is_seed, 1.0, scaled)
+
+
+def _dominators(flow: Transfers, hops: int) -> Integers:
+    """For each person the one account, no seed, whose loss would end their trust; NOBODY where there is none."""
+    found = immediate_dominators(flow, hops)
+    return np.where(hangs_on_one(found, flow.distance), found, NOBODY)
+
+
+def _path_columns(graph: Graph, chains: Integers) -> tuple[pa.Array, pa.Array]:
+    """The paths in the store's numbers, and for each of their vouches how many merges it stands for (0: a vouch)."""
+    used, linked = chains >= 0, chains[:, 1:] >= 0
+    people = pa.ListArray.from_arrays(_ends(used), graph.contributor_ids[chains[used]])
+    merges = graph.merges_behind(chains[:, :-1][linked], chains[:, 1:][linked])
+    return people, pa.ListArray.from_arrays(_ends(linked), np.minimum(merges, 32_767).astype(np.int16))
+
+
+def _ends(used: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Where the lists of a list column begin, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
+
+
+def _rounded(share: Floats) -> Floats:
+    """Shares with `DIGITS` significant digits; what is negligible is 0."""
+    kept = np.where(share > NEGLIGIBLE, share, 1.0)
+    unit = 10.0 ** (np.floor(np.log10(kept)) - DIGITS + 1)
+    return np.where(share > NEGLIGIBLE, np.round(kept / unit) * unit, 0.0)

@@ -26,47 +26,10 @@ Structure alone cannot tell a fake apart that a highly trusted person vouches fo
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from scoring.graph import Edges, Floats, Integers, checked_edges, checked_people, matrix_of, strongest
-
-# Products that one slice of the triangle count may make: 4 M entries of 16 bytes stay below 100 MB.
-SLICE_WORK = 4_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """How trust flows: `transfer` c in [0, 1] for each vouch, `budget` B >= 0 for each person, `hops` L in 1..4.
-
-    Raises ValueError for anything else. The bound of the region needs B <= 1.
-    """
-
-    transfer: float = 0.10
-    budget: float = 1.0
-    hops: int = 4
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.transfer <= 1:
-            raise ValueError(f"transfer must lie in [0, 1], not {self.transfer}")
-        if not 0 <= self.budget < np.inf:
-            raise ValueError(f"budget must be 0 or more and finite, not {self.budget}")
-        if self.hops not in (1, 2, 3, 4):
-            raise ValueError(f"hops must be 1, 2, 3 or 4, not {self.hops}")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Transfers:
-    """What one seed set's trust can flow along: edges out of people fewer than L hops away, sorted, no pair twice.
-
-    `amount` is A_uv in [0, 1]; `distance` has one entry for each person: hops from the nearest seed, 0 for a seed,
-    -1 beyond reach.
-    """
-
-    voucher: Integers
-    subject: Integers
-    amount: Floats
-    distance: Integers
+from scoring.graph import Edges, Floats, Integers, row_starts, stretches
+from scoring.returns import return_in_three, return_in_two
+from scoring.transfers import Parameters, Transfers, find_transfers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,23 +56,28 @@ def vouch_weights(age_days: Floats, half_life_days: float) -> Floats:
 
 
 def first_passage(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> FirstPassage:
-    """First-passage trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input.
+    """First-passage trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input."""
+    return passage_along(find_transfers(edges, seeds, size, parameters), parameters)
+
+
+def passage_along(flow: Transfers, parameters: Parameters) -> FirstPassage:
+    """First-passage trust along the transfers of one seed set.
 
     F_k is the trust that arrives first after k hops: W_k (all that arrives) less what had been there before and came
     back, R_2 and R_3 being the return over two and three hops. Linear in the vouches within reach, but for R_3, which
     looks at the neighbourhood of the seeds' subjects only.
     """
-    flow = find_transfers(edges, seeds, size, parameters)
+    size = len(flow.distance)
+    starts = row_starts(flow.voucher, size)
     arriving = [(flow.distance == 0).astype(np.float64)]
     for _ in range(parameters.hops):
-        passed = flow.amount * arriving[-1][flow.voucher]
-        arriving.append(np.bincount(flow.subject, weights=passed, minlength=size))
+        arriving.append(_next_hop(flow, starts, arriving[-1]))
     first = [wave.copy() for wave in arriving]
     if parameters.hops >= 3:
-        back_in_two = _return_in_two(flow, (first[1] > 0) | (first[2] > 0))
+        back_in_two = return_in_two(flow, starts, (first[1] > 0) | (first[2] > 0))
         first[3] = np.maximum(arriving[3] - first[1] * back_in_two, 0.0)
     if parameters.hops == 4:
-        back_in_three = _return_in_three(flow, first[1] > 0)
+        back_in_three = return_in_three(flow, starts, first[1] > 0)
         first[4] = np.maximum(arriving[4] - first[1] * back_in_three - first[2] * back_in_two, 0.0)
     mass = np.sum(first[1:], axis=0)
     trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(size), where=mass > 0)
@@ -117,73 +85,12 @@ def first_passage(edges: Edges, seeds: Integers, size: int, parameters: Paramete
     return FirstPassage(mass, trust, flow.distance)
 
 
-def find_transfers(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> Transfers:
-    """What each vouch within reach passes on: A_uv = w * min(c, B / sum of u's weights), c * w from a seed.
-
-    Self-vouches and vouches for a seed are dropped before the sum. Raises ValueError for an unknown person or a weight
-    outside [0, 1].
-    """
-    seeds = checked_people(seeds, size, "seed")
-    voucher, subject, weight = checked_edges(edges, size, heaviest=1.0)
-    is_seed = np.zeros(size, dtype=bool)
-    is_seed[seeds] = True
-    kept = (voucher != subject) & ~is_seed[subject] & (weight > 0)
-    voucher, subject, weight = voucher[kept], subject[kept], weight[kept]
-    distance = _hops_from(voucher, subject, is_seed, parameters.hops)
-    near = (distance[voucher] >= 0) & (distance[voucher] < parameters.hops)
-    voucher, subject, weight = strongest(voucher[near], subject[near], weight[near], size)
-    given = np.bincount(voucher, weights=weight, minlength=size)
-    rate = np.full(size, parameters.transfer)
-    spends = (given > 0) & ~is_seed
-    rate[spends] = np.minimum(parameters.transfer, parameters.budget / given[spends])
-    return Transfers(voucher, subject, weight * rate[voucher], distance)
-
-
-def _return_in_two(flow: Transfers, wanted: NDArray[np.bool_]) -> Floats:
-    """R_2(v): trust that v passes to somebody who passes it straight back; only for the people `wanted`."""
-    size = len(flow.distance)
-    returned = np.zeros(size)
-    if len(flow.voucher):
-        keys = flow.voucher * size + flow.subject
-        outward = np.flatnonzero(wanted[flow.voucher])
-        reverse = flow.subject[outward] * size + flow.voucher[outward]
-        place = np.minimum(np.searchsorted(keys, reverse), len(keys) - 1)
-        there_and_back = flow.amount[outward] * flow.amount[place] * (keys[place] == reverse)
-        returned += np.bincount(flow.voucher[outward], weights=there_and_back, minlength=size)
-    return returned
-
-
-def _return_in_three(flow: Transfers, wanted: NDArray[np.bool_]) -> Floats:
-    """R_3(v): trust that comes back to v after three hops; only for the people `wanted`.
-
-    Only hops between somebody whom v vouches for and somebody who vouches for v can lie in the middle, so a star or a
-    seed's ten thousand subjects cost nothing; the products are made in slices of bounded memory.
-    """
-    size = len(flow.distance)
-    returned = np.zeros(size)
-    leaves, enters = wanted[flow.voucher], wanted[flow.subject]
-    follows, precedes = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
-    follows[flow.subject[leaves]] = True
-    precedes[flow.voucher[enters]] = True
-    bridges = follows[flow.voucher] & precedes[flow.subject]
-    if not bridges.any():
-        return returned
-    outward = matrix_of(flow.voucher[leaves], flow.subject[leaves], flow.amount[leaves], size)
-    middle = matrix_of(flow.voucher[bridges], flow.subject[bridges], flow.amount[bridges], size)
-    homeward = csr_array((flow.amount[enters], (flow.subject[enters], flow.voucher[enters])), shape=(size, size))
-    people = np.flatnonzero(wanted)
-    bridges_of = np.bincount(flow.voucher[bridges], minlength=size)
-    work = np.bincount(flow.voucher[leaves], weights=bridges_of[flow.subject[leaves]], minlength=size)[people]
-    cuts = np.flatnonzero(np.diff(np.cumsum(work) // SLICE_WORK)) + 1
-    for part in np.split(people, cuts):
-        returned[part] = (outward[part] @ middle).multiply(homeward[part]).sum(axis=1)
-    return returned
-
-
-def _hops_from(voucher: Integers, subject: Integers, is_seed: NDArray[np.bool_], hops: int) -> Integers:
-    """Hops from the nearest seed along the vouches, -1 beyond `hops`."""
-    distance = np.where(is_seed, 0, -1)
-    for hop in range(1, hops + 1):
-        candidates = subject[distance[voucher] == hop - 1]
-        distance[candidates[distance[candidates] < 0]] = hop
-    return distance
+def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:
+    """What arrives one hop after `arriving`; the first hops start from few people, so only their vouches are read."""
+    people = np.flatnonzero(arriving)
+    first, last = starts[people], starts[people + 1]
+    most = 2 * (last - first).sum() > len(flow.subject)
+    places = slice(None) if most else stretches(first, last)
+    passed = flow.amount[places] * arriving[flow.voucher[places]]
+    following = np.bincount(flow.subject[places], weights=passed, minlength=len(arriving))
+    return np.asarray(following, dtype=np.float64)

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 Param = str | int | float | None
+Measure = Literal["first_passage", "eigentrust"]  # what is served as structural trust
 
 
 class Lane(StrEnum):
@@ -54,7 +56,9 @@ class Evidence:
 
     `clean` and `not_clean` count settled contributions in every repository that counts; `merged_here`,
     `settled_here` only those in this one; `waiting` is merged with its window still open.
-    `path` is the strongest trust path as handles or DIDs, seed first, the contributor last; empty if there is none.
+    `path` is the strongest trust path as handles or DIDs, seed first, the contributor last; empty if there is none;
+    `path_merges` says of each vouch on it how many merges it stands for, 0 or nothing for a real vouch.
+    `trusted_denouncers` counts who denounces them and is trusted with s >= .1, seeds included.
     """
 
     clean: int = 0
@@ -66,8 +70,10 @@ class Evidence:
     eigentrust: float = 0.0
     distance: int | None = None
     path: tuple[str, ...] = ()
+    path_merges: tuple[int, ...] = ()
     is_seed: bool = False
     denounced_by_seed: bool = False
+    trusted_denouncers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

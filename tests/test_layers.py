@@ -37,10 +37,20 @@ LEARNING = {
 }
 PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 PURE = {
-    *(f"scoring/{name}.py" for name in ("verdict", "graph", "trust", "eigentrust", "paths", "labels")),
-    *(f"scoring/{name}.py" for name in ("calibration", "threshold", "gate", "explain")),
-    *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges")),
+    *(
+        f"scoring/{name}.py"
+        for name in ("verdict", "graph", "transfers", "returns", "trust", "denounces", "incremental")
+    ),
+    *(
+        f"scoring/{name}.py"
+        for name in ("eigentrust", "paths", "labels", "calibration", "threshold", "gate", "explain")
+    ),
+    *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges", "trust_words")),
+    *(f"scoring/{name}.py" for name in ("dominators", "worth", "edge_files", "named_graph")),
 }
+RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
+RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
+PURE |= {"triage/attacked.py", *(f"scoring/redteam/{name}.py" for name in RED_TEAM)}
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
 TASKS = {"task", "periodic_task", "db_task", "db_periodic_task"}

@@ -14,6 +14,7 @@ from ninja.security import HttpBearer
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.policy import policy_from_settings
 from triage import gauges
 from triage.access import may_read
 from triage.context import dashboard_of, worker_status
@@ -25,9 +26,11 @@ from triage.schemas import (
     MetricsOut,
     ProblemOut,
     ScoreOut,
+    TrustOut,
     leaderboard_out,
     metrics_out,
     score_out,
+    trust_out,
 )
 
 ABOUT_REPO = (
@@ -127,6 +130,30 @@ def get_score(
     if repo and read.score(snapshot, person) is not None:
         raise ApiProblem(404, f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds.")
     raise ApiProblem(404, f"Nobody with the DID {person[:200]} has been seen here.")
+
+
+@api.get(
+    "/trust/{did}",
+    response={200: TrustOut, **dict.fromkeys((401, 404, 422, 500, 503), ProblemOut)},
+    summary="Why the seeds trust one contributor",
+    operation_id="get_trust",
+)
+def get_trust(
+    request: Request,
+    did: Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)],
+    repo: Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")] = None,
+) -> TrustOut:
+    """Up to three ways that share nobody, what they hang on, what each voucher brings, and who hangs on this person."""
+    person = _did(did)
+    snapshot = _published(request)
+    if hidden := read.hidden_because(snapshot, person):
+        raise ApiProblem(404, f"The account {person[:200]} {hidden}, so nothing is told of it meanwhile.")
+    found = read.explain_trust(snapshot, person, repo or None, policy_from_settings())
+    if found is None:
+        raise ApiProblem(
+            404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository is so called."
+        )
+    return trust_out(found)
 
 
 @api.get(

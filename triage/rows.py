@@ -7,10 +7,11 @@ from hashlib import blake2s
 from typing import Literal
 
 from scoring.explain import factor_label, sentence, shown
-from scoring.read import ContributorScore, Person, Queue, QueueGroup, QueueRow
+from scoring.read import ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
 from scoring.verdict import Factor, Lane, Verdict
 from triage.forms import Bucket, QueueFilters
-from triage.words import age_words, interval_sentence, missing_evidence, visible
+from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
+from triage.words import age_words, interval_sentence, missing_evidence, no_path_words, visible
 
 Kind = Literal["fast", "review", "flag", "unknown"]
 TINTS = 12  # avatar colours in components.css
@@ -60,15 +61,37 @@ class FactorBar:
 
 
 @dataclass(frozen=True, slots=True)
+class VoucherView:
+    """One voucher with the share of the trust that arrives over their vouch, and how they vouch."""
+
+    person: PersonView
+    share: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrustView:
+    """Why the seeds trust somebody: the ways, what they hang on, who brings how much, and who hangs on them."""
+
+    chains: tuple[tuple[PersonView, ...], ...]
+    sentences: tuple[str, ...]
+    vouchers: tuple[VoucherView, ...]
+    dependents: tuple[PersonView, ...]
+    dependents_said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
-    """The Who side of a pull request or a person: chain, bars, sentences."""
+    """The Who side of a pull request or a person; `no_chain` says why it has none, `trust` is None if not asked for."""
 
     pill: Pill
     chain: tuple[PersonView, ...]
+    no_chain: str
     bars: tuple[FactorBar, ...]
     interval: str
     reasons: tuple[str, ...]
     missing: tuple[str, ...]
+    trust: TrustView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +178,41 @@ def _figure(value: str | int | float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else visible(value)
 
 
-def judgement(verdict: Verdict, path: Sequence[Person], content_risk: float | None) -> Judgement:
+def trust_view(found: TrustExplanation | None) -> TrustView | None:
+    """An explanation as shown; None where there is nothing to explain: no trust, and nobody who hangs on it."""
+    if found is None or not (found.paths or found.dependents_total):
+        return None
+    return TrustView(
+        tuple(tuple(person_view(person) for person in path) for path in found.paths if len(path) > 1),
+        trust_sentences(found),
+        tuple(
+            VoucherView(person_view(one.person), share_words(one.share), vouching_words(one.merges))
+            for one in found.vouchers
+        ),
+        tuple(person_view(person) for person in found.dependents),
+        dependents_words(found),
+    )
+
+
+def judgement(
+    verdict: Verdict, path: Sequence[Person], content_risk: float | None, explained: TrustExplanation | None = None
+) -> Judgement:
     """The Who side of a verdict."""
     return Judgement(
         pill(verdict),
         tuple(person_view(person) for person in path),
+        no_path_words(verdict),
         factor_bars(verdict.factors),
         interval_sentence(verdict.estimate),
         tuple(visible(sentence(reason)) for reason in verdict.reasons),
-        missing_evidence(verdict.estimate, path, content_risk),
+        missing_evidence(verdict, path, content_risk),
+        trust_view(explained),
     )
 
 
-def score_judgement(score: ContributorScore) -> Judgement:
+def score_judgement(score: ContributorScore, explained: TrustExplanation | None = None) -> Judgement:
     """The Who side of a person."""
-    return judgement(_decided(score), score.path, score.content_risk)
+    return judgement(_decided(score), score.path, score.content_risk, explained)
 
 
 def score_pill(score: ContributorScore) -> Pill:
@@ -187,7 +230,9 @@ def row_anchor(uri: str) -> str:
     return "pull-" + blake2s(uri.encode(), digest_size=6).hexdigest()
 
 
-def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters) -> RowView:
+def row_view(
+    row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, explained: TrustExplanation | None = None
+) -> RowView:
     """One row; the judgement is shaped only where it is shown."""
     return RowView(
         row,
@@ -198,7 +243,7 @@ def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters) 
         pill(row.verdict),
         age_words(row.opened_at, now),
         filters.opening("" if opened else row.uri),
-        judgement(row.verdict, row.path, row.content_risk) if opened else None,
+        judgement(row.verdict, row.path, row.content_risk, explained) if opened else None,
     )
 
 
@@ -208,7 +253,9 @@ def tiles(queue: Queue) -> tuple[Tile, ...]:
     return (Tile("", "Open", "all", sum(tile.count for tile in lanes)), *lanes)
 
 
-def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
+def group_views(
+    queue: Queue, filters: QueueFilters, now: datetime, explained: TrustExplanation | None = None
+) -> tuple[GroupView, ...]:
     """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
     found = {group.key: group for group in queue.groups}
     views: list[GroupView] = []
@@ -216,7 +263,7 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[Gro
     for bucket, title, kind, empty in GROUPS:
         group = found.get(bucket)
         if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
-            views.append(_group_view(group, (bucket, title, kind, empty), filters, now))
+            views.append(_group_view(group, (bucket, title, kind, empty), filters, now, explained))
     return tuple(views)
 
 
@@ -226,7 +273,11 @@ def has_open(groups: Sequence[GroupView]) -> bool:
 
 
 def _group_view(
-    group: QueueGroup | None, words: tuple[Bucket, str, Kind, str], filters: QueueFilters, now: datetime
+    group: QueueGroup | None,
+    words: tuple[Bucket, str, Kind, str],
+    filters: QueueFilters,
+    now: datetime,
+    explained: TrustExplanation | None,
 ) -> GroupView:
     bucket, title, kind, empty = words
     rows, total = (group.rows, group.total) if group else ((), 0)
@@ -238,7 +289,7 @@ def _group_view(
         total,
         age_words(group.oldest if group else None, now),
         age_words(group.oldest_first_timer if group else None, now),
-        tuple(row_view(row, now, row.uri == filters.opened, filters) for row in rows),
+        tuple(row_view(row, now, row.uri == filters.opened, filters, explained) for row in rows),
         0 if filters.bucket else total - len(rows),
         min(filters.page, pages),
         pages,

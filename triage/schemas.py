@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from ninja import Field, Schema
 
 from scoring import read
-from scoring.verdict import Estimate, Factor, Lane
+from scoring.verdict import Estimate, Factor, Lane, Measure
 from triage.dids import parse_handle
 
 EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
@@ -66,7 +66,10 @@ class ScoreOut(JudgedOut):
     """One contributor as judged from one seed set."""
 
     repository: str | None = Field(description="Key of the repository whose seeds judge; null for the site's seeds.")
-    structural_trust: Share = Field(description="First-passage trust from the seeds, in [0, 1]; 1 for a seed.")
+    structural_trust: Share = Field(description="Trust from the seeds, in [0, 1], as trust_measure says; 1 for a seed.")
+    trust_measure: Measure = Field(
+        description="What structural_trust is: first_passage, or eigentrust, the baseline scaled to the same range."
+    )
     eigentrust: Share = Field(description="Share of the personalised walk from the seeds, in [0, 1].")
     content_risk: Share | None = Field(description="Risk of the newest reviewed change, in [0, 1]; null: not reviewed.")
     explanation: str = Field(description="Why, in one line for a person, trust path first.")
@@ -74,6 +77,25 @@ class ScoreOut(JudgedOut):
     seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
     as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="What computed calibrated_prob.")
+
+
+class VoucherOut(PersonOut):
+    """Somebody who vouches for the contributor and whom trust reaches."""
+
+    share: Share = Field(description="Share of the contributor's first-passage trust that arrives over this vouch.")
+    merges: Count = Field(description="How many verified merges the vouch stands for; 0 for a vouch in a record.")
+
+
+class TrustOut(Schema):
+    """Why one seed set trusts a contributor, and who hangs on them; all of it of first-passage trust."""
+
+    distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where no trust reaches.")
+    paths: list[list[PersonOut]] = Field(description="At most three paths, seed first, that share nobody but seeds.")
+    dominator: PersonOut | None = Field(description="The account, no seed, without which this trust would be gone.")
+    vouchers: list[VoucherOut] = Field(description="Who brings how much of it, the most first, at most 20.")
+    dependents: list[PersonOut] = Field(description="Who keeps the threshold only through them, at most 20.")
+    dependents_total: Count = Field(description="How many these are in all.")
+    threshold: Share = Field(description="The trust that dependents have now and would not have without them.")
 
 
 class LanesOut(Schema):
@@ -146,6 +168,7 @@ def score_out(score: read.ContributorScore) -> ScoreOut:
         **_judged(score.person, score.verdict.estimate, score.decision),
         repository=score.repository,
         structural_trust=_rounded(score.structural_trust),
+        trust_measure=score.trust_measure,
         eigentrust=_rounded(score.eigentrust),
         content_risk=_rounded_or_none(score.content_risk),
         explanation=score.explanation,
@@ -204,6 +227,27 @@ def _judged(person: read.Person, estimate: Estimate, decision: Lane) -> dict[str
         "cases": estimate.cases,
         "decision": decision,
     }
+
+
+def trust_out(found: read.TrustExplanation) -> TrustOut:
+    """An explanation as JSON."""
+    return TrustOut(
+        distance=found.distance,
+        paths=[[_person(person) for person in path] for path in found.paths],
+        dominator=_person(found.dominator) if found.dominator else None,
+        vouchers=[
+            VoucherOut(
+                did=one.person.did,
+                handle=parse_handle(one.person.name),
+                share=min(_rounded(one.share), 1.0),
+                merges=one.merges,
+            )
+            for one in found.vouchers
+        ],
+        dependents=[_person(person) for person in found.dependents],
+        dependents_total=found.dependents_total,
+        threshold=found.threshold,
+    )
 
 
 def _person(person: read.Person) -> PersonOut:

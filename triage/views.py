@@ -14,8 +14,10 @@ from django.views.decorators.http import require_safe
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.policy import policy_from_settings
+from scoring.redteam.last_run import read_last_run
 from scoring.verdict import Lane
-from triage import charts, rows, words
+from triage import attacked, charts, rows, words
 from triage.access import reader_required
 from triage.api import leaderboard_json
 from triage.context import dashboard_of, present
@@ -23,6 +25,7 @@ from triage.dids import MalformedDid, parse_did
 from triage.forms import LeaderboardFilters, QueueFilters, read_leaderboard, read_queue
 from triage.looks import looks
 from triage.middleware import Request
+from triage.models import Maintainer, Person
 
 Page = Callable[..., HttpResponse]
 HTML, JSON = "text/html", "application/json"
@@ -65,7 +68,9 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open pull requests of watched repositories by lane; `?open=` expands one."""
     filters = read_queue(request.GET)
     found = read.queue(snapshot, filters.query())
-    groups = rows.group_views(found, filters, present(snapshot))
+    opened = next((row for group in found.groups for row in group.rows if row.uri == filters.opened), None)
+    explained = _explained(snapshot, opened.author.did, opened.repository_key) if opened else None
+    groups = rows.group_views(found, filters, present(snapshot), explained)
     elsewhere = bool(filters.opened) and not rows.has_open(groups)
     fragment = wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "found": found, "groups": groups, "fragment": fragment}
@@ -80,7 +85,8 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     row = read.pull(snapshot, uri)
     if row is None:
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
-    item = rows.row_view(row, present(snapshot), opened=True, filters=QueueFilters())
+    explained = _explained(snapshot, row.author.did, row.repository_key)
+    item = rows.row_view(row, present(snapshot), True, QueueFilters(), explained)
     return render(request, "pull.html", {"item": item, "board": dashboard_of(snapshot)})
 
 
@@ -110,6 +116,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "histogram": charts.histogram(board),
         "shares": charts.lane_shares(board),
         "recorded": settings.STREAM_CLOCK,
+        "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)),
         "lag": words.lag_words(board.newest_event_at, present(snapshot), settings.STREAM_CLOCK),
     }
     return render(request, "dashboard.html", shown)
@@ -131,11 +138,24 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     shown = {
         "page": page,
         "person_shown": rows.person_view(page.score.person),
-        "judgement": rows.score_judgement(page.score),
+        "judgement": rows.score_judgement(page.score, _explained(snapshot, person)),
+        "worth": _worth(request, snapshot, person),
         "trend": charts.trend(page.history),
         "history": sorted(page.history, key=lambda point: point.as_of, reverse=True)[:20],
     }
     return render(request, "contributor.html", shown)
+
+
+def _explained(snapshot: Snapshot, did: str, repository: str | None = None) -> read.TrustExplanation | None:
+    return read.explain_trust(snapshot, did, repository, policy_from_settings())
+
+
+def _worth(request: Request, snapshot: Snapshot, did: str) -> tuple[read.VouchWorth, ...]:
+    """On one's own page: the vouches worth making by somebody who maintains something here."""
+    viewer = request.user
+    if not isinstance(viewer, Person) or viewer.did != did or not Maintainer.objects.filter(person=viewer).exists():
+        return ()
+    return read.vouches_worth_making(snapshot, did, None, policy_from_settings())
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from scoring.read import Person
-from scoring.verdict import Estimate
+from scoring.verdict import Estimate, Verdict
 
 
 def visible(text: str) -> str:
@@ -52,10 +52,23 @@ def interval_sentence(estimate: Estimate) -> str:
     )
 
 
-def missing_evidence(estimate: Estimate, path: Sequence[Person], content_risk: float | None) -> tuple[str, ...]:
+def is_denounced(verdict: Verdict) -> bool:
+    """Whether a seed denounces the contributor: then a missing path is known to be missing, and final."""
+    return any(reason.code == "denounced_by_seed" for reason in verdict.reasons)
+
+
+def no_path_words(verdict: Verdict) -> str:
+    """Why no path is shown."""
+    if is_denounced(verdict):
+        return "A seed denounces this contributor, so no vouch for them counts."
+    return "No trust path from the seeds. That is unknown, not bad."
+
+
+def missing_evidence(verdict: Verdict, path: Sequence[Person], content_risk: float | None) -> tuple[str, ...]:
     """What is not known, each as a clause."""
+    estimate = verdict.estimate
     known = (
-        (bool(path), "no trust path from the seeds"),
+        (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
         (estimate.cases > 0, "no settled contribution"),
         (content_risk is not None, "content not reviewed yet"),
     )

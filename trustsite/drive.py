@@ -88,7 +88,7 @@ def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
 
 
 def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """What `demo`, `replay DIR`, `digest --demo` and `digest --replay DIR` name; nothing for any other command."""
+    """What `demo` and `replay DIR` name, and `--demo` or `--replay DIR` of `digest` and `redteam`; else nothing."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.set_defaults(demo=command == "demo", replay="")
     if command == "replay":
@@ -96,7 +96,7 @@ def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
         for option in (("-v", "--verbosity"), ("--settings",), ("--pythonpath",)):
             parser.add_argument(*option)
         parser.add_argument("replay", nargs="?", default="")
-    if command == "digest":
+    if command in ("digest", "redteam"):
         parser.add_argument("--demo", action="store_true")
         parser.add_argument("--replay", default="")
     try:

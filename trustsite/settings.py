@@ -83,6 +83,7 @@ BACKUP_DIR = _place("BACKUP_DIR", "backups")
 SNAPSHOT_DIR = ROOT / "snapshots"
 QUEUE_PATH = ROOT / "queue.sqlite3"
 STATUS_PATH = ROOT / "status.json"
+REDTEAM_PATH = ROOT / "redteam.json"  # what the red team found last
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
@@ -121,10 +122,20 @@ WATCH_EVERYTHING = False  # every repository in the input is watched
 DEMO_MAINTAINER: str | None = None  # DID that one click signs in as
 
 # --- Judging (DESIGN.md §4). -----------------------------------------------------------------------------------------
+TRUST: str = env.str("TRUST", "first_passage", validate=check.OneOf(("first_passage", "eigentrust")))
 TRUST_TRANSFER: float = env.float("TRUST_TRANSFER", 0.10, validate=unit)
 TRUST_BUDGET: float = env.float("TRUST_BUDGET", 1.0, validate=check.Range(min=0, max=10))
 TRUST_HOPS: int = env.int("TRUST_HOPS", 4, validate=check.Range(min=1, max=4))
 TRUST_HALF_LIFE_DAYS: float = env.float("TRUST_HALF_LIFE_DAYS", 730.0, validate=check.Range(min=1))
+TRUST_DENOUNCE_STRENGTH: float = env.float("TRUST_DENOUNCE_STRENGTH", 1.0, validate=check.Range(min=0, max=100))
+TRUST_MERGE_WEIGHT: float = env.float("TRUST_MERGE_WEIGHT", 0.0, validate=unit)
+# s = w / (w + c) behind one seed: from a cap of c on, farmed merges by one person alone reach s = .5.
+TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.09, validate=unit)
+if TRUST_MERGE_WEIGHT > 0 and TRUST_MERGE_CAP >= TRUST_TRANSFER:
+    raise EnvError(
+        f"TRUST_MERGE_CAP={TRUST_MERGE_CAP} must be below TRUST_TRANSFER={TRUST_TRANSFER}: "
+        "else merges of trivial changes by one person alone reach s = .5."
+    )
 LABEL_WINDOW_DAYS: int = env.int("LABEL_WINDOW_DAYS", 14, validate=check.Range(min=0, max=365))
 # 4,540 people's first pull requests to 11 public projects: 53.4 % were merged.
 PRIOR_CLEAN_RATE: float = env.float("PRIOR_CLEAN_RATE", 0.53, validate=inside_unit)

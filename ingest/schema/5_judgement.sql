@@ -17,16 +17,21 @@ create table seeds (
   primary key (repository_id, contributor_id)
 );
 
--- Structural trust from each seed set; only people whom it reaches.
+-- Structural trust from each seed set; only people whom it reaches or whom somebody trusted denounces.
 create table trust (
   repository_id integer not null,
   contributor_id integer not null,
-  first_passage double not null,      -- F >= 0
-  structural_trust double not null,   -- s = F / (F + c^2), in [0, 1]; 1 for a seed
-  eigentrust double not null,         -- share of the personalised walk, in [0, 1]
+  first_passage double not null,      -- F >= 0, denounces counted
+  structural_trust double not null,   -- what is served, in [0, 1], 1 for a seed: s = F / (F + c^2), or under TRUST=eigentrust that scaled
+  eigentrust double not null,         -- share of the personalised walk, in [0, 1], four significant digits
   distance integer,                   -- hops from the nearest seed; null beyond TRUST_HOPS
   path integer[] not null,            -- strongest path, seed first, the contributor last; empty if none
+  path_merges smallint[] not null,    -- for each vouch on it the number of merges that it stands for; 0: a real vouch
+  dominator integer,                  -- the account nearest to them, no seed, whose loss would end this trust; null: none
   denounced_by_seed boolean not null,
+  trusted_denouncers integer not null,  -- how many denounce whom this seed set trusts with s >= .1, seeds included
+  denounce_weight double not null,    -- D >= 0: trust that stands behind denounces, the seeds' own apart
+  keep double not null,               -- share of the in-flow that denounces leave, in [0, 1]
   primary key (repository_id, contributor_id)
 );
 
@@ -41,6 +46,7 @@ create table features (
   waiting integer not null,           -- merged, window still open
   structural_trust double not null,
   eigentrust double not null,
+  trusted_denouncers integer not null,
   primary key (contributor_id, repository_id)
 );
 
@@ -66,6 +72,7 @@ create table scores (
   reasons varchar not null,           -- JSON list of {code, params}, strongest first
   factors varchar not null,           -- JSON list of {name, value, effect}
   model_version varchar not null,
+  trust_measure varchar not null default 'first_passage',  -- what structural_trust is: 'first_passage', 'eigentrust'
   thresholds varchar not null,        -- JSON
   decided_clock timestamp not null
 );
@@ -87,6 +94,7 @@ create table current_scores (
   reasons varchar not null,
   factors varchar not null,
   model_version varchar not null,
+  trust_measure varchar not null,
   thresholds varchar not null,
   primary key (contributor_id, repository_id)
 );
@@ -113,5 +121,6 @@ create table current_decisions (
   reasons varchar not null,
   factors varchar not null,
   model_version varchar not null,
+  trust_measure varchar not null,
   thresholds varchar not null
 );

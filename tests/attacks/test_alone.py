@@ -99,7 +99,9 @@ def test_whatever_a_person_does_alone_leaves_their_probability_and_lane(
     assert (one is None) == (other is None)
     assert abs((one or 0) - (other or 0)) <= 0.02
     assert moved.verdict.lane is before.verdict.lane
-    assert moved.structural_trust == pytest.approx(before.structural_trust, abs=1e-4)
+    assert moved.structural_trust <= before.structural_trust + 1e-4
+    if not any(kind == "denounce" for kind, _, _ in actions):  # of one's own voucher it costs oneself
+        assert moved.structural_trust == pytest.approx(before.structural_trust, abs=1e-4)
 
 
 def act(frames: Later, did: str, actions: list[Any], people: list[str], settled: list[str], world: World) -> None:

@@ -95,12 +95,13 @@ def test_a_diff_goes_with_its_only_author_and_stays_with_another(kept: Store, tm
 
 def test_every_column_is_of_a_kind_that_erasure_knows(store: Store) -> None:
     """A new type, or a new number of a person, must first be taught to `ingest.held`."""
-    known = {TEXT, TEXTS, "INTEGER[]", "BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "TIMESTAMP"}
+    known = {TEXT, TEXTS, "INTEGER[]", "SMALLINT[]", "BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "TIMESTAMP"}
     found = rows(store, "select column_name, data_type from duckdb_columns() where not internal")
     assert {kind for _, kind in found} <= known
     numbers = {name for name, kind in found if kind in ("INTEGER", "BIGINT") and name.endswith("_id")}
     assert numbers - PEOPLE == {"repository_id"}
     assert {name for name, kind in found if kind == "INTEGER[]"} == {"path"}
+    assert {name for name, kind in found if kind == "SMALLINT[]"} == {"path_merges"}, "counts, not people"
 
 
 SPELLINGS = st.sampled_from(

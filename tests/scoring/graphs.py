@@ -1,9 +1,11 @@
-"""Graphs for the trust tests: random ones, a young forge, sybil regions, ways to rewire one's own vouches."""
+"""Graphs for the trust tests: random ones, a young forge, sybil regions, Advogato."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from scoring.graph import Edges
 from scoring.trust import Parameters
@@ -56,6 +58,14 @@ def young_forge(size: int = 600, vouches: int = 1500, key: int = 7) -> list[Vouc
     return list(zip(vouchers.tolist(), subjects.tolist(), weights.tolist(), strict=True))
 
 
+def advogato(shared: Path) -> tuple[Edges, np.ndarray, int]:
+    """The developers of Advogato, latest snapshot: certifications of level 1 and above, the usual seeds, the size."""
+    path = shared / "data" / "trust_advogato_edges.parquet"
+    table = parquet.read_table(path, filters=[("snapshot", "=", "latest"), ("level", ">=", 1)])
+    source, target = (table[name].to_numpy() for name in ("source", "target"))
+    return Edges(source, target, np.ones(len(source))), people(1, 2, 3, 4), int(max(source.max(), target.max())) + 1
+
+
 def walks(
     vouches: list[Vouch], seeds: np.ndarray, size: int, settings: Parameters
 ) -> Iterator[tuple[tuple[int, ...], float]]:
@@ -90,29 +100,6 @@ def _ring(own: int, first: int, count: int) -> list[Vouch]:
 def _clique(own: int, first: int, count: int) -> list[Vouch]:
     group = [own, *range(first, first + min(count, 12))]  # 12: more would only dilute each other
     return [(a, b, 1.0) for a in group for b in group if a != b]
-
-
-# Ways to rewire one's own vouches: (own id, first free id, number of fresh accounts, people who vouch for me).
-Rewiring = Callable[[int, int, int, list[int]], list[Vouch]]
-REWIRINGS: dict[str, Rewiring] = {
-    "vouch for nobody": lambda own, first, count, vouchers: [],
-    "vouch for yourself": lambda own, first, count, vouchers: [(own, own, 1.0)],
-    "vouch for one fake who vouches back": lambda own, first, count, vouchers: [(own, first, 1.0), (first, own, 1.0)],
-    "a star of fakes who vouch back": lambda own, first, count, vouchers: [
-        vouch for fake in range(first, first + count) for vouch in ((own, fake, 1.0), (fake, own, 1.0))
-    ],
-    "a ring of fakes": lambda own, first, count, vouchers: _ring(own, first, count),
-    "a clique of fakes": lambda own, first, count, vouchers: _clique(own, first, count),
-    "vouch back for every voucher": lambda own, first, count, vouchers: [(own, other, 1.0) for other in vouchers],
-    "a detour from a fake to every voucher": lambda own, first, count, vouchers: [
-        (own, first, 1.0),
-        *((first, other, 1.0) for other in vouchers),
-    ],
-    "fakes vouch for you, you for nobody": lambda own, first, count, vouchers: [
-        (fake, own, 1.0) for fake in range(first, first + count)
-    ],
-    "vouch for everybody": lambda own, first, count, vouchers: [(own, other, 1.0) for other in range(first)],
-}
 
 
 def region(shape: str, first: int, count: int, entry: int) -> list[Vouch]:

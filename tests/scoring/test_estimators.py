@@ -64,13 +64,16 @@ def test_the_effects_add_up_to_what_separates_the_estimate_from_the_prior(
 
 def test_trust_is_shown_among_the_factors_and_moves_nothing() -> None:
     base = Evidence(clean=3, not_clean=1)
-    trusted = Evidence(clean=3, not_clean=1, structural_trust=0.9, eigentrust=0.1, distance=1, waiting=2)
+    trusted = Evidence(
+        clean=3, not_clean=1, structural_trust=0.9, eigentrust=0.1, distance=1, waiting=2, trusted_denouncers=3
+    )
     shown = [(factor.name, factor.value, factor.effect) for factor in factors(trusted, PRIOR, STRENGTH)]
     assert shown[2:] == [
         ("structural_trust", 0.9, None),
         ("eigentrust", 0.1, None),
         ("distance", 1, None),
         ("waiting", 2, None),
+        ("trusted_denouncers", 3, None),
     ]
     assert factors(trusted, PRIOR, STRENGTH)[:2] == factors(base, PRIOR, STRENGTH)[:2]
 

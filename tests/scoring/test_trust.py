@@ -1,9 +1,13 @@
 """What structural trust is: weights, flow, baseline, and its agreement with an independent count of walks."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from scoring import returns
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges
 from scoring.trust import Parameters, first_passage, vouch_weights
@@ -41,6 +45,25 @@ def test_the_formula_equals_a_count_of_all_first_arriving_walks(graph: tuple, fl
     for walk, _ in walks(vouches, seeds, size, flow):
         shortest[walk[-1]] = min(shortest.get(walk[-1], 9), len(walk) - 1)
     assert found.distance.tolist() == [shortest.get(person, -1) for person in range(size)]
+
+
+@pytest.mark.parametrize("key", range(12))
+def test_the_formula_equals_the_count_where_everybody_vouches_for_nearly_everybody(key: int) -> None:
+    draw, size, flow = np.random.default_rng(key), 5, Parameters(transfer=0.5)
+    pairs = [(a, b) for a in range(size) for b in range(size) if draw.random() < 0.8]
+    vouches = [(a, b, float(draw.uniform(0.1, 1.0))) for a, b in pairs]
+    expected = np.zeros(size)
+    for walk, carried in walks(vouches, people(0), size, flow):
+        if walk[-1] not in walk[:-1]:
+            expected[walk[-1]] += carried
+    assert first_passage(edges_of(vouches), people(0), size, flow).mass == pytest.approx(expected, rel=1e-9)
+
+
+def test_trust_that_comes_back_after_three_hops_is_not_counted_twice() -> None:
+    circle = [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (3, 1, 1.0)]
+    assert first_passage(edges_of(circle), people(0), 4, DEFAULTS).mass == pytest.approx(
+        [0, 0.1, 0.01, 0.001], rel=1e-12
+    )
 
 
 @given(graphs(), parameters)
@@ -100,17 +123,25 @@ def test_a_vouch_of_no_weight_is_none() -> None:
     assert (found.mass[1], found.distance[1]) == (0.0, -1)
 
 
-def test_nobody_is_trusted_where_there_is_no_seed_and_nothing_is_nan() -> None:
-    found = first_passage(edges_of([(0, 1, 1.0), (1, 0, 1.0)]), NOBODY, 3, DEFAULTS)
-    assert (found.mass.tolist(), found.trust.tolist(), found.distance.tolist()) == ([0.0] * 3, [0.0] * 3, [-1] * 3)
-    assert eigentrust(edges_of([(0, 1, 1.0)]), NOBODY, 3).tolist() == [0.0] * 3
+def test_without_a_seed_every_measure_refuses_in_words() -> None:
+    edges = edges_of([(0, 1, 1.0), (1, 0, 1.0)])
+    with pytest.raises(ValueError, match="no seed"):
+        first_passage(edges, NOBODY, 3, DEFAULTS)
+    with pytest.raises(ValueError, match="no seed"):
+        eigentrust(edges, NOBODY, 3)
+    with pytest.raises(ValueError, match="zero everywhere"):
+        eigentrust(edges, NOBODY, 3, pretrust=np.zeros(3))
+
+
+def test_people_whom_no_vouch_names_have_no_trust_and_nothing_is_nan() -> None:
+    found = first_passage(edges_of([(1, 2, 1.0), (2, 1, 1.0)]), people(0), 3, DEFAULTS)
+    assert (found.mass.tolist(), found.trust.tolist(), found.distance.tolist()) == ([0.0] * 3, [1.0, 0, 0], [0, -1, -1])
 
 
 def test_an_empty_graph_gives_trust_to_its_seeds_only() -> None:
     found = first_passage(edges_of([]), people(1), 2, DEFAULTS)
     assert (found.trust.tolist(), found.distance.tolist()) == ([0.0, 1.0], [-1, 0])
     assert eigentrust(edges_of([]), people(1), 2).tolist() == [0.0, 1.0]
-    assert len(first_passage(edges_of([]), NOBODY, 0, DEFAULTS).mass) == 0
 
 
 def test_no_transfer_means_no_trust_and_no_nan() -> None:
@@ -118,12 +149,26 @@ def test_no_transfer_means_no_trust_and_no_nan() -> None:
     assert (found.trust.tolist(), found.mass.tolist()) == ([1.0, 0.0], [0.0, 0.0])
 
 
-def test_the_order_of_vouches_and_seeds_changes_no_bit() -> None:
-    vouches = young_forge()
-    shuffled = np.random.default_rng(1).permutation(len(vouches))
-    straight = first_passage(edges_of(vouches), people(0, 1, 2, 3), 600, DEFAULTS)
-    mixed = first_passage(edges_of([vouches[i] for i in shuffled]), people(3, 1, 0, 2, 1), 600, DEFAULTS)
-    assert straight.mass.tobytes() == mixed.mass.tobytes()
+@given(graphs(), parameters, st.randoms(use_true_random=False))
+def test_the_order_of_vouches_and_seeds_changes_no_bit(graph: tuple, flow: Parameters, chance: random.Random) -> None:
+    vouches, seeds, size = graph
+    repeated = [*vouches, *vouches[:3]]
+    chance.shuffle(repeated)
+    straight = first_passage(edges_of(vouches), seeds, size, flow)
+    mixed = first_passage(edges_of(repeated), np.concatenate([seeds[::-1], seeds[:1]]), size, flow)
+    for name in ("mass", "trust", "distance"):
+        assert getattr(straight, name).tobytes() == getattr(mixed, name).tobytes()
+    baseline = [eigentrust(edges_of(rows), seeds, size).tobytes() for rows in (vouches, repeated)]
+    assert baseline[0] == baseline[1]
+
+
+def test_the_cut_into_slices_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges, flow = edges_of(young_forge()), Parameters(transfer=0.5)
+    whole = first_passage(edges, people(0, 1, 2, 3), 600, flow)
+    monkeypatch.setattr(returns, "SLICE_WORK", 7)
+    monkeypatch.setattr(returns, "TABLE_CELLS", 1)
+    sliced = first_passage(edges, people(0, 1, 2, 3), 600, flow)
+    assert whole.mass.tobytes() == sliced.mass.tobytes()
 
 
 def test_a_star_of_half_a_million_people_who_vouch_back_is_right() -> None:
@@ -149,6 +194,9 @@ def test_a_star_of_half_a_million_people_who_vouch_back_is_right() -> None:
 def test_input_that_makes_no_sense_is_refused_in_words(vouches: list, seeds: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         first_passage(edges_of(vouches), people(*seeds), 3, DEFAULTS)
+    if "weight" not in words or not vouches[0][2] > 1:  # the baseline takes any weight from 0 on
+        with pytest.raises(ValueError, match=words):
+            eigentrust(edges_of(vouches), people(*seeds), 3)
 
 
 @pytest.mark.parametrize("wrong", [{"transfer": 1.1}, {"transfer": np.nan}, {"budget": -1.0}, {"hops": 5}, {"hops": 0}])
@@ -190,6 +238,24 @@ def test_eigentrust_from_an_earlier_result_ends_at_the_same_place() -> None:
     cold = eigentrust(edges_of(vouches), people(0, 1), 602)
     earlier = eigentrust(edges_of(vouches[:-30]), people(0, 1), 600)
     assert np.abs(eigentrust(edges_of(vouches), people(0, 1), 602, start=earlier) - cold).sum() < 1e-7
+
+
+def test_what_sits_on_people_who_vouch_for_nobody_returns_to_the_seeds() -> None:
+    fan = edges_of([(0, 1, 1.0), (0, 2, 1.0), (3, 1, 1.0)])
+    shares = eigentrust(fan, people(0, 3), 4)
+    # Each seed holds t: t = .85 * (2 * .85 t) / 2 + .15 / 2, since all that the two seeds pass on comes back to them.
+    seed = 0.075 / (1 - 0.85**2)
+    assert shares == pytest.approx([seed, 1.5 * 0.85 * seed, 0.5 * 0.85 * seed, seed], abs=1e-8)
+
+
+def test_eigentrust_stops_at_the_tolerance_or_after_two_hundred_steps() -> None:
+    pair = edges_of([(0, 1, 1.0), (1, 0, 1.0)])
+    steps = [eigentrust(pair, people(0), 2, limit=limit) for limit in (100, 140, 200, 1000)]
+    assert np.abs(steps[0] - steps[1]).sum() > 1e-9
+    assert steps[1].tobytes() == steps[2].tobytes() == steps[3].tobytes()
+    restless = [eigentrust(pair, people(0), 2, damping=0.0, limit=limit) for limit in (199, 200, 201)]
+    assert restless[1].tobytes() != restless[0].tobytes()
+    assert eigentrust(pair, people(0), 2, damping=0.0).tobytes() == restless[1].tobytes()
 
 
 def test_eigentrust_drops_a_vouch_for_oneself() -> None:

@@ -210,6 +210,28 @@ class DrawnWorld:
             stored=(("Events", 31),),
         )
 
+    def explain_trust(
+        self, snapshot: object, did: str, repository: str | None, policy: object
+    ) -> read.TrustExplanation | None:
+        """Mara is reached over ana and over an unreadable name, and one person hangs on her; of others nothing."""
+        if did != MARA.did:
+            return None
+        return read.TrustExplanation(
+            distance=2,
+            paths=((SEED, ANA, MARA), (SEED, MALLORY, MARA)),
+            dominator=ANA if repository else None,
+            vouchers=(read.Contribution(ANA, 0.996, 0), read.Contribution(MALLORY, 0.004, 7)),
+            dependents=(MALLORY,),
+            dependents_total=1,
+            threshold=0.5,
+        )
+
+    def vouches_worth_making(
+        self, snapshot: object, did: str, repository: str | None, policy: object
+    ) -> tuple[read.VouchWorth, ...]:
+        """One, for mallory."""
+        return (read.VouchWorth(MALLORY, 7, 0.0, 0.909, 2, 1),)
+
 
 class _DrawnReader:
     def __init__(self, snapshot: DrawnSnapshot | None) -> None:
@@ -226,6 +248,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
-    for name in ("queue", "pull", "leaderboard", "dashboard", "contributor"):
+    for name in ("queue", "pull", "leaderboard", "dashboard", "contributor", "explain_trust", "vouches_worth_making"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

@@ -42,7 +42,7 @@ SCORE = read.ContributorScore(
 )
 PROMISED = (
     "calibrated_prob structural_trust eigentrust content_risk decision explanation top_factors seeds did handle "
-    "repository interval cases as_of model_version"
+    "repository interval cases as_of model_version trust_measure"
 )
 ROW = read.LeaderboardRow(1, MARA, VERDICT, merged=14, reverts=0, distance=1, provisional=False)
 
@@ -188,7 +188,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
 
 def test_the_document_says_what_every_answer_is(client: Client) -> None:
     document = client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/score/{did}", "/metrics"}
+    assert set(document["paths"]) == {"/score/{did}", "/trust/{did}", "/metrics"}
     for path in document["paths"].values():
         for status, answer in path["get"]["responses"].items():
             media = "application/json" if status == "200" else "application/problem+json"

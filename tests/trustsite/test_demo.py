@@ -18,7 +18,9 @@ from tests.pipeline import Result, opened, run
 from tests.trustsite import runs
 from tests.trustsite.busy import free_port
 from tests.waiting import wait_for
+from triage.models import Maintainer
 from trustsite import drive
+from trustsite.management.commands.demo import open_account
 from trustsite.story import Promise, tell
 from trustsite.world import World, build_world
 
@@ -51,6 +53,14 @@ def test_a_second_demo_is_refused_and_the_first_goes_on_with_all_it_has(tmp_path
     finally:
         first.send_signal(signal.SIGTERM)
         runs.finish(first, timeout=runs.STOP_SECONDS)
+
+
+@pytest.mark.django_db
+def test_the_demos_maintainer_maintains_on_the_site_what_is_watched() -> None:
+    for _ in range(2):
+        open_account("did:plc:ana", ["did:plc:one", "did:plc:two"])
+    found = Maintainer.objects.values_list("person__did", "repo_key").order_by("repo_key")
+    assert list(found) == [("did:plc:ana", "did:plc:one"), ("did:plc:ana", "did:plc:two")]
 
 
 def test_a_demo_starts_from_nothing_after_one_that_was_killed(manage: Manage, tmp_path: Path) -> None:

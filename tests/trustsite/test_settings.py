@@ -48,6 +48,15 @@ def test_a_fast_lane_that_begins_below_the_human_one_is_refused_naming_both(mana
     assert manage("version", DATA_ROOT=tmp_path, T_HIGH="0.5", T_LOW="0.5").returncode == 0
 
 
+def test_merges_that_alone_would_make_somebody_trusted_are_refused_naming_both(manage: Manage, tmp_path: Path) -> None:
+    result = manage("version", DATA_ROOT=tmp_path, TRUST_MERGE_WEIGHT="0.05", TRUST_MERGE_CAP="0.1")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "TRUST_MERGE_CAP=0.1 must be below TRUST_TRANSFER=0.1" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert manage("version", DATA_ROOT=tmp_path, TRUST_MERGE_WEIGHT="0.05").returncode == 0
+    assert manage("version", DATA_ROOT=tmp_path, TRUST_MERGE_CAP="1").returncode == 0, "merges are no vouches"
+
+
 @pytest.mark.parametrize("names", [PATHS, ("T_HIGH",), ("TRUSTED_PROXY",)])
 def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...]) -> None:
     ground = {"DATA_ROOT": str(tmp_path)}

@@ -7,8 +7,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scoring import explain
-from scoring.verdict import Lane
-from triage import rows, words
+from scoring.verdict import Lane, Measure
+from triage import rows, trust_words, words
 from triage.forms import Bucket, LeaderboardFilters, QueueFilters
 
 register = template.Library()
@@ -45,6 +45,12 @@ def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
 def lane(value: Lane) -> str:
     """A lane in the words of the queue."""
     return rows.LANE_WORDS[value]
+
+
+@register.filter
+def measure(value: Measure) -> str:
+    """What is served as structural trust, in words."""
+    return trust_words.MEASURE_WORDS[value]
 
 
 @register.filter

@@ -1,11 +1,13 @@
 """`manage.py demo`: the real worker on a simulated network, its story, then the pages."""
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest import watch
 from ingest.records import NAMESPACE
 from scoring import read
+from triage.models import Maintainer, Person
 from trustsite import drive
 from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
@@ -43,7 +45,8 @@ class Command(BaseCommand):
 
     def _play(self, worker: Worker, peers: StandIns, world: World, check: bool) -> None:
         wait_until_settled(worker)
-        watch.add_maintainer(worker.store, world.cast["ana"], list(world.watched.values()), worker.clock.now())
+        did, watched = world.cast["ana"], list(world.watched.values())
+        keys = watch.add_maintainer(worker.store, did, watched, worker.clock.now())
         worker.hops.follow("job")
         wait_until_settled(worker)
         with worker.store.read() as rows:
@@ -55,6 +58,7 @@ class Command(BaseCommand):
         self._tell(worker, world, before)
         if not check:
             worker.publisher.publish_now()
+            open_account(did, keys)
             self.stderr.write(
                 f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {_name(worker)} in one click."
             )
@@ -71,6 +75,14 @@ class Command(BaseCommand):
         broken = [promise.words for promise in promises if not promise.kept]
         if broken:
             raise CommandError(f"The demo broke {len(broken)} of its promises: {'; '.join(broken)}.")
+
+
+def open_account(did: str, keys: list[str]) -> None:
+    """The maintainer's account on the site, as `manage.py add_maintainer` makes it."""
+    call_command("migrate", verbosity=0, interactive=False)
+    person, _ = Person.objects.get_or_create(did=did)
+    for key in keys:
+        Maintainer.objects.get_or_create(person=person, repo_key=key)
 
 
 def _name(worker: Worker) -> str:

@@ -1,0 +1,155 @@
+"""Why somebody is trusted, what hangs on them, and which vouch would be worth making: computed when it is asked for.
+
+From the same vouches, at the same moment, as the newest scores. What one seed set makes of everybody is kept while its
+snapshot is the newest, since a page asks for it again and again: 50 to 150 ms at 20,000 people and 100,000 vouches.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+
+from ingest.snapshot import Snapshot
+from ingest.transaction import Rows
+from ingest.watch import find_repository
+from scoring.answers import Contribution, TrustExplanation, VouchWorth
+from scoring.denounces import transfers_left
+from scoring.dominators import NOBODY, hangs_on_one, immediate_dominators
+from scoring.graph import Integers
+from scoring.incremental import Standing
+from scoring.paths import contributions, disjoint_paths
+from scoring.policy import Policy
+from scoring.shaping import People
+from scoring.structure import Graph, read_graph
+from scoring.transfers import Transfers
+from scoring.worth import blast_radius, worth_making
+
+THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/features.sql)
+SHOWN = 20
+KEPT = 8  # seed sets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeedView:
+    """What one seed set makes of everybody."""
+
+    graph: Graph
+    standing: Standing
+    flow: Transfers
+    dominator: Integers
+
+
+_kept: OrderedDict[tuple[object, ...], SeedView] = OrderedDict()
+_keeping = Lock()
+
+
+def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) -> TrustExplanation | None:
+    """Why the seeds of a repository, or of the site, trust a contributor; None where one of the two is unknown."""
+    view = _view(rows, repository, policy)
+    person = rows.value("select contributor_id from contributors where did = ?", [did])
+    if view is None or person is None or person >= len(view.graph.position):
+        return None
+    place = int(view.graph.position[person])
+    return _explained(rows, view, place) if place >= 0 else None
+
+
+def vouches_worth_making(rows: Rows, did: str, repository: str | None, policy: Policy) -> tuple[VouchWorth, ...]:
+    """The people with verified merges here whom one vouch by this maintainer would bring furthest, the best first."""
+    view, number = _view(rows, repository, policy), 0 if repository is None else find_repository(rows, repository)
+    person = rows.value("select contributor_id from contributors where did = ?", [did])
+    if view is None or person is None or person >= len(view.graph.position):
+        return ()
+    graph = view.graph
+    merges = np.zeros(len(graph.contributor_ids), dtype=np.int64)
+    merged = "select contributor_id, merged_here from features where repository_id = ? and merged_here > 0"
+    for row in rows.rows(merged, [number]):
+        merges[graph.position[row["contributor_id"]]] = row["merged_here"]
+    maintainer = int(graph.position[person])
+    answers = worth_making(view.standing, graph.vouches, graph.denounces, maintainer, merges, THRESHOLD)
+    people = People(rows, (graph.contributor_ids[answer.person] for answer in answers)).persons
+    return tuple(
+        VouchWorth(
+            people[int(graph.contributor_ids[answer.person])],
+            answer.merges,
+            answer.before,
+            answer.after,
+            len(answer.opens),
+            answer.exposure.lanes if answer.exposure else 0,
+        )
+        for answer in answers
+    )
+
+
+def _view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
+    """What a seed set makes of everybody, kept for the newest snapshots; None for an unknown repository or no seeds."""
+    number = 0 if repository is None else find_repository(rows, repository)
+    if number is None:
+        return None
+    if not isinstance(rows, Snapshot):
+        return _seed_view(rows, number, policy)
+    key = (rows.number, rows.published_at, number, policy)
+    with _keeping:
+        held = _kept.get(key)
+    view = held or _seed_view(rows, number, policy)
+    if view is not None:
+        with _keeping:
+            _kept[key] = view
+            _kept.move_to_end(key)
+            while len(_kept) > KEPT:
+                _kept.popitem(last=False)
+    return view
+
+
+def _seed_view(rows: Rows, number: int, policy: Policy) -> SeedView | None:
+    as_of = rows.value("select max(as_of) from current_scores")
+    seeds = rows.rows("select contributor_id from seeds where repository_id = ?", [number])
+    if as_of is None or not seeds:
+        return None
+    graph = read_graph(rows, as_of, policy)
+    start = graph.places([row["contributor_id"] for row in seeds])
+    standing = Standing.of(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
+    flow = transfers_left(graph.vouches, standing.judged, start, policy.parameters)
+    dominator = immediate_dominators(flow, policy.parameters.hops)
+    alone = np.where(hangs_on_one(dominator, flow.distance), dominator, NOBODY)
+    return SeedView(graph, standing, flow, alone)
+
+
+def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
+    """The explanation of one person; only people who are shown are named as hanging on them."""
+    hops, passage = view.standing.parameters.hops, view.standing.judged.passage
+    paths = disjoint_paths(view.flow, place, hops)
+    voucher, brought = contributions(view.flow, place, hops)
+    hanging = _hanging(rows, view, place)
+    dominator, distance = int(view.dominator[place]), int(passage.distance[place])
+    ids = view.graph.contributor_ids
+    named = [*(one for path in paths for one in path), *voucher[:SHOWN], *hanging[:SHOWN], max(dominator, 0)]
+    people = People(rows, ids[np.array(named, dtype=np.int64)]).persons
+    merges = view.graph.merges_behind(voucher, np.full(len(voucher), place)).tolist()
+    shares = (brought / brought.sum()).tolist() if len(brought) else []
+    return TrustExplanation(
+        distance=distance if distance >= 0 else None,
+        paths=tuple(tuple(people[int(ids[one])] for one in path) for path in paths),
+        dominator=people[int(ids[dominator])] if dominator != NOBODY else None,
+        vouchers=tuple(
+            Contribution(people[int(ids[one])], share, count)
+            for one, share, count in list(zip(voucher, shares, merges, strict=True))[:SHOWN]
+        ),
+        dependents=tuple(people[int(ids[one])] for one in hanging[:SHOWN]),
+        dependents_total=len(hanging),
+        threshold=THRESHOLD,
+    )
+
+
+def _hanging(rows: Rows, view: SeedView, place: int) -> list[int]:
+    """Who keeps the threshold only through this person's vouches, the deepest fall first."""
+    if not (view.flow.voucher == place).any():
+        return []
+    fallen = blast_radius(view.flow, view.standing.judged.passage, view.standing.parameters, place, THRESHOLD).person
+    hidden = _places(view, (row["contributor_id"] for row in rows.rows("select contributor_id from hidden_people")))
+    return [int(one) for one in fallen if int(one) not in hidden]
+
+
+def _places(view: SeedView, people: Iterable[int]) -> set[int]:
+    return {int(view.graph.position[person]) for person in people if person < len(view.graph.position)}

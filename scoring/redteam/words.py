@@ -1,0 +1,106 @@
+"""The red team's report as aligned lines for a terminal. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+Row = Sequence[str]
+
+
+def told(report: dict[str, Any]) -> list[str]:
+    """The lines of a report by `scoring.redteam.report`."""
+    return [
+        *_ground(report),
+        *_headed("Regions of fakes, side by side", _scores(report)),
+        "fakes/vouch: most fakes at s >= .5 for each bought vouch (a rival's mark lets as many honest people pass);",
+        "two ways: the same behind one bought vouch, without those whose trust one account can end.",
+        *_headed("Denounce bombing", _bombing(report)),
+        *_headed("Merge farming: 1 to 20 trivial merges that count as one vouch", _farming(report)),
+        *_headed("Cliques fitted to the budget", _fitted(report)),
+        "",
+        *_stolen(report["stolen"]),
+    ]
+
+
+def aligned(rows: Sequence[Row]) -> list[str]:
+    """The rows as lines with columns of one width: the first column to the left, figures to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+
+
+def _ground(report: dict[str, Any]) -> list[str]:
+    graph, scale = report["graph"], report["scale"]
+    fakes, bought = (" / ".join(f"{n:,}" for n in scale[name]) for name in ("fakes", "bought"))
+    return [
+        f"{graph['people']:,} people, {graph['vouches']:,} vouches, {graph['seeds']:,} seeds; "
+        f"{graph['reached']:,} reached, {graph['trusted']:,} at s >= .5.",
+        f"The {scale['name']} grid: 9 shapes x {fakes} fakes x {bought} bought vouches x {_counted(scale['draws'])}, "
+        f"bought from anybody trusted and from the most trusted 5 %; {scale['people']} people rewire in 10 ways.",
+    ]
+
+
+def _scores(report: dict[str, Any]) -> list[Row]:
+    head = ("", "self-lift", "AUC", "worst", "fakes/vouch", "two ways", "share caught", "growth")
+    rows: list[Row] = [head]
+    for pool, words in (("random", "anybody"), ("most_trusted", "top 5 %")):
+        for name, found in report["scores"].items():
+            one = found[pool]
+            two = "-" if one["on_two_behind_one"] is None else f"{one['on_two_behind_one']:.2f}"
+            growth = "-" if one["growth"] is None else f"{one['growth']:.3f}"
+            figures = (f"{one['auc']:.3f}", f"{one['auc_worst']:.3f}", f"{one['above_worst']:,.2f}", two)
+            lift = f"{found['self_lift']:,.3f}"
+            rows.append((f"{name}, {words} bought", lift, *figures, f"{one['share_worst']:.2%}", growth))
+    return rows
+
+
+def _bombing(report: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = [("", "s lost", "mass lost", "honest below .5", "if any denounce zeroes")]
+    for one in report["bombing"]:
+        plan = one["plan"]
+        pool = "anybody" if plan["top"] == 1 else "top 5 %"
+        name = f"{plan['fakes']:,} fakes, {one['bought']} vouches ({pool}), {one['denounced']} denounced"
+        moved = (f"{one['moved']:,} of {one['trusted']:,}", f"{one['moved_plainly']:,}")
+        rows.append((name, f"{one['trust_lost']:.2%}", f"{one['mass_lost']:.2%}", *moved))
+    return rows
+
+
+def _farming(report: dict[str, Any]) -> list[Row]:
+    merges = sorted({row["merges"] for row in report["farming"]})
+    rows: list[Row] = [("weight of a merge, at most", *(f"{n} merged" for n in merges))]
+    for each, cap in dict.fromkeys((row["each"], row["cap"]) for row in report["farming"]):
+        found = [row for row in report["farming"] if (row["each"], row["cap"]) == (each, cap)]
+        rows.append((f"{each:.2f}, {cap:.2f}: s behind a seed", *(f"{row['by_seed']:.2f}" for row in found)))
+        rows.append((f"{each:.2f}, {cap:.2f}: behind one trusted", *(f"{row['by_trusted']:.2f}" for row in found)))
+    return rows
+
+
+def _fitted(report: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = [("", "fakes/vouch", "two ways")]
+    for one in report["fitted"]:
+        pool = "anybody" if one["top"] == 1 else "top 5 %"
+        rows.append((f"{one['bought']} vouches ({pool})", f"{one['above']:.2f}", f"{one['on_two']:.2f}"))
+    return rows
+
+
+def _stolen(stolen: dict[str, Any]) -> list[str]:
+    lane = (
+        f"Into the fast lane: {stolen['in_lane']:,} of {stolen['crowd']:,} fakes without a record, "
+        f"{stolen['in_lane_with_record']:,} with {stolen['record']} clean merges each."
+    )
+    return [
+        f"One compromised regular, the worst of {stolen['tried']:,} tried, would bring {stolen['above']:,} fakes to "
+        f"s >= .5 (median {stolen['above_median']:,.0f}), {stolen['on_two']:,} of them by two ways.",
+        lane if stolen["lane_open"] else "The fast lane is shut, so nobody gets there.",
+    ]
+
+
+def _counted(draws: int) -> str:
+    return "1 draw" if draws == 1 else f"{draws} draws"
+
+
+def _headed(title: str, rows: Sequence[Row]) -> list[str]:
+    return ["", title, *aligned(rows)]

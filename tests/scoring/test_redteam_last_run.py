@@ -1,0 +1,57 @@
+"""The file that keeps the red team's last run: whole or not at all, and read without trusting it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scoring.redteam.last_run import LastRun, keep, read_last_run
+
+RUN = LastRun(
+    at=1_795_262_400.0,
+    scale="brief",
+    people=7_440,
+    vouches=51_160,
+    tried=10,
+    above=80,
+    on_two=0,
+    crowd=1_000,
+    in_lane=0,
+    record=20,
+    in_lane_with_record=1_000,
+    lane_open=True,
+)
+
+
+def test_a_run_is_kept_whole_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "redteam.json"
+    keep(path, RUN)
+    keep(path, RUN)
+    assert read_last_run(path) == RUN
+    assert [file.name for file in tmp_path.iterdir()] == ["redteam.json"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff\xfe", b'{"at": "now"}', b"[" * 100_000, b" " * 5_000 + b"{}"],
+)
+def test_a_file_that_is_no_run_reads_as_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "redteam.json"
+    assert read_last_run(path) is None
+    path.write_bytes(content)
+    assert read_last_run(path) is None
+
+
+def test_figures_out_of_every_range_read_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "redteam.json"
+    keep(path, RUN)
+    for wrong in ({"at": 1e300}, {"at": -1}, {"above": -3}, {"above": 10**13}, {"people": 2.5}):
+        path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
+        assert read_last_run(path) is None
+        keep(path, RUN)
+
+
+def test_a_drive_that_cannot_be_written_keeps_the_run_before(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        keep(tmp_path / "gone" / "redteam.json", RUN)

@@ -1,0 +1,177 @@
+"""Attacks beyond regions of fakes: denounce bombing, merge farming, stolen accounts, cliques fitted to the budget."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scoring.gate import Thresholds
+from scoring.policy import Policy
+from scoring.redteam.attack import Ground
+from scoring.redteam.bombing import Plan, bomb
+from scoring.redteam.farming import MERGES, farm
+from scoring.redteam.fitting import fit, regulars, steal
+from scoring.redteam.report import BRIEF, attack_everything, in_lane
+from scoring.redteam.rivals import OURS
+from scoring.redteam.table import MOST_TRUSTED, RANDOM, Grid
+from scoring.redteam.words import aligned, told
+from scoring.trust import Parameters, first_passage
+from scoring.worth import exposure_of
+from tests.scoring.graphs import advogato, edges_of, people, young_forge
+
+Count = Callable[[int, int], int]
+DEFAULTS = Parameters()
+FORGE = Ground(edges_of(young_forge()), people(0, 1, 2, 3), 600)
+TINY = replace(BRIEF, grid=Grid(fakes=(5, 20), bought=(1, 2)), people=2, stolen=2, bought=(2,))
+
+
+def tree(width: int) -> Ground:
+    """Seeds 0 to 3 all vouch for 4, who vouches for `width` people."""
+    fan = [(4, 5 + place, 1.0) for place in range(width)]
+    return Ground(edges_of([(0, 4, 1.0), (1, 4, 1.0), (2, 4, 1.0), (3, 4, 1.0), *fan]), people(0, 1, 2, 3), 5 + width)
+
+
+@pytest.fixture(scope="module")
+def developers(shared: Path) -> Ground:
+    """Advogato."""
+    return Ground(*advogato(shared))
+
+
+def test_a_thousand_fakes_who_denounce_the_twenty_most_trusted_cost_them_at_most_a_hundredth(
+    developers: Ground, count: Count
+) -> None:
+    for key in range(count(2, 20)):
+        found = bomb(developers, Plan(), DEFAULTS, 1.0, np.random.default_rng(key))
+        assert 0 < found.trust_lost <= 0.01
+        assert (found.plan.fakes, found.bought, found.denounced) == (1_000, 50, 20)
+        assert found.moved <= 0.01 * found.trusted
+        assert found.moved_plainly > 5 * found.moved
+
+
+def test_denounces_by_fakes_whom_nobody_vouched_for_cost_exactly_nothing() -> None:
+    found = bomb(FORGE, Plan(fakes=50, bought=1, victims=5), Parameters(hops=1), 1.0, np.random.default_rng(1))
+    assert (found.trust_lost, found.mass_lost, found.moved) == (0.0, 0.0, 0)
+
+
+def test_nobody_is_denounced_where_nobody_has_trust() -> None:
+    with pytest.raises(ValueError, match="nobody to denounce"):
+        bomb(Ground(edges_of([]), people(0), 3), Plan(), DEFAULTS, 1.0, np.random.default_rng(1))
+
+
+def test_farmed_merges_bring_no_more_than_their_cap_and_reach_half_only_from_a_cap_of_c_on() -> None:
+    below = farm(FORGE, 20, each=0.03, cap=0.09, parameters=DEFAULTS)
+    assert [row.merges for row in below] == list(MERGES) == [1, 2, 5, 10, 20]
+    assert [row.weight for row in below] == pytest.approx([0.03, 0.06, 0.09, 0.09, 0.09])
+    assert below[-1].by_seed == pytest.approx(0.09 / 0.19)
+    assert {row.above for row in below} == {0}
+    at = farm(FORGE, 20, each=0.05, cap=0.1, parameters=DEFAULTS)
+    assert [row.above for row in at] == [0, 20, 20, 20, 20]
+    assert all(row.by_trusted < row.by_seed for row in (*below, *at))
+
+
+def test_a_stolen_account_brings_what_its_trust_lasts_for_and_nobody_by_two_ways() -> None:
+    ground = tree(0)  # F of the account is .4, three hops are left: at most 120 fakes at .01 each
+    found = steal(ground, 4, DEFAULTS)
+    assert found.trust == pytest.approx(0.4 / 0.41)
+    assert 90 <= found.above <= 120
+    assert found.on_two == 0
+    assert len(found.crowd) == 1_000
+    assert (found.crowd > 0).all()
+
+
+def test_no_stolen_account_brings_more_than_the_exposure_that_maintainers_are_told() -> None:
+    passage = first_passage(FORGE.edges, FORGE.seeds, FORGE.size, DEFAULTS)
+    found = {int(person): steal(FORGE, int(person), DEFAULTS).above for person in regulars(FORGE, DEFAULTS, 5)}
+    most = {person: exposure_of(passage, person, DEFAULTS, 0.5).lanes for person in found}
+    assert all(found[person] <= most[person] for person in found)
+    assert max(found.values()) >= 0.5 * max(most.values()) > 0, "the bound is no empty one"
+
+
+def test_an_account_with_little_trust_brings_nobody_to_half() -> None:
+    found = steal(tree(10), 5, DEFAULTS)
+    assert found.trust > 0.5
+    assert found.above == 0
+
+
+def test_the_regulars_are_trusted_no_seeds_and_the_most_trusted_is_among_them() -> None:
+    trust = first_passage(FORGE.edges, FORGE.seeds, FORGE.size, DEFAULTS).trust
+    found = regulars(FORGE, DEFAULTS, 4)
+    assert len(found) == 4
+    assert trust[found[0]] == np.delete(trust, FORGE.seeds).max()
+    assert (trust[found] >= 0.5).all()
+    assert not set(found.tolist()) & {0, 1, 2, 3}
+    assert len(regulars(Ground(edges_of([]), people(0), 3), DEFAULTS, 4)) == 0
+
+
+def test_a_clique_fitted_to_the_budget_gains_from_the_most_trusted_but_stays_within_the_bound(
+    developers: Ground, count: Count
+) -> None:
+    found = [fit(developers, 20, MOST_TRUSTED, DEFAULTS, np.random.default_rng(key)) for key in range(count(1, 10))]
+    assert 0 < max(one.above for one in found) < 3
+    assert fit(developers, 5, RANDOM, DEFAULTS, np.random.default_rng(1)).above <= 1
+
+
+def test_the_lane_asks_for_a_record_that_fakes_do_not_have() -> None:
+    shut = Policy()
+    opened = Policy(thresholds=Thresholds(t_high=0.8))
+    crowd = np.array([0.0, 0.2, 0.2, 0.9])
+    assert in_lane(crowd, 20, shut) == 0
+    assert in_lane(crowd, 0, opened) == 0
+    assert in_lane(crowd, 20, opened) == 3, "a patient attacker's fakes, all but the one without trust"
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    """Everything that is played, on the young forge and in the smallest sizes."""
+    return attack_everything(FORGE, TINY, Policy(), 3, lambda words: None)
+
+
+def test_the_report_is_plain_json_that_names_nobody(report: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(report, allow_nan=False))["graph"]["people"] == 600
+    assert list(report["scores"]) == [OURS, "in-vouch count", "PageRank", "textbook EigenTrust"]
+    assert report["scores"][OURS]["self_lift"] == pytest.approx(1.0, abs=1e-9)
+    assert report["scores"][OURS]["random"]["on_two_behind_one"] == 0
+    assert report["scores"]["PageRank"]["random"]["on_two_behind_one"] is None
+    assert "regular" not in report["stolen"]
+
+
+def test_equal_keys_give_equal_reports(report: dict[str, Any]) -> None:
+    heard: list[str] = []
+    assert json.dumps(attack_everything(FORGE, TINY, Policy(), 3, heard.append)) == json.dumps(report)
+    assert heard[0] == "regions: clique"
+
+
+def test_the_report_plays_denounces_and_merges_as_they_are_served(report: dict[str, Any]) -> None:
+    served = Policy(denounce_strength=0.0, merge_weight=0.02, merge_cap=0.08)
+    found = attack_everything(FORGE, TINY, served, 3, lambda words: None)
+    assert all(one["mass_lost"] == 0 for one in found["bombing"])
+    assert any(one["mass_lost"] > 0 for one in report["bombing"])
+    assert found["farming"][: len(report["farming"])] == report["farming"]
+    further = found["farming"][len(report["farming"]) :]
+    assert [row["weight"] for row in further] == pytest.approx([0.02, 0.04, 0.08, 0.08, 0.08])
+    again = replace(served, merge_weight=0.03, merge_cap=0.09)  # one of those that are always played
+    assert attack_everything(FORGE, TINY, again, 3, lambda words: None)["farming"] == report["farming"]
+
+
+def test_the_report_reads_as_aligned_lines(report: dict[str, Any]) -> None:
+    lines = told(report)
+    assert lines[0].startswith("600 people, 1,500 vouches, 4 seeds; ")
+    assert "5 / 20 fakes x 1 / 2 bought vouches x 1 draw" in lines[1]
+    assert lines[-1] == "The fast lane is shut, so nobody gets there."
+    assert sum(line.startswith(f"{OURS}, ") for line in lines) == 2
+    opened = report["stolen"] | {"lane_open": True, "in_lane": 0, "in_lane_with_record": 1_000}
+    last = told(report | {"stolen": opened})[-1]
+    assert last.endswith("0 of 1,000 fakes without a record, 1,000 with 20 clean merges each.")
+
+
+def test_columns_have_one_width() -> None:
+    assert aligned([("", "a"), ("long", "12.5")]) == ["         a", "long  12.5"]
+
+
+def test_no_more_are_bought_and_denounced_than_there_are() -> None:
+    found = bomb(tree(3), Plan(fakes=5), DEFAULTS, 1.0, np.random.default_rng(1))
+    assert (found.bought, found.denounced) == (4, 4)

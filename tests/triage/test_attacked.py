@@ -1,0 +1,55 @@
+"""What the red team found last, as the dashboard says it."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from msgspec.structs import replace
+from pytest_django import Settings
+
+from scoring.redteam.last_run import keep
+from tests.scoring.test_redteam_last_run import RUN
+from tests.triage.pages_world import DrawnWorld, draw
+from triage.attacked import NOT_YET, attack_sentences
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def path(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> Path:
+    """Where the dashboard of a public site looks for the last run."""
+    settings.PUBLIC_READ = True
+    settings.REDTEAM_PATH = tmp_path / "redteam.json"
+    draw(monkeypatch, DrawnWorld())
+    return settings.REDTEAM_PATH
+
+
+def test_the_dashboard_says_how_to_start_the_red_team_until_it_has_played(client: Client, path: Path) -> None:
+    page = client.get("/dashboard").content.decode()
+    assert "The red team has not played here yet." in page
+    assert "manage.py redteam" in page
+
+
+def test_the_dashboard_shows_the_last_run_with_its_date(client: Client, path: Path) -> None:
+    keep(path, RUN)
+    page = client.get("/dashboard").content.decode()
+    assert "On 21 Nov 2026 one compromised regular, the worst of 10 tried, would have brought 80 fakes to a" in page
+    assert "It would have brought 0 fakes into the fast lane" in page
+    assert "Played on 7,440 people, 51,160 vouches." in page
+    assert "has not played" not in page
+
+
+def test_a_damaged_file_reads_as_not_played(client: Client, path: Path) -> None:
+    path.write_bytes(b'{"at": "<script>"}')
+    page = client.get("/dashboard").content.decode()
+    assert "has not played here yet" in page
+    assert '<script>"' not in page
+
+
+def test_a_shut_lane_a_single_fake_and_nobody_worth_stealing_have_their_own_words() -> None:
+    assert attack_sentences(None) == (NOT_YET,)
+    assert attack_sentences(replace(RUN, lane_open=False))[1].startswith("The fast lane was shut, so 0 fakes")
+    assert "would have brought 1 fake to" in attack_sentences(replace(RUN, above=1))[0]
+    alone = attack_sentences(replace(RUN, tried=0))
+    assert len(alone) == 1
+    assert "no regular's account was worth stealing" in alone[0]

@@ -1,0 +1,136 @@
+"""Why somebody is trusted, on the pages and in JSON: ways, what they hang on, who brings what, who hangs on whom."""
+
+import html
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring import gate, read
+from scoring.gate import Thresholds
+from scoring.read import TrustExplanation
+from scoring.verdict import Evidence
+from tests.triage.pages_world import ANA, MALLORY, MARA, SEED, DrawnWorld, draw
+from tests.triage.site import Site
+from triage.models import Maintainer, Person
+from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
+from triage.words import missing_evidence, no_path_words
+
+pytestmark = pytest.mark.django_db
+NOTHING = TrustExplanation(None, (), None, (), (), 0, 0.5)
+
+
+@pytest.fixture(autouse=True)
+def open_site(settings: Settings) -> None:
+    """Anybody may read."""
+    settings.PUBLIC_READ = True
+
+
+@pytest.fixture(name="world")
+def world_fixture(monkeypatch: pytest.MonkeyPatch) -> DrawnWorld:
+    """The drawn world behind the pages."""
+    world = DrawnWorld()
+    draw(monkeypatch, world)
+    return world
+
+
+def text(client: Client, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
+    page = text(client, f"/c/{MARA.did}")
+    assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
+    assert "2 hops from the nearest seed, over 2 ways that share nobody between." in page
+    assert "100 %" in page
+    assert "under 1 %" in page
+    assert "merged 7 times" in page
+    assert "1 person is trusted with 0.50 or more only through vouches by this account." in page
+    assert "<b>mallory" not in page, "names from the network are escaped"
+
+
+def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, world: DrawnWorld) -> None:
+    page = text(client, f"/pull/{world.rows[1].uri}")
+    assert "If ana.example were compromised, this trust would be gone." in page
+    opened = text(client, f"/?open={world.rows[1].uri}")
+    assert "If ana.example were compromised, this trust would be gone." in opened
+
+
+def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
+    verdict = gate.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
+    assert no_path_words(verdict) == "A seed denounces this contributor, so no vouch for them counts."
+    assert missing_evidence(verdict, (), None) == ("no settled contribution", "content not reviewed yet")
+    known = gate.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
+    assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
+    assert missing_evidence(known, (), None)[0] == "no trust path from the seeds"
+
+
+def test_of_whom_nobody_vouches_for_only_the_missing_path_is_told(client: Client, world: DrawnWorld) -> None:
+    page = text(client, f"/c/{MALLORY.did}")
+    assert "No trust path from the seeds. That is unknown, not bad." in page
+    assert "compromised" not in page
+    assert trust_sentences(NOTHING) == ()
+    assert dependents_words(NOTHING) == ""
+
+
+@pytest.mark.parametrize(
+    ("distance", "dominator", "said"),
+    [
+        (0, None, ()),
+        (1, None, ("One hop from the nearest seed.",)),
+        (
+            2,
+            ANA,
+            ("2 hops from the nearest seed.", "If ana.example were compromised, this trust would be gone."),
+        ),
+        (3, None, ("3 hops from the nearest seed.", "No single account between carries all of it.")),
+    ],
+)
+def test_what_trust_hangs_on_is_said_in_words(distance: int, dominator: read.Person, said: tuple[str, ...]) -> None:
+    found = TrustExplanation(distance, ((SEED, ANA, MARA),), dominator, (), (), 0, 0.5)
+    assert trust_sentences(found) == said
+
+
+def test_figures_read_as_people_say_them() -> None:
+    assert [share_words(share) for share in (1.0, 0.625, 0.004)] == ["100 %", "62 %", "under 1 %"]
+    assert [vouching_words(merges) for merges in (0, 1, 7)] == ["vouched", "merged once", "merged 7 times"]
+    many = TrustExplanation(1, (), None, (), (), 1200, 0.5)
+    assert dependents_words(many).startswith("1,200 people are trusted with 0.50 or more only")
+
+
+@pytest.mark.parametrize(
+    ("maintains", "own", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_vouches_worth_making_are_for_maintainers_on_their_own_page(
+    client: Client, world: DrawnWorld, maintains: bool, own: bool, shown: bool
+) -> None:
+    person = Person.objects.create(did=MARA.did if own else ANA.did)
+    if maintains:
+        Maintainer.objects.create(person=person)
+    client.force_login(person)
+    page = text(client, f"/c/{MARA.did}")
+    assert ("Vouches worth making" in page) is shown
+    assert ("2 more would be trusted too." in page) is shown
+    assert ("at most 1 fake could reach 0.50" in page) is shown
+
+
+def test_json_tells_the_same_of_a_whole_network(client: Client, site: Site) -> None:
+    told = 0
+    for did in site.cast.values():
+        score, trust = (client.get(f"/{what}/{did}").json() for what in ("score", "trust"))
+        reached = score["structural_trust"] > 0
+        assert (trust["distance"] is not None) is reached
+        assert bool(trust["paths"]) is reached
+        assert all(path[-1]["did"] == did for path in trust["paths"])
+        if reached and trust["distance"]:
+            told += 1
+            assert sum(one["share"] for one in trust["vouchers"]) == pytest.approx(1, abs=1e-3)
+            page = html.unescape(client.get(f"/c/{did}").content.decode())
+            dominator = trust["dominator"]
+            assert ("were compromised, this trust would be gone" in page) is (dominator is not None)
+    assert told > 10
+    assert client.get("/trust/did:plc:nobody2222222222222222").status_code == 404
+    assert client.get(f"/trust/{next(iter(site.cast.values()))}?repo=nobody/nothing").status_code == 404
+    assert client.get("/trust/nobody").status_code == 422

@@ -1,0 +1,43 @@
+"""What the red team found last, in sentences for the dashboard. Pure."""
+
+from datetime import UTC, datetime
+
+from scoring.redteam.last_run import LastRun
+
+NOT_YET = (
+    "The red team has not played here yet. Whoever runs this site starts it with manage.py redteam: "
+    "it attacks a copy of the vouch graph and changes nothing."
+)
+
+
+def attack_sentences(last: LastRun | None) -> tuple[str, ...]:
+    """The last run in up to three sentences with its date; where there is none, how to start one."""
+    if last is None:
+        return (NOT_YET,)
+    played = datetime.fromtimestamp(last.at, UTC)
+    date = f"{played.day} {played:%b %Y}"
+    if not last.tried:
+        return (f"On {date} nobody but seeds had a structural trust of 0.50: no regular's account was worth stealing.",)
+    graph = f"{_counted(last.people, 'person', 'people')}, {_counted(last.vouches, 'vouch', 'vouches')}"
+    return (_worst(last, date), _lane(last), f"Played on {graph}.")
+
+
+def _worst(last: LastRun, date: str) -> str:
+    fakes = _counted(last.above, "fake", "fakes")
+    return (
+        f"On {date} one compromised regular, the worst of {last.tried:,} tried, would have brought {fakes} to a "
+        f"structural trust of 0.50, {last.on_two:,} of them by two ways."
+    )
+
+
+def _lane(last: LastRun) -> str:
+    if not last.lane_open:
+        return "The fast lane was shut, so 0 fakes would have come into it."
+    return (
+        f"It would have brought {_counted(last.in_lane, 'fake', 'fakes')} into the fast lane, which asks for a record: "
+        f"{last.in_lane_with_record:,} of {last.crowd:,} if each had {last.record} clean merges."
+    )
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"

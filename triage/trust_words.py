@@ -1,0 +1,52 @@
+"""Structural trust in words: what it hangs on, who brings it, who hangs on somebody. Pure.
+
+Unknown is not bad: where there is no path nothing is said here, and one way only is told as a fact about the network.
+"""
+
+from scoring.read import TrustExplanation
+from scoring.verdict import Measure
+
+MEASURE_WORDS: dict[Measure, str] = {
+    "first_passage": "trust by first passage",
+    "eigentrust": "trust by EigenTrust, the baseline, which people can raise by their own vouches",
+}
+
+
+def trust_sentences(found: TrustExplanation) -> tuple[str, ...]:
+    """How far from the seeds, over how many ways, and what would end it; () for a seed and where there is no path."""
+    if not found.distance:
+        return ()
+    hops = "One hop" if found.distance == 1 else f"{found.distance} hops"
+    ways = len(found.paths)
+    told = f"{hops} from the nearest seed" + (f", over {ways} ways that share nobody between" if ways > 1 else "") + "."
+    return (told, *_hangs_on(found))
+
+
+def _hangs_on(found: TrustExplanation) -> tuple[str, ...]:
+    if found.dominator is not None:
+        return (f"If {found.dominator.name} were compromised, this trust would be gone.",)
+    if found.distance == 1:
+        return ()
+    return ("No single account between carries all of it.",)
+
+
+def share_words(share: float) -> str:
+    """A share in whole per cent; what is not nothing is never 0 %."""
+    percent = round(share * 100)
+    return f"{percent} %" if percent else "under 1 %"
+
+
+def vouching_words(merges: int) -> str:
+    """How somebody vouches: in a record, or by merging."""
+    if not merges:
+        return "vouched"
+    return "merged once" if merges == 1 else f"merged {merges:,} times"
+
+
+def dependents_words(found: TrustExplanation) -> str:
+    """Whose trust hangs on this person's vouches; "" where nobody's does."""
+    if not found.dependents_total:
+        return ""
+    people = "1 person" if found.dependents_total == 1 else f"{found.dependents_total:,} people"
+    keeps = "is" if found.dependents_total == 1 else "are"
+    return f"{people} {keeps} trusted with {found.threshold:.2f} or more only through vouches by this account."

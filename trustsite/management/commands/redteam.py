@@ -1,0 +1,109 @@
+"""`manage.py redteam`: attacks on the present graph, or on one in files; ours and the rivals side by side."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from ingest.clock import wall_now
+from ingest.snapshot import SnapshotReader
+from scoring import read
+from scoring.edge_files import FileProblem, read_edges, read_seeds
+from scoring.gate import Thresholds
+from scoring.named_graph import build_graph, no_edges
+from scoring.policy import Policy, policy_from_settings
+from scoring.redteam.attack import Ground
+from scoring.redteam.last_run import keep, last_run_of
+from scoring.redteam.present import present_ground
+from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything
+from scoring.redteam.words import told
+
+STEPS = 14  # nine shapes and five more
+
+
+class Command(BaseCommand):
+    """Plays on a copy in memory: a published snapshot is read, the store is never written."""
+
+    help = (
+        "Attack the present vouch graph (or one in files) and print what it would bring: nine shapes of fakes, rewired "
+        "vouches, denounce bombing, merge farming, a stolen account. The dashboard shows the last run on the present."
+    )
+
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--edges, --seeds, --demo, --replay, --full, --key and --json."""
+        parser.add_argument(
+            "--edges", type=Path, metavar="FILE", help="a graph: source,target[,weight], .csv or .parquet"
+        )
+        parser.add_argument("--seeds", type=Path, metavar="FILE", help="its seeds: text, one node a line")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--demo", action="store_true", help="the demo's store")
+        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        parser.add_argument("--full", action="store_true", help="the whole grid, to 10,000 fakes: minutes")
+        parser.add_argument("--key", type=int, default=1, metavar="N", help="seed of the draws (default 1)")
+        parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+
+    def handle(
+        self, *args: object, edges: Path | None, seeds: Path | None, full: bool, key: int, **options: Any
+    ) -> None:
+        """Play, print, keep; CommandError where there is no graph, or nobody in it who could be attacked."""
+        if (edges is None) != (seeds is None):
+            raise CommandError("A graph in files needs both, --edges FILE and --seeds FILE.", returncode=2)
+        if key < 0:
+            raise CommandError("--key must be 0 or more.", returncode=2)
+        ground, policy = _present() if edges is None or seeds is None else _from_files(edges, seeds)
+        try:
+            report = _play(ground, WHOLE if full else BRIEF, policy, key)
+        except ValueError as problem:
+            raise CommandError(f"There is nothing to attack: {problem}.", returncode=2) from problem
+        self.stdout.write(json.dumps(report, allow_nan=False) if options["json"] else "\n".join(told(report)))
+        if edges is None:
+            _keep(report)
+
+
+def _play(ground: Ground, scale: Scale, policy: Policy, key: int) -> dict[str, Any]:
+    """The report, with a bar on stderr where that is a terminal."""
+    with tqdm(total=STEPS, leave=False, disable=None, bar_format="{desc} {percentage:3.0f}%|{bar}|") as bar:
+
+        def tell(words: str) -> None:
+            bar.set_description_str(words, refresh=False)
+            bar.update()
+
+        return attack_everything(ground, scale, policy, key, tell)
+
+
+def _present() -> tuple[Ground, Policy]:
+    """The newest snapshot's graph and the thresholds that serve there."""
+    policy = policy_from_settings()
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        if snapshot is None:
+            raise CommandError("Nothing was published there yet: run the worker, demo or replay first.", returncode=2)
+        board = read.dashboard(snapshot)
+        recorded = settings.PLACE.mode != "drive"
+        now = board.newest_event_at if recorded and board.newest_event_at else wall_now()
+        serving = Thresholds(t_low=board.t_low, t_high=board.t_high)
+        return present_ground(snapshot, now, policy), replace(policy, thresholds=serving)
+
+
+def _from_files(edges: Path, seeds: Path) -> tuple[Ground, Policy]:
+    """The graph of the files; what cannot be used is a CommandError."""
+    try:
+        graph = build_graph(read_edges(edges), no_edges(), read_seeds(seeds), settings.TRUST_HALF_LIFE_DAYS, None)
+    except FileProblem as problem:
+        raise CommandError(str(problem), returncode=2) from problem
+    return Ground(graph.edges, graph.seeds, len(graph.names)), policy_from_settings()
+
+
+def _keep(report: dict[str, Any]) -> None:
+    try:
+        keep(settings.REDTEAM_PATH, last_run_of(report, time.time()))
+    except OSError as problem:
+        raise CommandError(
+            f"{settings.REDTEAM_PATH} cannot be written ({problem.strerror}): the dashboard shows the run before."
+        ) from problem

@@ -1,0 +1,80 @@
+"""`manage.py trust`: structural trust on any graph in files, without a store."""
+
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from scoring.edge_files import FileProblem, check_ending, parse_moment, read_edges, read_seeds, write_table
+from scoring.named_graph import NamedGraph, build_graph, explain, judge, no_edges, table_of
+from scoring.trust import Parameters
+
+
+class Command(BaseCommand):
+    """Reads files, writes a file; needs no drive and opens no store."""
+
+    help = (
+        "Trust of every node of a graph from its seeds: first passage (F and s), EigenTrust, hops from the nearest "
+        "seed, and the one node whose loss would end it. TRUST_TRANSFER, TRUST_BUDGET, TRUST_HOPS, "
+        "TRUST_HALF_LIFE_DAYS and TRUST_DENOUNCE_STRENGTH hold here too. Names are written as they are: a spreadsheet "
+        "may take one that begins with = for a formula."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--edges, --seeds, --denounces, --out, --explain, --as-of."""
+        columns = "source,target[,weight][,created_at] as .csv or .parquet; weights from 0 to 1"
+        parser.add_argument("--edges", type=Path, required=True, metavar="FILE", help=f"the vouches: {columns}")
+        parser.add_argument("--seeds", type=Path, required=True, metavar="FILE", help="text, one node a line")
+        parser.add_argument("--denounces", type=Path, metavar="FILE", help="the denounces, with the same columns")
+        parser.add_argument("--out", type=Path, metavar="FILE", help="where to write a row a node, .csv or .parquet")
+        parser.add_argument("--explain", metavar="NODE", help="print the paths to this node and what hangs on it")
+        parser.add_argument("--as-of", metavar="TIME", help="measure age then (default: the newest created_at)")
+
+    def handle(
+        self,
+        *args: object,
+        edges: Path,
+        seeds: Path,
+        denounces: Path | None,
+        out: Path | None,
+        explain: str | None,
+        as_of: str | None,
+        **options: object,
+    ) -> None:
+        """Judge, write, explain; CommandError (2) for a file that cannot be used, with nothing written."""
+        if out is None and explain is None:
+            raise CommandError(
+                "Say where the result goes, --out FILE, or ask about one node, --explain NODE.", returncode=2
+            )
+        try:
+            if out is not None:
+                check_ending(out)
+                _spare(out, [edges, seeds, *([denounces] if denounces else [])])
+            self._run(_read(edges, seeds, denounces, as_of), out, explain)
+        except FileProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+
+    def _run(self, graph: NamedGraph, out: Path | None, node: str | None) -> None:
+        parameters = Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS)
+        for note in graph.notes:
+            self.stderr.write(note)
+        judged = judge(graph, parameters, settings.TRUST_DENOUNCE_STRENGTH)
+        lines = [] if node is None else list(explain(graph, judged, parameters, node))
+        if out is not None:
+            write_table(out, table_of(graph, judged))
+        for line in lines:
+            self.stdout.write(line)
+
+
+def _spare(out: Path, inputs: list[Path]) -> None:
+    """Refuse a result that would replace what it is made from."""
+    if out.resolve() in {path.resolve() for path in inputs}:
+        raise FileProblem(f"{out} would be replaced by what is made from it: choose another file for --out.")
+
+
+def _read(edges: Path, seeds: Path, denounces: Path | None, as_of: str | None) -> NamedGraph:
+    """The graph of the files."""
+    moment = None if as_of is None else parse_moment(as_of)
+    against = no_edges() if denounces is None else read_edges(denounces)
+    return build_graph(read_edges(edges), against, read_seeds(seeds), settings.TRUST_HALF_LIFE_DAYS, moment)
