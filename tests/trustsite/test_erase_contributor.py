@@ -146,10 +146,8 @@ def test_with_nobody_to_ask_nothing_is_erased(planted: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_somebody_unknown_is_refused_in_one_sentence(
-    made: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(settings, "SNAPSHOT_DIR", made / "snapshots")
+def test_somebody_unknown_is_refused_in_one_sentence(made: Path, settings: Settings) -> None:
+    settings.SNAPSHOT_DIR = made / "snapshots"
     nobody = "did:plc:" + "b" * 24
     for command, who, said in (
         ("erase_contributor", "nobody.example.com", "Nobody here has proven the handle"),
