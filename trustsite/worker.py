@@ -132,6 +132,8 @@ class Worker:
 
         A job `beside` it, which reads the store, is waited for before the store is closed.
         """
+        # The consumer does this once all of its threads run: a SIGTERM before that would kill what has begun.
+        self.consumer._set_signal_handlers()
         runtime.start(self.runtime)
         self.publisher.start()
         self.heartbeat.start()
