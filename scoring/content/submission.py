@@ -1,0 +1,79 @@
+"""What the scanners are given: the change, what was said beside it, and what is known besides. Pure data."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from scoring.content.change import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How the author of a pull request is known: for findings such as "another person's commit", never for a reviewer.
+
+    `emails` and `names` as declared or seen before; empty where nothing is known.
+    """
+
+    did: str
+    handle: str | None = None
+    names: tuple[str, ...] = ()
+    emails: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """One advisory that a version of a package falls under. `url` is a public page about it."""
+
+    id: str
+    summary: str
+    severity: str | None
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A dependency in one version. `ecosystem` as OSV spells it: PyPI, npm, crates.io, Go, RubyGems, Maven."""
+
+    ecosystem: str
+    name: str
+    version: str | None
+
+
+def _no_advisories(_packages: Sequence[Package]) -> list[tuple[Advisory, ...]]:
+    return [() for _ in _packages]
+
+
+def _no_likeness(_change: Change) -> tuple[float, str] | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known besides the artefact; the default knows nothing and everything still runs.
+
+    `advisories` answers for many packages at once, in their order. `likeness` gives the cosine in [0, 1] to the nearest
+    diff known bad, with its pull request. `popular` maps an ecosystem to names that are imitated. `secret_rules` is the
+    text of a gitleaks-format rule file, `sarif` the text of SARIF logs that the operator's own tools wrote.
+    """
+
+    licence: str | None = None  # SPDX expression of the target repository
+    account: Account | None = None
+    sensitive_paths: tuple[str, ...] = ()
+    advisories: Callable[[Sequence[Package]], Sequence[tuple[Advisory, ...]]] = _no_advisories
+    likeness: Callable[[Change], tuple[float, str] | None] = _no_likeness
+    popular: dict[str, frozenset[str]] = field(default_factory=dict)
+    secret_rules: str | None = None
+    sarif: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One pull request as it was sent. `discussion` holds (role, text) in order, roles author, reviewer-1, bot, ….
+
+    Title, description and discussion are empty where only a diff is at hand.
+    """
+
+    change: Change
+    title: str = ""
+    description: str = ""
+    discussion: tuple[tuple[str, str], ...] = ()
+    knowledge: Knowledge = field(default_factory=Knowledge)
