@@ -12,7 +12,7 @@ Mark = Literal["+", "-", " "]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk, without its mark and line end. `old` and `new` count from 1; None where that side lacks it."""
+    """One line of a hunk, without mark and line end. `old` and `new` count from 1; None where that side lacks it."""
 
     mark: Mark
     old: int | None
