@@ -21,21 +21,24 @@ import os
 import subprocess
 import sys
 from array import array
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from struct import Struct
-from typing import Self
+from typing import Any, Self, cast
 
 import pyarrow as pa
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.client import ClientProtocol
 from websockets.exceptions import (
     ConnectionClosedError,
     ConnectionClosedOK,
     InvalidStatus,
     WebSocketException,
 )
-from websockets.frames import CloseCode
+from websockets.frames import DATA_OPCODES, CloseCode, Frame
+from websockets.protocol import Event
 
 from ingest.batch import SCHEMA, Events, read_commits
 
@@ -139,43 +142,94 @@ def _split(data: bytes, sizes: array) -> list[bytes]:
     return frames
 
 
-class _Chunks:
-    """Frames on their way into the pipe: handed on when there are many, and soon after the first of a few."""
+class Messages(ClientConnection):
+    """A connection that hands on every message as it comes; the library's queue and a turn for each cost 1.3 µs."""
 
-    def __init__(self, pipe: asyncio.StreamWriter, reads: bool) -> None:
-        self._pipe = pipe
+    def __init__(self, deliver: Callable[[bytes | bytearray], None], protocol: ClientProtocol, **options: Any) -> None:
+        super().__init__(protocol, **options)
+        self._deliver = deliver
+        self._begun = bytearray()  # of a message in fragments; the protocol bounds it by the limit of a message
+
+    def process_event(self, event: Event) -> None:
+        if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
+            super().process_event(event)
+        elif event.fin and not self._begun:
+            self._deliver(event.data)
+        else:
+            self._begun += event.data
+            if event.fin:
+                begun, self._begun = self._begun, bytearray()
+                self._deliver(begun)
+
+
+class _Pipe(asyncio.BaseProtocol):
+    """Frames on their way to who started us: handed on when there are many, and soon after the first of a few.
+
+    While something waits before the full pipe the socket is not read. Nothing goes before `open`: the first frames may
+    come with the answer to the handshake.
+    """
+
+    def __init__(self, reads: bool) -> None:
         self._reads = reads
-        self._frames: list[bytes] = []
+        self._frames: list[bytes | bytearray] = []
         self._bytes = 0
         self._loop = asyncio.get_running_loop()
+        self._source: asyncio.Transport | None = None
+        self._drained = asyncio.Event()
+        self._drained.set()
 
-    def put(self, frame: bytes) -> bool:
-        """Add a frame; whether that filled a chunk, which is to be drained."""
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport.set_write_buffer_limits(high=0)  # the pipe is the buffer: drained is what lies in it
+
+    def pause_writing(self) -> None:
+        self._drained.clear()
+        if self._source:
+            self._source.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._drained.set()
+        if self._source:
+            self._source.resume_reading()
+
+    def open(self, source: asyncio.Transport) -> None:
+        """The connection stands, and this is where its frames come from."""
+        self._source = source
+        self._write(OPEN)
+        self._flush()
+
+    async def end(self, kind: str, text: str) -> None:
+        """Hand on what is here and how it ended; returns once all of it lies in the pipe."""
+        self._flush()
+        self._source = None
+        self._write(END, json.dumps({"kind": kind, "text": text[:300]}).encode())
+        await self._drained.wait()
+
+    def put(self, frame: bytes | bytearray) -> None:
+        """Add a frame."""
         if not self._frames:
-            self._loop.call_later(CHUNK_SECONDS, self.flush)
+            self._loop.call_later(CHUNK_SECONDS, self._flush)
         self._frames.append(frame)
         self._bytes += len(frame)
         if len(self._frames) >= CHUNK_FRAMES or self._bytes >= CHUNK_BYTES:
-            self.flush()
-            return True
-        return False
+            self._flush()
 
-    async def drain(self) -> None:
-        """Return once everything lies in the pipe."""
-        await self._pipe.drain()
-
-    def flush(self) -> None:
-        """Hand on what is here."""
+    def _flush(self) -> None:
+        if self._source is None or not self._frames:
+            return
         frames, self._frames, self._bytes = self._frames, [], 0
-        events = read_commits(frames) if frames and self._reads else None
-        if events is not None:
-            self.write(COLUMNS, memoryview(events.table.to_batches()[0].serialize()))
-        elif frames:
-            self.write(FRAMES, b"".join(frames), array(SIZE_TYPE, map(len, frames)))
+        for begin in range(0, len(frames), CHUNK_FRAMES):
+            self._hand_on(frames[begin : begin + CHUNK_FRAMES])
 
-    def write(self, letter: bytes, data: bytes | memoryview = b"", sizes: array | tuple[()] = ()) -> None:
-        """Hand on one message."""
-        self._pipe.write(b"".join((_HEADER.pack(letter, len(sizes), len(data)), bytes(sizes), data)))
+    def _hand_on(self, frames: list[bytes | bytearray]) -> None:
+        events = read_commits(frames) if self._reads else None
+        if events is not None:
+            self._write(COLUMNS, memoryview(events.table.to_batches()[0].serialize()))
+        else:
+            self._write(FRAMES, b"".join(frames), array(SIZE_TYPE, map(len, frames)))
+
+    def _write(self, letter: bytes, data: bytes | memoryview = b"", sizes: array | tuple[()] = ()) -> None:
+        self._transport.write(b"".join((_HEADER.pack(letter, len(sizes), len(data)), bytes(sizes), data)))
 
 
 async def _relay(address: str, largest_frame: int, reads: bool) -> None:
@@ -184,23 +238,18 @@ async def _relay(address: str, largest_frame: int, reads: bool) -> None:
     loop.add_reader(sys.stdin.fileno(), os._exit, 0)  # nothing is ever sent: who started us is gone
     with contextlib.suppress(OSError):  # a smaller pipe only makes more turns
         fcntl.fcntl(sys.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
-    transport.set_write_buffer_limits(high=0)  # the pipe is the buffer: drained is what lies in it
-    pipe = asyncio.StreamWriter(transport, protocol, None, loop)
-    chunks = _Chunks(pipe, reads)
-    kind, text = await _how_it_ended(address, largest_frame, chunks)
-    chunks.flush()
-    chunks.write(END, json.dumps({"kind": kind, "text": text[:300]}).encode())
-    await pipe.drain()
+    _, pipe = await loop.connect_write_pipe(lambda: _Pipe(reads), sys.stdout)
+    await pipe.end(*await _how_it_ended(address, largest_frame, pipe))
 
 
-async def _how_it_ended(address: str, largest_frame: int, chunks: _Chunks) -> tuple[str, str]:
+async def _how_it_ended(address: str, largest_frame: int, pipe: _Pipe) -> tuple[str, str]:
+    limits = {"max_size": largest_frame, "ping_timeout": PONG_SECONDS, "close_timeout": 1.0}
     try:
         async with Straight(
-            address, compression=None, max_size=largest_frame, ping_timeout=PONG_SECONDS, close_timeout=1.0
+            address, compression=None, create_connection=partial(Messages, pipe.put), **limits
         ) as socket:
-            chunks.write(OPEN)
-            await _receive(socket, chunks)
+            pipe.open(socket.transport)
+            await socket.recv()  # no message comes this way: it ends with the connection
     except ConnectionClosedOK as closed:
         return "closed", str(closed)
     except InvalidStatus as refused:
@@ -210,13 +259,6 @@ async def _how_it_ended(address: str, largest_frame: int, chunks: _Chunks) -> tu
     except (ValueError, ImportError) as error:  # no address; a SOCKS proxy, which needs another package
         return "address", str(error)
     return "closed", ""
-
-
-async def _receive(socket: ClientConnection, chunks: _Chunks) -> None:
-    while True:
-        # As bytes: whether they are UTF-8 is for the reader, who makes a dead letter of what is not.
-        if chunks.put(await socket.recv(decode=False)):
-            await chunks.drain()
 
 
 def _is_cursor_too_old(refused: InvalidStatus) -> bool:
