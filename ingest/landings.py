@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ingest.backfill.runs import is_incomplete
 from ingest.commits import INVERSE, read_diffs
 from ingest.git import Git
 from ingest.history import closing
@@ -62,9 +63,12 @@ Row = Mapping[str, Any]
 
 
 def find_landings(store: Store, fetcher: Fetcher, folder: Path, diff_folder: Path) -> int:
-    """Fill `landings` for watched repositories in which something changed; returns how many rows are new or other."""
+    """Fill `landings` for watched repositories in which something changed; returns how many rows are new or other.
+
+    Nothing while a backfill may still list somebody's earlier offer of the same change: what is proven once stays so.
+    """
     with store.read() as rows:
-        mirrors = rows.rows(MIRRORS)
+        mirrors = [] if is_incomplete(rows) else rows.rows(MIRRORS)
     changed = 0
     for mirror in mirrors:
         with store.read() as rows:

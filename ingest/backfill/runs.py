@@ -19,6 +19,10 @@ OPEN_GAP = """
 select min(from_us) from gaps where filled_clock is null and (? or found_clock > coalesce(
   (select max(began_clock) from backfills where reason in ('first_start', 'gap')), 'epoch'::timestamp))
 """
+# What was offered before now may not be known yet: a whole run is under way, or a gap waits for its run.
+INCOMPLETE = f"""
+select exists (from backfills where state <> 'done' and reason in ('first_start', 'gap')) or ({OPEN_GAP}) is not null
+"""
 # The DIDs whose records came before, whether or not a host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
@@ -85,6 +89,14 @@ def next_run(store: Store, has_hosts: bool = True) -> Run | None:
         begin(store, "gap", witnessed_until=from_microseconds(gap_us))
         return next_run(store, has_hosts)
     return _run(row) if row else None
+
+
+def is_incomplete(rows: Rows) -> bool:
+    """Whether a run will still list what came before, so that "nobody offered this earlier" cannot be said yet.
+
+    Also while no host answers: what nobody can rule out is not proven. What push-holders say counts meanwhile.
+    """
+    return bool(rows.value(INCOMPLETE, [False]))
 
 
 def look_anew(store: Store, run: Run) -> Run:

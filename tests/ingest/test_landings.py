@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ingest.backfill.runs import begin, end, next_run
+from ingest.gaps import Gap, record_gap
 from ingest.net import Fetcher
 from ingest.store import Store
 from tests.ingest.git_world import REPO_DID, Knot, Place, Work
@@ -292,3 +294,35 @@ def test_a_proof_stays_when_a_listing_later_claims_an_older_offer(work: Work, pl
     assert place.land() == [(pull, "patch_id", True)]
     place.offer(mails, MALLORY, witnessed=False)
     assert (pull, "patch_id", True) in place.land()
+
+
+def test_nothing_is_proven_while_a_backfill_may_still_list_an_earlier_offer(work: Work, place: Place) -> None:
+    mails = work.offer("HEAD", [("Fix", change("a.txt", 3, "three"))])
+    run_id = begin(place.store, "first_start")
+    copy = place.offer(mails, MALLORY)
+    place.look()
+    work.am(mails)
+    assert place.land() == []
+    first = place.offer(mails, witnessed=False, after=-timedelta(minutes=30))
+    run = next_run(place.store)
+    assert run is not None
+    assert run.run_id == run_id
+    end(place.store, run)
+    assert place.land() == sorted([(copy, "patch_id", False), (first, "patch_id", False)])
+
+
+def test_a_gap_that_waits_for_its_backfill_holds_proofs_back_and_one_asked_for_by_hand_does_not(
+    work: Work, place: Place
+) -> None:
+    mails = work.offer("HEAD", [("Fix", change("a.txt", 3, "three"))])
+    pull = place.offer(mails)
+    place.look()
+    work.am(mails)
+    record_gap(place.store, Gap("test", 1, 2, "a test"))
+    assert place.land() == []
+    run = next_run(place.store)
+    assert run is not None
+    assert place.land() == []
+    end(place.store, run)
+    begin(place.store, "by_hand", [MALLORY])
+    assert place.land() == [(pull, "patch_id", True)]
