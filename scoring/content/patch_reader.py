@@ -1,0 +1,178 @@
+"""A patch line by line by the rules of `git apply`: a hunk is as long as its header says, the rest is words."""
+
+import re
+
+from scoring.content.change import FileChange, Mail
+from scoring.content.file_part import HUNK_HEADER, FilePart, OpenHunk
+from scoring.content.header_names import is_unsafe
+from scoring.content.limits import Limits, Problems
+from scoring.content.mails import ends_message, is_encoded, read_mail
+
+_MAIL = re.compile(r"From \S.{0,300}?[0-9]:[0-9]{2}:[0-9]{2} +(?:199[0-9]|[2-9][0-9]{3})")
+_BARE_MAIL = re.compile(r"(?:From|Date|Subject|Message-ID|Return-Path|Received|MIME-Version|To): ", re.IGNORECASE)
+_NO_CHANGE = ("-- ", "--- ", "+++ ")  # a signature, and headers of a file
+_RULERS = ("--", "---")
+
+
+class PatchReader:
+    """Takes a patch line by line. `read` and `unread` count changed lines; `full` names the limit that was reached."""
+
+    def __init__(self, limits: Limits, problems: Problems) -> None:
+        self.files: list[FileChange] = []
+        self.mails: list[Mail] = []
+        self.read = self.unread = 0
+        self.full: str | None = None
+        self._limits, self._problems = limits, problems
+        self._part: FilePart | None = None
+        self._hunk: OpenHunk | None = None
+        self._message: list[str] | None = None  # the lines of a mail's header and message while they come
+        self._begun = False  # whether a file began, in a series since the mail began
+        self._fresh = True  # whether no line was taken yet
+        self._ended = False  # whether the line before was the last of a hunk
+        self._hiding = False  # whether the line before was a change outside every hunk
+        self._path: str | None = None  # of the last file, where what follows it is found
+        self._last = ("", "")  # the two lines before, where they were outside hunks
+
+    def line(self, line: str, flaw: str | None = None) -> None:
+        """Take the next line, without its line end; `flaw` is the problem of one that is not whole."""
+        if len(line) > self._limits.line_length:
+            line, flaw = line[: self._limits.line_length], "long_line"
+        if self._hunk is None or not self._hunk_line(self._hunk, line, flaw):
+            self._outside(line, line.removesuffix("\r"))
+            self._note(flaw, None, line)
+        self._fresh = False
+
+    def finish(self, cut: bool) -> None:
+        """Take the end of the text; `cut` where a limit ended it, which is a problem of its own."""
+        if self._hunk is not None:
+            self._close_hunk(self._hunk, None if cut else "cut_hunk")
+        self._close_message()
+        self._close_part()
+
+    def _hunk_line(self, hunk: OpenHunk, line: str, flaw: str | None) -> bool:
+        """Take a line while a hunk is open; False where it belongs to none."""
+        if line.startswith("\\ "):
+            return True
+        taken = hunk.take(line)
+        if taken is None:
+            self._close_hunk(hunk, "corrupt_hunk")
+            return False
+        self.read += taken.mark != " " and flaw is None
+        self._note(flaw, taken.new or taken.old, line, removed=taken.mark == "-")
+        if hunk.full:
+            self._close_hunk(hunk, None)
+        return True
+
+    def _note(self, flaw: str | None, number: int | None, line: str, removed: bool = False) -> None:
+        if flaw is not None:
+            self.unread += 1
+            self._problems.add(flaw, self._path, number, line, removed)
+
+    def _close_hunk(self, hunk: OpenHunk, rule: str | None) -> None:
+        self._hunk, self._ended = None, hunk.full
+        if rule is None and hunk.full and not hunk.changes:
+            rule = "corrupt_hunk"
+        if self._part is not None:
+            self._part.hunks.append(hunk.close())
+        if rule is not None:
+            self.unread += max(hunk.old_left, hunk.new_left, 1)
+            self._problems.add(rule, self._path)
+
+    def _outside(self, line: str, header: str) -> None:
+        """Take a line outside hunks; `header` is it without a carriage return."""
+        ended, self._ended = self._ended, False
+        if header.startswith("diff --git "):
+            self._begin(FilePart.of_git(header.removeprefix("diff --git ")))
+        elif hunk := HUNK_HEADER.match(line):
+            self._hunk_header(hunk, ended)
+        elif line.startswith("\\ "):
+            self._ended = ended
+        elif self._part is None or not self._part.header(header):
+            self._text(line, ended)
+        self._last = (self._last[1], header)
+
+    def _hunk_header(self, header: re.Match[str], ended: bool) -> None:
+        part, (old, new) = self._part, self._last
+        follows = part is not None and not part.binary and (ended or (part.headers and not part.hunks))
+        if not follows:
+            if not (old.startswith("--- ") and new.startswith("+++ ")):
+                self._stray_hunk(header.string)
+                return
+            self._begin(FilePart.of_lines(old[4:], new[4:], header))
+        if self._part is not None:
+            self._path = self._part.path
+            self._hunk = OpenHunk(header)
+            if self._hunk.full:
+                self._close_hunk(self._hunk, None)
+
+    def _stray_hunk(self, line: str) -> None:
+        """A hunk of no file: words in a message, a riddle anywhere else."""
+        self._close_part()
+        if self._message is not None:
+            self._message.append(line)
+            return
+        self.unread += 1
+        self._hiding = True
+        self._problems.add("stray_hunk", self._path, quote=line)
+
+    def _begin(self, part: FilePart) -> None:
+        self._close_message()
+        self._close_part()
+        if len(self.files) >= self._limits.files:
+            self.full = "too_many_files"
+        self._part, self._begun, self._hiding = part, True, False
+
+    def _close_part(self) -> None:
+        part, self._part = self._part, None
+        if part is None or not part.headers:  # git writes a lone "diff --git" for a file that was only touched
+            return
+        self._path = part.path
+        file = part.close()
+        if file is None or not part.sound or part.cut:
+            self.unread += 1
+            self._problems.add("cut_file" if part.cut else "unreadable_file", part.path)
+        if file is not None:
+            self.files.append(file)
+            self.unread += file.binary or file.submodule
+            if is_unsafe(file.path) or is_unsafe(file.old_path):
+                self._problems.add("unsafe_path", file.path)
+
+    def _text(self, line: str, ended: bool) -> None:
+        """A line that belongs to no file: message, signature, separator, or what somebody hides there."""
+        self._close_part()
+        if _MAIL.match(line) or (self._fresh and _BARE_MAIL.match(line)):
+            self._begin_mail([] if line.startswith("From ") else [line])
+        elif self._message is not None:
+            self._message_line(self._message, line)
+        else:
+            self._judge_text(line, ended)
+
+    def _judge_text(self, line: str, ended: bool) -> None:
+        changes = line.startswith(("+", "-")) and not line.startswith(_NO_CHANGE) and line.rstrip() not in _RULERS
+        unreadable = line.startswith("@@")
+        hidden = unreadable or (changes and (self._begun or self._hiding)) or (ended and line.startswith(" "))
+        if hidden:
+            self.unread += 1
+            if not self._hiding:
+                self._problems.add("stray_hunk" if unreadable else "text_outside", self._path, quote=line)
+        self._hiding = hidden
+
+    def _begin_mail(self, lines: list[str]) -> None:
+        self._close_message()
+        if len(self.mails) >= self._limits.mails:
+            self.full = "too_many_mails"
+        self._message, self._begun, self._hiding = lines, False, False
+
+    def _message_line(self, message: list[str], line: str) -> None:
+        if ends_message(line):
+            self._close_message()
+        else:
+            message.append(line)
+
+    def _close_message(self) -> None:
+        message, self._message = self._message, None
+        if message is not None:
+            self.mails.append(read_mail(message))
+            if is_encoded(message):
+                self.unread += 1
+                self._problems.add("encoded_mail")

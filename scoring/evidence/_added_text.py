@@ -1,0 +1,65 @@
+"""What a change adds as one text, so that a pattern reads a whole change in one call and its hit finds its line."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scoring.content.change import FileChange, Line
+from scoring.content.submission import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line of the text comes from; without file and line: what was said beside the change."""
+
+    file: FileChange | None
+    line: Line | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddedText:
+    """Lines joined by a line feed. `starts[i]` is the offset at which the line of `places[i]` begins."""
+
+    text: str
+    starts: tuple[int, ...]
+    places: tuple[Place, ...]
+
+    def index(self, offset: int) -> int:
+        """The number of the line, from 0, that holds this offset."""
+        return bisect_right(self.starts, offset) - 1
+
+    def line(self, index: int) -> str:
+        """The text of one line."""
+        start = self.starts[index]
+        end = self.starts[index + 1] - 1 if index + 1 < len(self.starts) else len(self.text)
+        return self.text[start:end]
+
+
+def added_text(submission: Submission) -> AddedText:
+    """Every added line of the change, then title, description, discussion and the messages of its mails."""
+    places, lines = [], []
+    for file in submission.change.files:
+        for line in file.added():
+            places.append(Place(file, line))
+            lines.append(line.text.replace("\n", " "))
+    for text in said(submission):
+        for line in text.split("\n"):
+            places.append(Place(None, None))
+            lines.append(line)
+    starts, offset = [], 0
+    for line in lines:
+        starts.append(offset)
+        offset += len(line) + 1
+    return AddedText("\n".join(lines), tuple(starts), tuple(places))
+
+
+def removed_text(submission: Submission) -> str:
+    """Every line that the change takes away, joined by line feeds."""
+    return "\n".join(line.text for file in submission.change.files for line in file.removed())
+
+
+def said(submission: Submission) -> Iterator[str]:
+    """What was written beside the change: title, description, discussion, commit messages; nothing empty."""
+    yield from filter(None, (submission.title, submission.description, *(text for _, text in submission.discussion)))
+    for mail in submission.change.mails:
+        yield from filter(None, (mail.subject, mail.message))

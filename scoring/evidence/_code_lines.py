@@ -1,0 +1,48 @@
+"""Which lines of a change are code that runs: a conservative reading by line, since hunks begin anywhere. Pure."""
+
+from collections.abc import Iterator
+
+import re2
+
+from scoring.content.change import Change, FileChange, Line
+from scoring.content.paths import role
+from scoring.evidence._languages import language_of
+from scoring.evidence._weight import cut
+
+LINE_LENGTH = 2_000
+COMMENT = re2.compile(r"^\s*(#|//|/\*|\*|<!--|--\s|;|\"\"\"|''')")
+# What a sentence of a docstring hardly looks like; an unusual statement is missed rather than a sentence taken for one.
+STATEMENT = re2.compile(
+    r"^\s*(async def |def |class \w+[(:{]|import [\w.{*]|from [\w.]+ import |return\b[^.]*$|raise [\w.]+\b|"
+    r"(if|elif|for|while|with|except|else|try)\b.*:\s*$|(if|for|while|switch)\s*\(.*[{;]\s*$|const \w|let \w|var \w|"
+    r"func [\w(]|pub |fn \w|use [\w:]+;|[\w.\[\]'\"]+(: [\w\[\], |]+)?\s*(=|\+=|-=|:=)\s*\S|[\w.]+\(.*[):,{(]?\s*;?$|"
+    r"[})\]]+;?$|@\w)"
+)
+
+
+def is_code_file(file: FileChange) -> bool:
+    """Whether a file is code of the project itself, in a language that rules exist for."""
+    return language_of(file.path) not in ("other", "config") and role(file.path) == "code"
+
+
+def code_files(change: Change) -> list[FileChange]:
+    """The files of a change that are code of the project itself."""
+    return [file for file in change.files if is_code_file(file)]
+
+
+def changed_code(file: FileChange) -> Iterator[Line]:
+    """Added and removed lines that look like statements, comments and blank lines left out."""
+    for hunk in file.hunks:
+        for line in hunk.lines:
+            if line.mark != " " and is_statement(line.text):
+                yield line
+
+
+def is_statement(text: str) -> bool:
+    """Whether a line looks like code that runs."""
+    return STATEMENT.search(cut(text, LINE_LENGTH)) is not None and not is_comment(text)
+
+
+def is_comment(text: str) -> bool:
+    """Whether a line is a comment, or the edge of one."""
+    return COMMENT.search(cut(text, LINE_LENGTH)) is not None

@@ -1,0 +1,107 @@
+"""Rules as data: the files in rules/, checked as they are read. To add a rule, add it to a file there.
+
+`rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
+touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
+line that is taken away. `beside` must match another line that the same hunk adds; `unless` must match no line that the
+file adds (for `removed`: that the change adds). One of `needles` must stand in the text, which is what makes the rules
+fast. `bad` is found and `good` is not; a test plays both.
+"""
+
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import re2
+
+from scoring.content.finding import FlagType, Severity
+from scoring.content.paths import Role
+from scoring.evidence._languages import GRAMMARS, Language
+
+FOLDER = Path(__file__).with_name("rules")
+SHARED = "shared.yml"  # parts of rules, by language
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """One rule; the module says what its fields mean. `roles` empty: everywhere, one step lower outside of code."""
+
+    id: str
+    severity: Severity
+    message: str
+    bad: str
+    good: str
+    type: FlagType | None = None
+    languages: tuple[Language, ...] = ()
+    roles: tuple[Role, ...] = ()
+    needles: tuple[str, ...] = ()
+    rule: dict[str, Any] | None = None
+    constraints: dict[str, Any] = {}
+    lines: str | None = None
+    removed: str | None = None
+    beside: str | None = None
+    unless: str | None = None
+
+    def __post_init__(self) -> None:
+        if [self.rule, self.lines, self.removed].count(None) != 2:
+            raise ValueError(f"the rule {self.id} needs exactly one of rule, lines and removed")
+
+    @cached_property
+    def pattern(self) -> "re2._Regexp":
+        """The expression of `lines` or `removed`."""
+        return re2.compile(self.lines or self.removed or "")
+
+    @cached_property
+    def exception(self) -> "re2._Regexp | None":
+        """The expression of `unless`."""
+        return re2.compile(self.unless) if self.unless else None
+
+    @cached_property
+    def companion(self) -> "re2._Regexp | None":
+        """The expression of `beside`."""
+        return re2.compile(self.beside) if self.beside else None
+
+    def may_match(self, text: str) -> bool:
+        """Whether the text holds what the rule cannot do without."""
+        return not self.needles or any(needle in text for needle in self.needles)
+
+
+class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file of rules; `languages` and `type` hold for its rules that name none."""
+
+    languages: tuple[Language, ...]
+    rules: tuple[Rule, ...]
+    type: FlagType = "security"
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Every rule of every file. Raises msgspec.ValidationError for a file that breaks the form."""
+    return tuple(rule for name in _names() if name != SHARED for rule in _read(name))
+
+
+@cache
+def rules_for(language: Language) -> tuple[Rule, ...]:
+    """The rules of one language; those on the syntax tree only where there is a grammar."""
+    return tuple(rule for rule in rules() if language in rule.languages and (rule.rule is None or language in GRAMMARS))
+
+
+@cache
+def shared_parts() -> dict[str, dict[str, Any]]:
+    """Parts that rules name with `matches`, by language."""
+    return _decode(SHARED, dict[str, dict[str, Any]])
+
+
+def _names() -> list[str]:
+    return sorted(file.name for file in FOLDER.glob("*.yml"))
+
+
+def _read(name: str) -> list[Rule]:
+    file = _decode(name, RuleFile)
+    given = [(rule, rule.languages or file.languages, rule.type or file.type) for rule in file.rules]
+    return [msgspec.structs.replace(rule, languages=languages, type=kind) for rule, languages, kind in given]
+
+
+def _decode(name: str, kind: Any) -> Any:
+    import msgspec.yaml  # its parser takes 20 ms to import, which only a review has to pay
+
+    return msgspec.yaml.decode((FOLDER / name).read_bytes(), type=kind)

@@ -1,0 +1,183 @@
+"""Text that speaks to the reviewer: orders, flattery, threats, invented verdicts and invented ends of the data.
+
+In code nobody has a reason to speak to a reviewer; in a description people do, to other people. So one phrase alone
+proves little: a finding is several near each other, and weighs by where they stand. What reads as a report about such
+attacks (the phrases beside words like "attack" or "detects") is kept at `med`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
+from scoring.content.submission import Submission
+from scoring.evidence._folding import Carrier, Folded, Source, folded
+from scoring.evidence._reviewer_phrases import concept
+from scoring.evidence._unicode import shown
+
+SCANNER = "addressed"
+NEAR = 260  # bytes between two phrases that belong together: about 40 English words, 80 Chinese characters
+SENTENCE = 120  # the same for common words, which two sentences often hold by chance
+HITS = 5_000  # of one concept in one change: a text of nothing but such phrases needs no more to be found
+
+Span = tuple[int, int]
+_HIGH: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.HIGH)
+_SPOKEN: dict[Carrier, Severity | None] = {**_HIGH, "docs": Severity.LOW, "talk": Severity.LOW}
+_SIGN: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.LOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Kinds of phrase that together are an attempt: the first, and each of the others near it."""
+
+    rule: str
+    phrases: tuple[str, ...]
+    weighs: dict[Carrier, Severity | None]
+    what: str
+    mentionable: bool = True
+    near: int = NEAR
+
+
+_MACHINE = "speaks to an automated reviewer and tells it what to find"
+_ATTEMPTS = (
+    Attempt("own-verdict", ("schema",), _HIGH, "states the answer that the review has to give", mentionable=False),
+    Attempt("override", ("override",), _HIGH, "tells its reader to disregard the instructions that it works under"),
+    Attempt("extraction", ("extraction",), _HIGH, "asks its reader for the instructions that it works under"),
+    Attempt("machine-order", ("machine", "verdict"), _HIGH, _MACHINE),
+    Attempt(
+        "machine-waiver", ("machine", "waiver"), _HIGH, "tells an automated reviewer that there is nothing to review"
+    ),
+    Attempt("machine-claim", ("machine", "approved"), _HIGH, "claims an approval towards an automated reviewer"),
+    Attempt("machine-pressure", ("machine", "pressure"), _HIGH, "flatters or threatens an automated reviewer"),
+    Attempt("machine-answer", ("machine", "answer"), _HIGH, "puts an answer into the mouth of an automated reviewer"),
+    Attempt(
+        "machine-result", ("machine", "result"), _SPOKEN, "reports to an automated reviewer what it is to have found"
+    ),
+    Attempt("machine-urged", ("machine", "urge", "outcome"), _SPOKEN, _MACHINE, near=SENTENCE),
+    Attempt("machine-greeted", ("greeting", "urge", "outcome"), _HIGH, _MACHINE),
+    Attempt("authority", ("authority", "verdict"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("authority", ("authority", "waiver"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("authority", ("authority", "approved"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("authority", ("authority", "persona"), _HIGH, "speaks as if it came from those who run the review"),
+    Attempt("role", ("role", "verdict"), _HIGH, "imitates the turn of a conversation and gives an order in it"),
+    Attempt("role", ("role", "waiver"), _HIGH, "imitates the turn of a conversation and waives the review in it"),
+    Attempt("role", ("role", "result"), _HIGH, "imitates the turn of a conversation and invents a result in it"),
+    Attempt("role", ("role", "answer"), _HIGH, "imitates the turn of a conversation and answers in it"),
+    Attempt("role", ("role", "persona"), _HIGH, "imitates the turn of a conversation and assigns a role in it"),
+    Attempt("role", ("role", "approved"), _HIGH, "imitates the turn of a conversation and claims an approval in it"),
+    Attempt("role", ("token", "verdict"), _HIGH, "uses a language model's control token beside an order"),
+    Attempt("role", ("token", "persona"), _HIGH, "uses a language model's control token beside a role"),
+    Attempt("role", ("token", "result"), _HIGH, "uses a language model's control token beside a result"),
+    Attempt("fence", ("fence", "verdict"), _HIGH, "imitates the end of the data and gives an order behind it"),
+    Attempt("fence", ("fence", "role"), _HIGH, "imitates the end of the data and the start of a conversation"),
+    Attempt("fence", ("fence", "persona"), _HIGH, "imitates the end of the data and assigns a role behind it"),
+    Attempt("fence", ("fence", "result"), _HIGH, "imitates the end of the data and invents a result behind it"),
+    Attempt("fence", ("fence", "answer"), _HIGH, "imitates the end of the data and answers behind it"),
+    Attempt("fence", ("fence", "waiver"), _HIGH, "imitates the end of the data and waives the review behind it"),
+    Attempt("persona", ("persona", "verdict"), _HIGH, "assigns a role to its reader and tells it what to find"),
+    Attempt("pressure", ("pressure", "verdict"), _SPOKEN, "flatters or threatens whoever reviews it"),
+    Attempt("reviewer-order", ("reviewer", "verdict"), _SPOKEN, "speaks to a reviewer and says what to find"),
+    Attempt(
+        "reviewer-waiver",
+        ("reviewer", "waiver"),
+        _SPOKEN,
+        "speaks to a reviewer and says that there is nothing to review",
+    ),
+    Attempt("reviewer-claim", ("reviewer", "approved"), _SPOKEN, "claims an approval towards a reviewer"),
+    Attempt("claim", ("approved", "waiver"), _SPOKEN, "claims an approval and that no review is needed"),
+    Attempt(
+        "invented-result", ("result", "verdict"), _SPOKEN, "reports the result of a tool and says what to conclude"
+    ),
+    Attempt("invented-result", ("answer", "verdict"), _SPOKEN, "writes down an answer and says that it is to be given"),
+    Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
+)
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """The strongest attempt of each line, in the order of the change and then of the talk beside it."""
+    text = folded(submission)
+    found = _Phrases(text)
+    strongest: dict[int, tuple[Severity, Attempt]] = {}
+    for attempt in _ATTEMPTS:
+        for span in found.attempts(attempt):
+            line = text.index(span[0])
+            severity = attempt.weighs[text.sources[line].carrier]
+            if severity is Severity.HIGH and attempt.mentionable and found.is_mention(span):
+                severity = Severity.MED
+            if severity is not None and (line not in strongest or _weight(severity) > _weight(strongest[line][0])):
+                strongest[line] = severity, attempt
+    for line in sorted(strongest):
+        yield _finding(text.sources[line], *strongest[line])
+
+
+def _weight(severity: Severity) -> int:
+    return (Severity.LOW, Severity.MED, Severity.HIGH).index(severity)
+
+
+class _Phrases:
+    """Where each kind of phrase stands in a folded text, looked up when an attempt first asks for it."""
+
+    def __init__(self, text: Folded) -> None:
+        self._text = text.text
+        self._ascii = text.text.isascii()
+        self._spans: dict[str, list[Span]] = {}
+
+    def spans(self, name: str) -> list[Span]:
+        """Every place of one kind, in order."""
+        if name not in self._spans:
+            self._spans[name] = list(self._find(name))
+        return self._spans[name]
+
+    def _find(self, name: str) -> Iterator[Span]:
+        for number, match in enumerate(concept(name, self._ascii).finditer(self._text)):
+            if number == HITS:
+                return
+            if name != "verdict" or not _is_negated(self._text, match.start()):
+                yield match.span()
+
+    def attempts(self, attempt: Attempt) -> Iterator[Span]:
+        """From the start of the earliest phrase to the end of the latest, where all stand near the first."""
+        for first in self.spans(attempt.phrases[0]):
+            spans = [first, *(self._near(first, name, attempt.near) for name in attempt.phrases[1:])]
+            if all(spans):
+                yield min(span[0] for span in spans if span), max(span[1] for span in spans if span)
+
+    def is_mention(self, span: Span) -> bool:
+        """Whether words of a report about such attacks stand beside the span."""
+        return self._near(span, "mention", SENTENCE) is not None
+
+    def _near(self, span: Span, name: str, distance: int) -> Span | None:
+        """The first phrase of this kind in the same block and not further away than `distance`."""
+        others = self.spans(name)
+        index = bisect_left(others, (span[0] - distance, 0))
+        while index < len(others) and others[index][0] <= span[1] + distance:
+            if self._joined(span, others[index]):
+                return others[index]
+            index += 1
+        return None
+
+    def _joined(self, one: Span, other: Span) -> bool:
+        return self._text.find(b"\n", min(one[0], other[0]), max(one[1], other[1])) < 0
+
+
+def _is_negated(text: bytes, start: int) -> bool:
+    """Whether an order stands behind a "never" or "not": then it forbids what it names."""
+    before = text[max(start - 12, 0) : start].decode("utf-8", "ignore").rstrip(" \"'`*_:")
+    return before.endswith(
+        (" never", " not", "n't", "cannot", " nicht", " nie", " jamais", " nunca", "никогда не", "不要", "不得")
+    )
+
+
+def _finding(source: Source, severity: Severity, attempt: Attempt) -> Finding:
+    what = {"name": "The name of this file", "talk": "The text beside the change"}.get(source.carrier, "This text")
+    kept = " It may be a report about such attempts." if severity is Severity.MED else ""
+    return Finding(
+        scanner=SCANNER,
+        rule=attempt.rule,
+        type="security",
+        severity=severity,
+        explanation=f"{what} {attempt.what}.{kept}",
+        file=source.file.path if source.file else None,
+        line=source.line.new if source.line else None,
+        quote=shown(source.text)[:QUOTE_LENGTH],
+    )

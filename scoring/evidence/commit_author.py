@@ -1,0 +1,83 @@
+"""Commits that name another author than the account that sent them: for maintainers only, see scoring.content.blind."""
+
+import unicodedata
+from collections.abc import Iterator
+
+from scoring.content.change import Mail
+from scoring.content.finding import Finding, Severity
+from scoring.content.submission import Account, Submission
+
+SCANNER = "commit_author"
+PEOPLE = 3  # different addresses in one series that are no longer one person with several
+MAILS = 1_000  # of one series that are looked at
+# Addresses that a forge makes up so that the real one stays unknown, or that nobody chose.
+MADE_UP_HOSTS = ("noreply.github.com", "noreply.codeberg.org", "noreply.tangled.org", "noreply.gitea.io", "localhost")
+MADE_UP_ENDINGS = (".local", ".localdomain", ".invalid", ".example", ".test", "example.com", "example.org", "(none)")
+BOTS = ("[bot]", "dependabot", "renovate", "pre-commit-ci", "github-actions")
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """At most one finding: commits of another person (med), or under another name only (low).
+
+    Where the account has told neither a name nor an address, nothing can differ and nothing is found.
+    """
+    account, mails = submission.knowledge.account, submission.change.mails[:MAILS]
+    if account is None or not mails or not (account.emails or account.names):
+        return
+    strangers = [mail for mail in mails if not _is_known(mail, account)]
+    if not strangers:
+        return
+    by_address = [mail for mail in strangers if account.emails and not _is_made_up(mail.email)]
+    if len({_address(mail.email) for mail in by_address}) >= PEOPLE:
+        yield _finding("several-people", Severity.MED, "The series holds commits of several other people.")
+    elif any(not _same_name(mail, account) for mail in by_address):
+        yield _finding("other-person", Severity.MED, "A commit names another person as its author than the account.")
+    elif any(not _same_name(mail, account) for mail in strangers):
+        yield _finding("other-name", Severity.LOW, "A commit names its author otherwise than the account is known.")
+
+
+def _finding(rule: str, severity: Severity, message: str) -> Finding:
+    """Without the name or the address: a finding is shown, and neither was checked."""
+    return Finding(SCANNER, rule, "other", severity, message)
+
+
+def _is_known(mail: Mail, account: Account) -> bool:
+    """Whether the address is one of the account's, or a made-up one that carries its handle or name."""
+    address = _address(mail.email)
+    if address in {_address(known) for known in account.emails}:
+        return True
+    if any(bot in f"{mail.author} {mail.email}".lower() for bot in BOTS):
+        return False
+    return _is_made_up(mail.email) and (_carries_handle(address, account) or _same_name(mail, account))
+
+
+def _is_made_up(email: str) -> bool:
+    host = _address(email).rpartition("@")[2]
+    return not host or host.endswith(MADE_UP_ENDINGS) or host in MADE_UP_HOSTS or "noreply" in email.lower()
+
+
+def _carries_handle(address: str, account: Account) -> bool:
+    local = address.partition("@")[0].rpartition("+")[2]
+    handle = (account.handle or "").lower()
+    return bool(local) and local in {handle, handle.partition(".")[0]}
+
+
+def _same_name(mail: Mail, account: Account) -> bool:
+    """Whether the name is one of the account's in any order of its parts, or its handle; unknown names differ."""
+    name = _name(mail.author)
+    handle = (account.handle or "").lower()
+    known = {_name(one) for one in (*account.names, handle, handle.partition(".")[0])} - {frozenset()}
+    return any(name == one or (len(name & one) >= 2) for one in known)
+
+
+def _name(text: str) -> frozenset[str]:
+    """Parts of a name without case, accents and punctuation."""
+    plain = unicodedata.normalize("NFKD", text[:200]).casefold()
+    kept = "".join(letter if letter.isalnum() else " " for letter in plain if not unicodedata.combining(letter))
+    return frozenset(kept.split())
+
+
+def _address(email: str) -> str:
+    """The address as mail servers compare it, without what stands behind a plus at a real host."""
+    local, _, host = email[:320].strip().strip("<>").lower().rpartition("@")
+    return f"{local if 'noreply' in host else local.partition('+')[0]}@{host}"

@@ -1,0 +1,166 @@
+"""Constructs that run, open, weaken or hide something: the rules in rules/, played on added and removed lines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from scoring.content.change import Change, FileChange, Hunk, Line
+from scoring.content.finding import Finding, Severity
+from scoring.content.paths import Role, role
+from scoring.content.submission import Submission
+from scoring.evidence._fragments import Fragment, fragment_of, is_too_deep
+from scoring.evidence._languages import GRAMMARS, Language, language_of
+from scoring.evidence._rules import Rule, rules_for
+from scoring.evidence._tree_rules import tree_rules
+from scoring.evidence._weight import cut, lowered, quoted, worst_first
+
+SCANNER = "dangerous"
+LINE_LENGTH = 20_000  # characters of a line that expressions are played on
+PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given no more
+FRAGMENT_CHARACTERS = 1_000_000
+PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
+ONCE = 20  # findings of one rule in one file: more say the same
+
+
+@dataclass
+class _Reading:
+    """One change while it is read: what may still be parsed, and what was not."""
+
+    change: Change
+    left: int = PARSED_CHARACTERS
+    plays: int = PLAYS
+    unread: dict[str, Line] = field(default_factory=dict)  # path: the first line that no rule saw
+    added: str | None = None
+
+    def added_text(self) -> str:
+        """All that the change adds, which tells whether a safeguard only moved."""
+        if self.added is None:
+            self.added = "\n".join(cut(line.text, LINE_LENGTH) for file in self.change.files for line in file.added())
+        return self.added
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """Findings on added lines, and on removed ones where a safeguard goes; the worst first, in bounded time.
+
+    One step lower in tests, documentation, generated and vendored files. What is too long or too deep for the rules is
+    a finding of its own.
+    """
+    reading = _Reading(submission.change)
+    found = [finding for file in submission.change.files for finding in _scan_file(reading, file)]
+    yield from worst_first([*found, *_unread(reading)])
+
+
+def _scan_file(reading: _Reading, file: FileChange) -> Iterator[Finding]:
+    if not file.hunks:
+        return
+    language, part = language_of(file.path), role(file.path)
+    rules = [rule for rule in rules_for(language) if not rule.roles or part in rule.roles]
+    seen: dict[str, set[int]] = {}
+    for hunk in file.hunks:
+        for rule, line in _matches(reading, file, hunk, rules, language):
+            severity = rule.severity if rule.roles or part == "code" else lowered(rule.severity)
+            number = line.new or line.old or 0
+            lines = seen.setdefault(rule.id, set())
+            if severity and number not in lines and len(lines) < ONCE:
+                lines.add(number)
+                yield _finding(rule, severity, file, line)
+
+
+def _matches(
+    reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    added = [line for line in hunk.lines if line.mark == "+"]
+    text = "\n".join(cut(line.text, LINE_LENGTH) for line in added)
+    meant = [rule for rule in rules if rule.removed is None and rule.may_match(text)]
+    yield from _tree_matches(reading, file, hunk, [rule for rule in meant if rule.rule is not None], language)
+    for rule in meant:
+        if rule.lines is not None:
+            yield from _line_matches(rule, added, text)
+    yield from _removed_matches(reading, hunk, rules)
+    long = next((line for line in added if len(line.text) > LINE_LENGTH), None)
+    if long:
+        reading.unread.setdefault(file.path, long)
+
+
+def _tree_matches(
+    reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    grammar = GRAMMARS.get(language)
+    if not rules or grammar is None:
+        return
+    fragment = fragment_of(hunk, language)
+    size = len(fragment.text)
+    is_too_much = size > min(reading.left, FRAGMENT_CHARACTERS) or len(rules) > reading.plays
+    if is_too_much or is_too_deep(fragment.text):
+        reading.unread.setdefault(file.path, next(line for line in hunk.lines if line.mark == "+"))
+        return
+    reading.left -= size
+    reading.plays -= len(rules)
+    yield from _parsed_matches(fragment, grammar, rules, language)
+
+
+def _parsed_matches(
+    fragment: Fragment, grammar: str, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
+
+    root = SgRoot(fragment.text, grammar).root()
+    for rule in rules:
+        for node in root.find_all(tree_rules(language)[rule.id]):
+            reach = node.range()
+            line = fragment.added(reach.start.line, reach.end.line)
+            if line:
+                yield rule, line
+
+
+def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Rule, Line]]:
+    if rule.exception and rule.exception.search(text):
+        return
+    if rule.companion and not rule.companion.search(text):
+        return
+    for line in added:
+        beginning = cut(line.text, LINE_LENGTH)
+        if rule.may_match(beginning) and rule.pattern.search(beginning):
+            yield rule, line
+
+
+def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
+    removed = [line for line in hunk.lines if line.mark == "-"]
+    for rule in (rule for rule in rules if removed and rule.removed is not None):
+        for line in removed:
+            if rule.pattern.search(cut(line.text, LINE_LENGTH)):
+                if rule.exception and rule.exception.search(reading.added_text()):
+                    break
+                yield rule, line
+                break
+
+
+def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:
+    is_removed = line.mark == "-"
+    return Finding(
+        SCANNER,
+        rule.id,
+        rule.type or "security",
+        severity,
+        rule.message,
+        file=file.path,
+        line=line.old if is_removed else line.new,
+        quote=quoted(line.text),
+        removed=is_removed,
+    )
+
+
+def _unread(reading: _Reading) -> Iterator[Finding]:
+    for path, line in reading.unread.items():
+        parts: dict[Role, Severity] = {"generated": Severity.LOW, "vendored": Severity.LOW, "docs": Severity.LOW}
+        severity = parts.get(role(path), Severity.MED)
+        message = "From this line on the code is too long or nested too deeply for the rules: nobody has read it yet."
+        yield Finding(
+            SCANNER,
+            "too-much-to-read",
+            "oversized",
+            severity,
+            message,
+            file=path,
+            line=line.new,
+            quote=quoted(line.text),
+        )

@@ -1,0 +1,136 @@
+"""Keys, tokens and passwords in what a change adds and in what was written beside it.
+
+A secret in a removed line is none; one that the change only moves was known before and weighs little. Every secret of a
+quoted line is masked.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
+from scoring.content.submission import Submission
+from scoring.evidence._added_text import AddedText, Place, added_text, removed_text
+from scoring.evidence._assigned_secrets import find_assigned, find_settings, find_urls
+from scoring.evidence._detect_secrets import find_by_plugins
+from scoring.evidence._file_kinds import is_documentation, is_lock_file, is_minified, is_settings, is_test
+from scoring.evidence._placeholders import is_placeholder
+from scoring.evidence._private_keys import find_private_keys
+from scoring.evidence._rule_file import find_by_file
+from scoring.evidence._secret_hits import Hit
+from scoring.evidence._token_rules import RULES
+
+SCANNER = "secrets"
+SHOWN = 4  # characters of a masked secret that tell its kind and open nothing
+_LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW: None}
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """One finding for each secret, in the order of the change; the issuer's shape wins over a mere name."""
+    added = added_text(submission)
+    hits = _without_overlap(_hits(added, submission.knowledge.secret_rules))
+    removed = removed_text(submission)
+    by_line: defaultdict[int, list[Hit]] = defaultdict(list)
+    for hit in hits:
+        by_line[added.index(hit.start)].append(hit)
+    for index in sorted(by_line):
+        quote = _masked(added, index, by_line[index])
+        for hit in by_line[index]:
+            place = added.places[index]
+            severity = _weighed(hit, place, added.line(index))
+            moved = added.text[hit.start : hit.end] in removed and hit.start < hit.end
+            if severity is not None:
+                yield _finding(hit, place, Severity.LOW if moved else severity, quote, moved)
+
+
+def _hits(added: AddedText, rule_text: str | None) -> Iterator[Hit]:
+    lower = added.text.lower()
+    for rule in RULES:
+        for start, end in rule.find(added.text, lower):
+            token = added.text[start:end]
+            made = rule.check is None or rule.check(token)
+            if made or (
+                rule.proves and not is_placeholder(token)
+            ):  # a form that changed would fail its old checksum: worth a look, no more
+                severity = rule.severity if made else Severity.LOW
+                yield Hit(rule.id, rule.what, start, end, severity, proven=made and rule.proves)
+    yield from find_private_keys(added.text)
+    if rule_text:
+        yield from find_by_file(rule_text, added, lower)
+    for hit in find_by_plugins(added.text):
+        if not is_placeholder(added.text[hit.start : hit.end]):
+            yield hit
+    yield from find_urls(added.text)
+    yield from find_assigned(added.text)
+    yield from _bare_settings(added)
+
+
+def _bare_settings(added: AddedText) -> Iterator[Hit]:
+    for hit in find_settings(added.text):
+        file = added.places[added.index(hit.start)].file
+        if file is not None and is_settings(file.path):
+            yield hit
+
+
+def _without_overlap(hits: Iterator[Hit]) -> Sequence[Hit]:
+    """Each part of the text once, for the rule that comes first."""
+    kept: list[Hit] = []
+    taken: set[int] = set()
+    for hit in hits:
+        span = range(hit.start, min(hit.end, hit.start + 2_000)) or range(hit.start, hit.start + 1)
+        if taken.isdisjoint(span):
+            taken.update(span)
+            kept.append(hit)
+    return sorted(kept, key=lambda hit: hit.start)
+
+
+def _weighed(hit: Hit, place: Place, line: str) -> Severity | None:
+    """How much a hit weighs where it stands; None: nothing.
+
+    Hashes of a lock file and lines that no person wrote look like keys. Tests and manuals are full of invented ones, so
+    there a shape weighs one step less and a mere name nothing; a token with a right checksum was not invented.
+    """
+    if hit.proven:
+        return hit.severity
+    if place.file is None:
+        return None if hit.generic else hit.severity
+    path = place.file.path
+    if is_lock_file(path) or (hit.generic and is_minified(line)):
+        return None
+    if not (is_test(path) or is_documentation(path)):
+        return hit.severity
+    if hit.generic:
+        return None
+    return Severity.LOW if hit.rule == "private-key" and is_test(path) else _LOWER[hit.severity]
+
+
+def _masked(added: AddedText, index: int, hits: Sequence[Hit]) -> str:
+    start, line = added.starts[index], added.line(index)
+    parts, done = [], 0
+    for hit in hits:
+        begin, end = hit.start - start, min(hit.end - start, len(line))
+        shown = min(SHOWN, (end - begin) // 4)
+        parts += [line[done : begin + shown], "****" if end > begin else ""]
+        done = end
+    return "".join([*parts, line[done:]])[:QUOTE_LENGTH]
+
+
+def _finding(hit: Hit, place: Place, severity: Severity, quote: str, moved: bool) -> Finding:
+    return Finding(
+        scanner=SCANNER,
+        rule=hit.rule,
+        type="secret_leak",
+        severity=severity,
+        explanation=_explanation(hit, place, severity, moved),
+        file=place.file.path if place.file else None,
+        line=place.line.new if place.line else None,
+        quote=quote,
+    )
+
+
+def _explanation(hit: Hit, place: Place, severity: Severity, moved: bool) -> str:
+    where = "This line holds" if place.file else "The text beside the change holds"
+    if moved:
+        return f"{where} {hit.what} that a removed line held before: it is public already, so it has to be revoked."
+    if severity is Severity.LOW:
+        return f"{where} {hit.what}, or something of its form: make sure that it opens nothing."
+    return f"{where} {hit.what}: it has to be revoked, since whoever reads the change can use it."

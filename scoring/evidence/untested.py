@@ -1,0 +1,23 @@
+"""Code that changes while no test does."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from scoring.content.finding import Finding, Severity
+from scoring.content.paths import role
+from scoring.content.submission import Submission
+from scoring.evidence._code_lines import changed_code, code_files
+
+SCANNER = "untested"
+LINES = 10  # statements: a change of fewer is often a fix that tests cover already
+
+
+def scan(submission: Submission) -> Iterator[Finding]:
+    """At most one finding, on the change as a whole."""
+    change = submission.change
+    if any(role(file.path) == "tests" for file in change.files):
+        return
+    statements = (line for file in code_files(change) for line in changed_code(file) if line.mark == "+")
+    if sum(1 for _ in islice(statements, LINES)) == LINES:
+        message = f"{LINES} statements or more are added and no test is touched."
+        yield Finding(SCANNER, "no-test-touched", "untested", Severity.LOW, message)

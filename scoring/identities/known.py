@@ -1,0 +1,125 @@
+"""The strings by which a pull request's people are known, found wherever they stand.
+
+A string is replaced everywhere (in any case, width or accent, also with invisible characters in it) if it is a DID, an
+address, a handle, a name of two words or more, or a single word of four letters or more that is neither code nor plain
+English. Shorter and commoner ones are left to the places that name people anyway: trailers, mentions, addresses, paths.
+Names made of nothing but words of code are left too: a name must not take code out of the reviewer's sight.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import re2
+
+from scoring.content.submission import Account
+from scoring.identities.common_words import CODE_WORDS, is_common
+from scoring.identities.placeholders import Placeholders
+from scoring.identities.skeleton import Skeleton, folded
+
+_WORD = re.compile(r"[^\W_]+")
+_NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_JOINT = r"[ \t._,-]{0,2}"  # between the words of a name: Jane Doe, jane.doe, JaneDoe
+_BLANK = r",?[ \t]{1,3}"
+_KNOWN_LIMIT = 300  # strings: a series has hardly more authors
+_LONGEST = 100  # characters of one
+_MOST_WORDS = 8  # of one name
+
+
+class KnownPeople:
+    """Finds known strings in texts; where nothing is known it finds nothing."""
+
+    def __init__(self, accounts: Iterable[Account], others: Iterable[str] = ()) -> None:
+        strings = [string for account in accounts for string in _strings(account)]
+        strings += [string for other in others for string in _guessed(other)]
+        known = {(kind, " ".join(text.split())) for kind, text in strings[:_KNOWN_LIMIT] if _letters(text)}
+        longest = sorted(known, key=lambda string: (-len(string[1]), string))
+        self._strings = {_letters(text): (kind, text) for kind, text in reversed(longest)}
+        patterns = "|".join(_pattern(kind, text) for kind, text in longest)
+        # RE2, since names that strangers choose must not decide how long this takes.
+        self._pattern = re2.compile(rf"(?:^|[^\pL\pN])({patterns})(?:[^\pL\pN]|$)") if longest else None
+
+    def scrub(self, text: str, places: Placeholders) -> str:
+        """The text, line by line, with every known string replaced."""
+        if self._pattern is None:
+            return text
+        return "\n".join(self._line(line, places) for line in text.split("\n"))
+
+    def _line(self, line: str, places: Placeholders) -> str:
+        skeleton = Skeleton(line)
+        data = skeleton.text.encode()  # each search would encode the rest of the line again
+        pieces, begin, place, last = [], 0, 0, 0
+        while self._pattern is not None and (match := self._pattern.search(data, place)):
+            first = last + len(data[place : match.start(1)].decode())
+            last = first + len(match[1].decode())
+            place = match.end(1)
+            start, end = skeleton.origin(first), skeleton.origin(last - 1) + 1
+            pieces += [line[begin:start], places.put(*self._strings[_letters(match[1].decode())])]
+            begin = end
+        return "".join([*pieces, line[begin:]])
+
+
+def _strings(account: Account) -> Iterator[tuple[str, str]]:
+    """(kind, folded text) of everything by which an account is known."""
+    yield "did", folded(account.did)[:_LONGEST]
+    yield from _of_handle(account.handle or "")
+    for email in account.emails:
+        yield from _of_email(email)
+    for name in account.names:
+        yield from _of_name(name)
+
+
+def _guessed(text: str) -> Iterator[tuple[str, str]]:
+    """The same of a single string of a person; its form tells what it is."""
+    text = text.strip()
+    if text.startswith("did:"):
+        yield "did", folded(text)[:_LONGEST]
+    elif "@" in text.lstrip("@"):
+        yield from _of_email(text)
+    elif "." in text and " " not in text:
+        yield from _of_handle(text)
+    else:
+        yield from _of_name(text)
+
+
+def _of_handle(handle: str) -> Iterator[tuple[str, str]]:
+    text = folded(handle).strip("@ ")[:_LONGEST]
+    labels = text.split(".")
+    if len(labels) > 1 and not CODE_WORDS.issuperset(labels[:-1]):
+        yield "handle", text
+    yield from _of_word("handle", labels[0])
+
+
+def _of_email(email: str) -> Iterator[tuple[str, str]]:
+    text = folded(email).strip()[:_LONGEST]
+    if "@" in text:
+        yield "email", text
+        for piece in text.partition("@")[0].split("+"):  # 12345+name@users.noreply.…
+            yield from _of_word("handle", piece)
+
+
+def _of_name(name: str) -> Iterator[tuple[str, str]]:
+    words = _NAME_WORD.findall(folded(name)[:_LONGEST])[:_MOST_WORDS]
+    if len(words) > 1 and not CODE_WORDS.issuperset(words):
+        yield "name", " ".join(words)
+        yield "name", " ".join([*words[1:], words[0]])
+    for word in words:
+        yield from _of_word("name", word)
+
+
+def _of_word(kind: str, word: str) -> Iterator[tuple[str, str]]:
+    parts = _WORD.findall(word)
+    if parts and not (is_common(word) or CODE_WORDS.issuperset(parts)):
+        yield kind, word
+
+
+def _pattern(kind: str, text: str) -> str:
+    words = text.split(" ")
+    if kind != "name":
+        return re2.escape(text)
+    # "Requests Get" must not hide requests.get, nor "An Li" an.li.
+    joint = _BLANK if CODE_WORDS.intersection(words) or all(map(is_common, words)) else _JOINT
+    return joint.join("['\u2019]?".join(map(re2.escape, re.split("['\u2019]", word))) for word in words)
+
+
+def _letters(text: str) -> str:
+    return "".join(_WORD.findall(text))

@@ -1,0 +1,138 @@
+"""Licences by what they ask of who uses the code, and whether one may come into a repository under another. Pure.
+
+A table of our own, meant to send a person to look and not to settle law: what it does not know it does not judge.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+LONGEST = 500  # characters of an expression
+
+
+class Demand(IntEnum):
+    """What a licence asks, from least to most."""
+
+    PERMISSIVE = 0  # credit
+    WEAK = 1  # changes to these files or this library stay under it
+    STRONG = 2  # the whole work comes under it
+    NETWORK = 3  # also where it is only run for others
+    RESTRICTED = 4  # some use is forbidden or paid for
+
+
+WORDS = {
+    Demand.PERMISSIVE: "permissive",
+    Demand.WEAK: "weak copyleft",
+    Demand.STRONG: "strong copyleft",
+    Demand.NETWORK: "network copyleft",
+    Demand.RESTRICTED: "restricted",
+}
+# By the beginning of the identifier; the first that fits counts. What fits none is not judged.
+_DEMANDS: tuple[tuple[str, Demand], ...] = (
+    (r"AGPL-|OSL-|RPL-|EUPL-|CPAL-|Parity-", Demand.NETWORK),
+    (
+        r"SSPL-|BUSL-|Elastic-|PolyForm-|CC-BY-(?:NC|ND)|CC-BY-.*-NC|Hippocratic-|JSON$|Commons-Clause",
+        Demand.RESTRICTED,
+    ),
+    (r"LicenseRef-.*(?:[Pp]roprietary|[Cc]ommercial|[Cc]onfidential)", Demand.RESTRICTED),
+    (r"LGPL|MPL-|EPL-|CDDL-|CPL-|MS-RL|APSL-|CECILL-C|IPL-|OFL-|SPL-|ErlPL-|Artistic-|QPL-", Demand.WEAK),
+    (r"GPL-|CC-BY-SA-|CECILL-(?:1|2)|Sleepycat", Demand.STRONG),
+    (
+        r"MIT|Apache-|BSD-|0BSD|ISC|Zlib|Unlicense|CC0-|BSL-|PSF-|Python-|X11|NCSA|WTFPL|curl|PostgreSQL",
+        Demand.PERMISSIVE,
+    ),
+    (
+        r"BlueOak-|CC-BY-\d|CC-PDDC|HPND|ICU|Libpng|MS-PL|MulanPSL-|OpenSSL|Ruby|TCL|Unicode-|UPL-|W3C|AFL-",
+        Demand.PERMISSIVE,
+    ),
+)
+_COMPILED = tuple((re.compile(pattern), demand) for pattern, demand in _DEMANDS)
+# (incoming, own): each allowed by what it asks, and forbidden by its words all the same.
+_CONFLICTS = (
+    (r"Apache-2\.0|GPL-3\.0|LGPL-3\.0", r"GPL-2\.0-only"),
+    (r"GPL-2\.0-only", r"(?:A|L)?GPL-3\.0"),
+    (r"CDDL-|EPL-1\.0|MPL-1|CPL-|BSD-4-Clause", r"(?:A)?GPL-"),
+)
+_CONFLICTING = tuple((re.compile(one), re.compile(other)) for one, other in _CONFLICTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Licence:
+    """An SPDX expression as it was understood. `demand` is None where a part of it is not known."""
+
+    text: str  # in the canonical spelling, where it can be read
+    keys: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # parts that are no SPDX identifier
+    demand: Demand | None = None
+    readable: bool = True
+
+
+@lru_cache(maxsize=1)
+def _licensing() -> Any:
+    from license_expression import get_spdx_licensing  # .06 s, and most changes name no licence
+
+    return get_spdx_licensing()
+
+
+@lru_cache(maxsize=512)
+def parse_licence(text: str) -> Licence:
+    """An SPDX expression. OR leaves the choice, so the least demand counts; AND asks for all."""
+    from license_expression import ExpressionError
+    from license_expression import ExpressionParseError as ParseError
+
+    text = text.strip()[:LONGEST]
+    try:
+        tree = _licensing().parse(text, validate=False)
+    except (ExpressionError, ParseError, RecursionError):
+        return Licence(text, readable=False)
+    if tree is None:
+        return Licence(text, readable=False)
+    keys = tuple(dict.fromkeys(str(symbol.key) for symbol in _licensing().license_symbols(tree)))
+    unknown = tuple(
+        str(key) for key in _licensing().unknown_license_keys(tree) if not str(key).startswith("LicenseRef-")
+    )
+    return Licence(str(tree), keys, tuple(dict.fromkeys(unknown)), _demand_of(tree))
+
+
+def _demand_of(tree: Any) -> Demand | None:
+    kind = type(tree).__name__
+    if kind in ("OR", "AND"):
+        parts = [_demand_of(part) for part in tree.args]
+        known = [part for part in parts if part is not None]
+        if kind == "OR":
+            return min(known, default=None)
+        return max(known) if known and len(known) == len(parts) else None
+    if kind == "LicenseWithExceptionSymbol":  # exceptions let others link without coming under it
+        demand = demand_of_key(str(tree.license_symbol.key))
+        return Demand.WEAK if demand == Demand.STRONG else demand
+    return demand_of_key(str(tree.key))
+
+
+def demand_of_key(key: str) -> Demand | None:
+    """What one licence asks, None where the table does not know it."""
+    return next((demand for pattern, demand in _COMPILED if pattern.match(key)), None)
+
+
+def may_come_in(incoming: Licence, own: Licence) -> bool | None:
+    """Whether code under one licence may come into a repository under another; None where that is not known.
+
+    A repository that forbids some use takes nothing that asks for the whole work; what forbids some use comes into
+    nothing but itself.
+    """
+    if incoming.text == own.text:
+        return True
+    if incoming.demand is None or own.demand is None:
+        return None
+    if Demand.RESTRICTED in (incoming.demand, own.demand):
+        return incoming.demand <= Demand.WEAK
+    chosen = "OR" not in incoming.text.split() and "OR" not in own.text.split()
+    if chosen and any(
+        one.match(key) and other.match(mine)
+        for one, other in _CONFLICTING
+        for key in incoming.keys
+        for mine in own.keys
+    ):
+        return False
+    return incoming.demand <= own.demand

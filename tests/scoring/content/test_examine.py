@@ -1,0 +1,71 @@
+"""What all scanners find together: once, strongest first, bounded, and no secret through another scanner's quote."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scoring import evidence
+from scoring.content import examine as joining
+from scoring.content.examine import examine
+from scoring.content.finding import Finding, Severity
+from scoring.content.reading import read_change
+from scoring.content.submission import Submission
+from scoring.evidence import FINDINGS_LIMIT
+
+DIFF = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
+
+
+def found(scanner: str, severity: Severity = Severity.LOW, line: int = 2, quote: str = "print(2)") -> Finding:
+    kind = "secret_leak" if scanner == "secrets" else "other"
+    return Finding(scanner, "rule", kind, severity, "Something.", "a.py", line, quote)
+
+
+@pytest.fixture(name="say")
+def say_fixture(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Finding]]:
+    """Scanners that say what a test puts in here."""
+    said: dict[str, list[Finding]] = {}
+
+    def scanners() -> dict[str, evidence.Scan]:
+        def saying(findings: list[Finding]) -> evidence.Scan:
+            def scan(submission: Submission) -> Iterator[Finding]:
+                yield from findings
+
+            return scan
+
+        return {name: saying(findings) for name, findings in said.items()}
+
+    monkeypatch.setattr(joining, "scanners", scanners)
+    return said
+
+
+def test_every_scanner_of_the_folder_is_run() -> None:
+    names = set(evidence.scanners())
+    assert {"secrets", "addressed", "dangerous", "dependencies", "typosquats", "licences", "sarif"} <= names
+    assert examine(Submission(read_change(DIFF))).unfinished == ()
+
+
+def test_findings_come_strongest_first_and_equal_ones_once(say: dict[str, list[Finding]]) -> None:
+    high = found("one", Severity.HIGH, 9)
+    say |= {"one": [found("one"), high], "two": [found("one"), found("two", Severity.MED)]}
+    told = examine(Submission(read_change(DIFF))).findings
+    assert [one.severity for one in told] == [Severity.HIGH, Severity.MED, Severity.LOW]
+    assert told[0] == high
+
+
+def test_a_scanner_that_finds_too_much_is_cut_off_and_named(say: dict[str, list[Finding]]) -> None:
+    say["loud"] = [found("loud", line=number) for number in range(FINDINGS_LIMIT + 50)]
+    say["quiet"] = [found("quiet")]
+    told = examine(Submission(read_change(DIFF)))
+    assert told.unfinished == ("loud",)
+    assert len(told.findings) == FINDINGS_LIMIT + 1
+
+
+def test_no_scanner_quotes_a_secret_that_another_one_masked(say: dict[str, list[Finding]]) -> None:
+    say["other"] = [found("other", quote='key = "hunter2hunter2"'), found("other", line=3, quote="fine")]
+    say["secrets"] = [found("secrets", quote='key = "hu…"')]
+    assert {one.quote for one in examine(Submission(read_change(DIFF))).findings} == {'key = "hu…"', "fine"}
+
+
+def test_what_reading_the_change_found_is_a_finding_too() -> None:
+    told = examine(Submission(read_change(DIFF + "@@ -9 +9,5 @@\n x\n"))).findings
+    assert any(one.scanner == "reading" for one in told)

@@ -1,0 +1,224 @@
+"""Rules against dangerous constructs: each finds its bad example and spares its good one, on added lines only."""
+
+import random
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.content.change import Change, FileChange, Hunk, Line
+from scoring.content.finding import Severity
+from scoring.content.reading import read_change
+from scoring.content.submission import Submission
+from scoring.evidence import dangerous
+from scoring.evidence._fragments import fragment_of, is_too_deep
+from scoring.evidence._languages import GRAMMARS
+from scoring.evidence._rules import Rule, rules, shared_parts
+from scoring.evidence._tree_rules import named_parts, tree_rules
+from tests.conftest import Count, count
+from tests.scoring.evidence.written import PATH, added_lines, change_of, found, marked_lines, rules_found
+
+SHELL = 'subprocess.run(f"tar xf {name}", shell=True)'
+
+
+def example(rule: Rule, text: str, language: str) -> FileChange:
+    """An example of a rule in a file where the rule looks."""
+    path = PATH[language] if "code" in (rule.roles or ("code",)) else PATH[language].replace("src/", "tests/")
+    return marked_lines(text, path) if rule.removed else added_lines(text, path)
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
+def test_every_rule_finds_its_bad_example_and_spares_its_good_one(rule: Rule) -> None:
+    languages = rule.languages[:1] if rule.rule is not None else rule.languages
+    for language in languages:
+        assert rule.id in rules_found(dangerous.scan, example(rule, rule.bad, language))
+        assert rule.id not in rules_found(dangerous.scan, example(rule, rule.good, language))
+
+
+def test_rules_are_many_have_ids_of_their_own_and_name_parts_that_exist() -> None:
+    ids = [rule.id for rule in rules()]
+    assert len(ids) == len(set(ids)) >= 60
+    assert {language for rule in rules() for language in rule.languages} >= {
+        "python",
+        "javascript",
+        "go",
+        "rust",
+        "shell",
+    }
+    for rule in rules():
+        assert named_parts(rule.rule) <= set(shared_parts().get(rule.languages[0], {}))
+        assert rule.message.endswith(".")
+
+
+def test_every_rule_on_the_tree_is_one_that_the_parser_takes() -> None:
+    """A broken rule would raise only once a change holds its needle."""
+    from ast_grep_py import SgRoot
+
+    for language, grammar in GRAMMARS.items():
+        root = SgRoot("x\n", grammar).root()
+        assert all(root.find_all(config) == [] for config in tree_rules(language).values())
+
+
+def test_a_finding_names_the_file_the_line_and_the_quoted_line() -> None:
+    file = marked_lines(f" import subprocess\n \n+{SHELL}\n", "src/run.py")
+    (finding,) = found(dangerous.scan, file)
+    assert (finding.scanner, finding.rule, finding.severity) == ("dangerous", "python-shell-built-text", "high")
+    assert (finding.file, finding.line, finding.removed, finding.quote) == ("src/run.py", 3, False, SHELL)
+
+
+def test_what_was_there_before_or_goes_away_is_no_finding() -> None:
+    assert found(dangerous.scan, marked_lines(f" {SHELL}\n+x = 1\n")) == []
+    assert found(dangerous.scan, marked_lines(f"-{SHELL}\n+x = 1\n")) == []
+
+
+def test_a_call_over_several_lines_is_found_where_one_of_them_is_added() -> None:
+    file = marked_lines(' subprocess.run(\n     f"tar xf {name}",\n+    shell=True,\n )\n')
+    (finding,) = found(dangerous.scan, file)
+    assert (finding.rule, finding.line) == ("python-shell-built-text", 3)
+
+
+@pytest.mark.parametrize(
+    "hunk",
+    [
+        f"         x = 1\n+        {SHELL}\n     return x\n \n def other():\n     pass\n",
+        f"         prepare()\n+        {SHELL}\n     except OSError:\n         raise\n",
+        f"             prepare()\n+            {SHELL}\n         else:\n             stop()\n     finally:\n",
+        f" \n+        {SHELL}\n",
+    ],
+)
+def test_a_hunk_that_begins_within_a_block_is_read(hunk: str) -> None:
+    assert "python-shell-built-text" in rules_found(dangerous.scan, marked_lines(hunk))
+
+
+def test_a_comment_or_a_text_that_only_speaks_of_it_is_no_finding() -> None:
+    assert found(dangerous.scan, added_lines(f"# never write {SHELL}\nrule = 'no {SHELL.replace(chr(39), '')}'")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("src/a.py", "high"),
+        ("tests/test_a.py", "med"),
+        ("docs/conf.py", "med"),
+        ("vendor/pip/a.py", "med"),
+        ("test/../src/a.py", "high"),
+    ],
+)
+def test_severity_is_one_step_lower_where_nobody_runs_it_in_earnest(path: str, severity: str) -> None:
+    assert [finding.severity for finding in found(dangerous.scan, added_lines(SHELL, path))] == [severity]
+
+
+def test_a_check_that_moves_to_another_file_is_not_taken_away() -> None:
+    gone = marked_lines("-if not user.is_admin:\n-    raise Forbidden\n", "src/views.py")
+    kept = added_lines("if not user.is_admin:\n    raise Forbidden", "src/guard.py")
+    assert "permission-check-removed" in rules_found(dangerous.scan, gone)
+    assert "permission-check-removed" not in rules_found(dangerous.scan, gone, kept)
+
+
+def test_a_removed_line_is_told_with_its_old_number() -> None:
+    (finding,) = found(dangerous.scan, marked_lines(" \n-@login_required\n def remove(request): pass\n"))
+    assert (finding.line, finding.removed, finding.quote) == (2, True, "@login_required")
+
+
+def test_the_worst_comes_first_however_many_small_ones_stand_before_it() -> None:
+    files = [added_lines("def f(a=[]): pass", f"src/f{number}.py") for number in range(300)]
+    assert found(dangerous.scan, *files, added_lines(SHELL, "src/z.py"))[0].severity == Severity.HIGH
+
+
+def test_one_rule_tells_of_a_file_only_so_often() -> None:
+    assert len(found(dangerous.scan, added_lines("\n".join([SHELL] * 500)))) == dangerous.ONCE
+
+
+def deep(opening: str, closing: str, times: int) -> str:
+    return f"eval({opening * times}x{closing * times})"
+
+
+HOSTILE = {
+    "brackets": "\n".join([deep("(", ")", 150)] * 400),
+    "calls": "\n".join([f"x = exec{'(1)' * 1000}"] * 50),
+    "attributes": "\n".join([f"x = {'a.' * 1900}eval(x)"] * 50),
+    "negations": "\n".join([f"eval({'not ' * 900}x)"] * 50),
+    "open quotes": "eval(x)\n\"\"\"\n'''\nf\"{f'{\n" * 500,
+    "nul": "eval(x)\0\0\n" * 500,
+    "separators": "eval(x)\u2028\r\x0b\ud800\n" * 500,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("path", ["a.py", "a.tsx", "a.ts", "a.go", "a.rs", "a.sh"])
+def test_hostile_code_is_read_in_bounded_time(text: str, path: str) -> None:
+    lines = tuple(Line("+", None, number, row) for number, row in enumerate(text.split("\n"), 1))
+    begun = time.process_time()
+    found(dangerous.scan, FileChange(path, path, "added", (Hunk(0, 1, "", lines),)))
+    assert time.process_time() - begun < 2
+
+
+def test_code_that_nests_too_deeply_is_said_to_be_unread() -> None:
+    findings = found(dangerous.scan, added_lines(deep("(", ")", 100_000)))
+    assert [(finding.rule, finding.type, finding.severity) for finding in findings] == [
+        ("too-much-to-read", "oversized", "med")
+    ]
+
+
+def test_a_line_of_a_megabyte_is_cut_with_a_finding() -> None:
+    findings = found(dangerous.scan, added_lines(f"eval(x)\ny = '{'a' * 1_000_000}'"))
+    assert {finding.rule for finding in findings} == {"python-eval-dynamic", "too-much-to-read"}
+
+
+def test_more_hunks_than_are_played_end_with_a_finding_and_in_time(count: Count) -> None:
+    hunks = tuple(
+        Hunk(n * 9, n * 9, "", (Line("+", None, n * 9 + 1, "eval(x)"),)) for n in range(count(3_500, 100_000))
+    )
+    begun = time.process_time()
+    findings = found(dangerous.scan, FileChange("a.py", "a.py", "modified", hunks))
+    assert time.process_time() - begun < count(4, 8)
+    assert "too-much-to-read" in {finding.rule for finding in findings}
+
+
+@settings(max_examples=count(20, 1000))
+@given(st.lists(st.tuples(st.sampled_from("+- "), st.text(max_size=60)), max_size=12), st.sampled_from(sorted(PATH)))
+def test_no_text_makes_the_scanner_fail(rows: list[tuple[str, str]], language: str) -> None:
+    rows = [*rows, ("+", "eval(x); exec(`${y}`)")]
+    lines = tuple(
+        Line("+" if mark == "+" else "-" if mark == "-" else " ", n if mark != "+" else None, n, text)
+        for n, (mark, text) in enumerate(rows)
+    )
+    path = PATH[language]
+    numbers = {line.new for line in lines}
+    for finding in found(dangerous.scan, FileChange(path, path, "modified", (Hunk(1, 1, "", lines),))):
+        assert finding.line in numbers
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=12))
+def test_a_fragment_keeps_every_line_of_the_new_side_in_order(indents: list[int]) -> None:
+    lines = tuple(Line("+", None, n, "    " * indent + "x = 1") for n, indent in enumerate(indents))
+    fragment = fragment_of(Hunk(1, 1, "", lines), "python")
+    rows = fragment.text.split("\n")
+    assert [line for line in fragment.lines if line is not None] == list(lines)
+    assert all(line is None or rows[row] == line.text for row, line in enumerate(fragment.lines))
+
+
+def test_nesting_is_measured_by_brackets_that_are_open() -> None:
+    assert not is_too_deep("()" * 10_000)
+    assert is_too_deep("[" * 201)
+    assert not is_too_deep(")" * 1000 + "(" * 200)
+
+
+def test_less_than_one_real_diff_in_a_hundred_gets_a_high_finding(shared: Path, count: Count) -> None:
+    table = pq.read_table(shared / "data" / "pr_diffs.parquet", columns=["diff"])
+    places = random.Random(5).sample(range(table.num_rows), count(200, table.num_rows))
+    changes = [read_change(text) for text in table.take(places)["diff"].to_pylist()]
+    assert share_with_high(changes) < 0.01
+
+
+def share_with_high(changes: list[Change]) -> float:
+    high = [any(finding.severity == "high" for finding in dangerous.scan(Submission(one))) for one in changes]
+    return sum(high) / len(high)
+
+
+def test_nothing_is_found_in_a_change_without_lines() -> None:
+    assert found(dangerous.scan) == []
+    assert list(dangerous.scan(Submission(change_of(FileChange("a.py", "a.py", "mode"))))) == []

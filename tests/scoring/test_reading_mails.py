@@ -1,0 +1,112 @@
+"""The heads of mails: author, address, subject and message as `git mailinfo` prints them."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scoring.content.change import Mail
+from scoring.content.reading import read_change
+from tests.scoring.patches import FROM, SUM, counts, mail
+
+LONG = "Bring every account's records in order, however long the sentence about it may become in the end"
+
+
+def by_git(text: str, folder: Path) -> Mail:
+    """What git makes of one mail, without its "From " line as `git mailsplit` hands it on."""
+    command = ["git", "mailinfo", "--encoding=UTF-8", "message", "patch"]
+    data = text.removeprefix(FROM).encode()
+    printed = subprocess.run(command, input=data, cwd=folder, capture_output=True, check=True).stdout.decode()
+    told = {name: value.strip() for name, _, value in (line.partition(":") for line in printed.splitlines())}
+    message = (folder / "message").read_text().strip("\n")
+    return Mail(told.get("Author", ""), told.get("Email", ""), told.get("Date", ""), told.get("Subject", ""), message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        mail(),
+        mail(subject="[PATCH 02/10] Count"),
+        mail(subject="[PATCH v3 2/3][RFC] Re: count: all of it"),
+        mail(subject="Re: [PATCH] RE: count"),
+        mail(subject="[PATCH]"),
+        mail(subject=f"[PATCH] {LONG[:60]}\n {LONG[60:]}"),
+        mail(subject="[PATCH] =?UTF-8?q?Z=C3=A4hle=20alles=20mit,?=\n =?UTF-8?q?=20auch=20das=20erste?="),
+        mail(subject="[PATCH] =?utf-8?Q?Gr=C3=BC=C3=9Fe?= to =?utf-8?b?w7zDvMO8?= all"),
+        mail(subject="[PATCH] [not closed"),
+        mail(From="=?UTF-8?q?J=C3=BCrgen=20M=C3=BCller?= <jm@example.test>"),
+        mail(From='"Doe, Jane" <jane@example.test>'),
+        mail(From="jane@example.test (Jane Doe)"),
+        mail(From="jane@example.test"),
+        mail(From="Jane @home <jane@example.test>"),
+        mail(From="Jane Doe <jane>"),
+        mail(From=f"{LONG} <jane@example.test>"),
+        mail(body="From: Real Author <real@example.test>\n\nWhat it does.\n\nAnd why.\n"),
+        mail(body="Subject: Another\nDate: Tue, 14 Nov 2017 00:00:00 +0900\n\nWhat it does.\n"),
+        mail(body="What it does.\nFrom: no header <any@more.test>\n\nSigned-off-by: Ana <ana@example.test>\n"),
+        mail(
+            MIME_Version="1.0", Content_Type="text/plain; charset=UTF-8", Content_Transfer_Encoding="8bit", body="ü\n"
+        ),
+        mail(Message_ID="<x@y>", In_Reply_To="<z@y>", X_Other="x"),
+    ],
+)
+def test_the_head_of_a_mail_is_what_git_prints(text: str, tmp_path: Path) -> None:
+    change = read_change(text)
+    assert change.mails == (by_git(text, tmp_path),)
+    assert counts(change.files) == [("sum.py", 2, 1)]
+
+
+def test_a_series_has_its_mails_in_order_and_a_plain_diff_has_none() -> None:
+    change = read_change(mail(subject="[PATCH 1/2] First") + mail(subject="[PATCH 2/2] Second"))
+    assert [told.subject for told in change.mails] == ["First", "Second"]
+    assert read_change(SUM).mails == ()
+
+
+def test_a_cover_letter_changes_no_file_and_is_read() -> None:
+    letter = (
+        f"{FROM}From: Ana <ana@example.test>\nSubject: [PATCH 0/1] Why\n\nBecause.\n\nAna (1):\n  Count\n\n-- \n2.4\n\n"
+    )
+    change = read_change(letter + mail())
+    assert ([told.subject for told in change.mails], change.problems) == (["Why", "Count the first item too"], ())
+
+
+def test_a_mail_without_its_from_line_is_a_mail() -> None:
+    assert read_change(mail().removeprefix(FROM)).mails == read_change(mail()).mails
+
+
+def test_a_from_line_inside_a_hunk_begins_no_mail() -> None:
+    hunk = f"--- a/x\n+++ b/x\n@@ -0,0 +1,2 @@\n+{FROM}+b\n"
+    assert len(read_change(mail(hunk)).mails) == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content_Transfer_Encoding": "base64"},
+        {"Content_Transfer_Encoding": "Quoted-Printable"},
+        {"Content_Type": 'multipart/mixed; boundary="x"'},
+    ],
+)
+def test_a_mail_that_git_would_decode_first_is_a_finding(headers: dict[str, str]) -> None:
+    change = read_change(mail("ZGlmZiAtLWdpdA==\n", **headers) + mail())
+    assert [problem.rule for problem in change.problems] == ["encoded_mail"]
+    assert change.coverage < 1
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "=?utf-8?q?",
+        "=?nonsense?q?=41?=",
+        "=?utf-8?b?=?=",
+        "=?\0?q?a?=",
+        "=?a?q?" * 2_000,
+        "[" * 9_000,
+        "re:" * 3_000,
+        "",
+    ],
+)
+def test_no_header_makes_reading_raise(subject: str) -> None:
+    change = read_change(mail(subject=subject, From=subject, Date=subject))
+    assert counts(change.files) == [("sum.py", 2, 1)]
+    assert len(change.mails) == 1
