@@ -1,0 +1,78 @@
+"""Which files name dependencies, of which ecosystem, and how each is read."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from scoring.content.change import FileChange, Hunk, Line
+from scoring.packages import go_files, lock_files, npm_files, python_files, registry_options, ruby_files, rust_files
+from scoring.packages.entry import Reader, View
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of file. A lock file names the manifests that it is made from, by pattern of their file names."""
+
+    ecosystem: str
+    names: str  # a pattern for the whole file name
+    read: Reader
+    manifests: str = ""
+
+    @property
+    def is_lock(self) -> bool:
+        """Whether tools write it."""
+        return bool(self.manifests)
+
+
+_REQUIREMENTS = r"(?:.*[-_.])?(?:requirements|constraints)(?:[-_.].*)?\.(?:txt|in|pip)"
+_PYTHON_MANIFESTS = rf"pyproject\.toml|setup\.cfg|setup\.py|{_REQUIREMENTS}"
+FORMATS = (
+    Format("PyPI", _REQUIREMENTS, python_files.requirements_file),
+    Format("PyPI", r"pyproject\.toml", python_files.pyproject),
+    Format("PyPI", r"setup\.cfg", python_files.setup_cfg),
+    Format("PyPI", r"setup\.py", python_files.setup_py),
+    Format("PyPI", r"Pipfile", python_files.pipfile),
+    Format("PyPI", r"Pipfile\.lock", lock_files.pipfile_lock, "Pipfile"),
+    Format("PyPI", r"(?:poetry|uv|pdm)\.lock", lock_files.python_lock, _PYTHON_MANIFESTS),
+    Format("PyPI", r"pip\.conf|pip\.ini|\.pypirc", registry_options.pip_configuration),
+    Format("npm", r"package\.json", npm_files.package_json),
+    Format("npm", r"package-lock\.json|npm-shrinkwrap\.json", lock_files.package_lock, r"package\.json"),
+    Format("npm", r"yarn\.lock", npm_files.yarn_lock, r"package\.json|\.yarnrc\.yml"),
+    Format("npm", r"pnpm-lock\.ya?ml", npm_files.pnpm_lock, r"package\.json|pnpm-workspace\.yaml"),
+    Format("npm", r"\.npmrc|\.yarnrc|\.yarnrc\.yml", registry_options.npm_configuration),
+    Format("crates.io", r"Cargo\.toml", rust_files.cargo_toml),
+    Format("crates.io", r"Cargo\.lock", lock_files.cargo_lock, r"Cargo\.toml"),
+    Format("Go", r"go\.mod", go_files.go_mod),
+    Format("Go", r"go\.sum", go_files.go_sum, r"go\.mod"),
+    Format("RubyGems", r"Gemfile|gems\.rb|.*\.gemspec", ruby_files.gemfile),
+    Format("RubyGems", r"Gemfile\.lock|gems\.locked", ruby_files.gemfile_lock, r"Gemfile|gems\.rb|.*\.gemspec"),
+)
+_NAMES = [(re.compile(one.names, re.IGNORECASE), one) for one in FORMATS]
+_CARGO_CONFIGURATION = Format("crates.io", "", rust_files.cargo_config)
+
+
+def format_of(path: str) -> Format | None:
+    """How a file that names dependencies is read; None for any other file."""
+    place = PurePosixPath(path)
+    if place.parts[-2:] in ((".cargo", "config.toml"), (".cargo", "config")):
+        return _CARGO_CONFIGURATION
+    if place.parts[-2:-1] in (("requirements",), ("constraints",)) and place.suffix in (".txt", ".in"):
+        return FORMATS[0]
+    return next((kind for pattern, kind in _NAMES if pattern.fullmatch(place.name)), None)
+
+
+def views(file: FileChange) -> Iterator[tuple[View, View]]:
+    """The old and the new side of each hunk."""
+    for hunk in file.hunks:
+        yield _side(hunk, "+"), _side(hunk, "-")
+
+
+def _side(hunk: Hunk, without: str) -> View:
+    start = hunk.old_start if without == "+" else hunk.new_start
+    lines = tuple(_without_return(line) for line in hunk.lines if line.mark != without)
+    return View(lines, start <= 1, hunk.section)
+
+
+def _without_return(line: Line) -> Line:
+    return replace(line, text=line.text.rstrip("\r")) if line.text.endswith("\r") else line

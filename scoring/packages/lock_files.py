@@ -1,0 +1,111 @@
+"""Lock files in TOML or JSON, of Python, npm and Rust: entries with their version, address and hashes."""
+
+from collections.abc import Iterator
+
+from ingest.package_names import normalised
+from scoring.packages.blocks import Block, grouped
+from scoring.packages.entry import Digest, Entry, Index, Item, Source, View
+from scoring.packages.fragments import Leaf, json_leaves, toml_leaves
+from scoring.packages.requirements import source_of
+
+_KINDS: dict[str, Source] = {"git": "git", "url": "url", "directory": "path", "editable": "path", "virtual": "path"}
+
+
+def python_lock(view: View) -> Iterator[Item]:
+    """poetry.lock, uv.lock and pdm.lock: [[package]] with name and version, its files with their hashes."""
+    for block in grouped(toml_leaves(view.lines, view.at_top, view.hint)).values():
+        name, version = block.text("name"), block.text("version")
+        if name and version and block.path[:1] == ("package",):
+            source, url = _python_source(block)
+            named = normalised("PyPI", name)
+            yield Entry(named, block.line("version"), version, version, source=source, url=url, touched=block.touched)
+        file = block.text("sdist.url", "file", "url")
+        for leaf in block.all("hash"):
+            yield from _digests(leaf, (file or "").rpartition("/")[2])
+
+
+def _python_source(block: Block) -> tuple[Source, str]:
+    """Where a lock file says that a package comes from: uv's `source = {git = …}`, poetry's [package.source]."""
+    for name, source in _KINDS.items():
+        if (url := block.text(f"source.{name}")) is not None:
+            return _KINDS.get(block.text("source.type") or "", source if name != "url" else source_of(url)), url
+    return "registry", block.text("source.registry") or ""
+
+
+def _digests(leaf: Leaf, of: str) -> Iterator[Digest]:
+    """`sha256:abc`, `sha512-abc sha1-abc` or a bare hash."""
+    for text in leaf.value.split()[:20]:
+        for sign in (":", "-", "/"):
+            algorithm, found, value = text.partition(sign)
+            if found and len(algorithm) <= 12:
+                yield Digest(leaf.line, of, algorithm, value)
+                break
+        else:
+            yield Digest(leaf.line, of, "", text)
+
+
+def pipfile_lock(view: View) -> Iterator[Item]:
+    """Pipfile.lock: objects by package name, and sources."""
+    for block in grouped(json_leaves(view.lines, view.at_top)).values():
+        if block.path[-1:] == ("sources",) and (url := block.text("url")):
+            yield Index(block.line("url"), url, "sources")
+        elif block.path and (version := block.text("version") or block.text("git", "ref", "file")):
+            yield from _pipfile_entry(block, version)
+
+
+def _pipfile_entry(block: Block, version: str) -> Iterator[Item]:
+    name, git = normalised("PyPI", block.path[-1]), block.text("git", "file")
+    exact = version.removeprefix("==") if version.startswith("==") else None
+    group = "dev" if block.path[:1] == ("develop",) else "runtime"
+    source: Source = "git" if block.text("git") else "url" if git else "registry"
+    line = block.line("version", "ref")
+    yield Entry(name, line, exact, exact, group, source, git or "", touched=block.touched)
+    for leaf in block.all("hashes"):
+        yield from _digests(leaf, f"{name}=={exact}" if exact else name)
+
+
+def cargo_lock(view: View) -> Iterator[Item]:
+    """Cargo.lock: [[package]] with name, version, source and checksum."""
+    for block in grouped(toml_leaves(view.lines, view.at_top, view.hint)).values():
+        name, version, url = block.text("name"), block.text("version"), block.text("source") or ""
+        named = normalised("crates.io", name or "")
+        if name and version:
+            source: Source = "git" if url.startswith("git+") else "registry"
+            yield Entry(named, block.line("version"), version, version, source=source, url=url, touched=block.touched)
+        for leaf in block.all("checksum"):
+            yield Digest(leaf.line, f"{named}@{version}" if name and version else "", "sha256", leaf.value)
+
+
+def package_lock(view: View) -> Iterator[Item]:
+    """package-lock.json and npm-shrinkwrap.json of every version."""
+    for block in grouped(json_leaves(view.lines, view.at_top)).values():
+        name = _npm_name(block)
+        version, url = block.text("version"), block.text("resolved") or ""
+        if name and version and (url or block.text("integrity") or "node_modules" in block.path[-1]):
+            yield from _npm_entry(block, name, version, url)
+        for leaf in block.all("integrity"):
+            yield from _digests(leaf, f"{name}@{version}" if name and version else url)
+
+
+def _npm_entry(block: Block, name: str, version: str, url: str) -> Iterator[Entry]:
+    source = source_of(version if source_of(version) != "registry" else url)
+    is_tarball = source == "url"
+    yield Entry(
+        name=name,
+        line=block.line("version"),
+        version=version if source_of(version) == "registry" else None,
+        floor=version if source_of(version) == "registry" else None,
+        group="dev" if block.text("dev") == "true" else "runtime",
+        source="registry" if is_tarball and source_of(version) == "registry" else source,
+        url=url or version if source_of(version) != "registry" else url,
+        runs_on_install=block.text("hasInstallScript") == "true",
+        touched=block.touched,
+    )
+
+
+def _npm_name(block: Block) -> str:
+    """`node_modules/@a/b` names @a/b unless `name` says what it really is; a fragment's own top object has no name."""
+    if not block.path or block.path[-1] in ("packages", "dependencies", "requires", "engines", ""):
+        return ""
+    named = block.text("name") if "node_modules/" in block.path[-1] else None
+    return named or block.path[-1].rpartition("node_modules/")[2]

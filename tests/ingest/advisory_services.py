@@ -1,0 +1,63 @@
+"""osv.dev and deps.dev as they answer, from records that a test writes; what they refuse is refused."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from tests.ingest.peer import Answer, Request, response
+
+LIMIT = 1_000  # questions at once
+
+
+@dataclass
+class AdvisoryServices:
+    """Answers for both hosts. `page` advisories are named in one answer; `faults` gives a host a status.
+
+    `swapped` serves another record than the one that was asked for, by id.
+    """
+
+    records: list[dict[str, Any]]
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the path behind /v3
+    page: int = 1_000
+    faults: dict[str, int] = field(default_factory=dict)
+    swapped: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, request: Request) -> Answer:
+        """One answer, by host and path."""
+        host, path = request.headers["host"], unquote(request.path)
+        self.asked.append(f"{request.method} {path}")
+        if host in self.faults:
+            return response(b"", self.faults[host])
+        if host == "api.deps.dev":
+            known = self.facts.get(path.removeprefix("/v3"))
+            return _said(known) if known else response(b"version not found\n", 404)
+        if path == "/v1/querybatch" and request.method == "POST":
+            return self._batch(json.loads(request.body), request.headers)
+        wanted = path.removeprefix("/v1/vulns/")
+        found = [one for one in self.records if one["id"] == self.swapped.get(wanted, wanted)]
+        return _said(found[0]) if found else _said({"code": 5, "message": "Bug not found."}, 404)
+
+    def _batch(self, told: Any, headers: Mapping[str, str]) -> Answer:
+        queries = told.get("queries")
+        if headers.get("content-type") != "application/json" or not queries or len(queries) > LIMIT:
+            return _said({"code": 3, "message": "Too many queries."}, 400)
+        if any(set(query) - {"package", "version", "page_token", "commit"} for query in queries):
+            return _said({"code": 3, "message": "Invalid query."}, 400)
+        return _said({"results": [self._result(query) for query in queries]})
+
+    def _result(self, query: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._about(query["package"])
+        begin = int(query.get("page_token") or 0)
+        page = [{"id": one["id"], "modified": one["modified"]} for one in found[begin : begin + self.page]]
+        more = {"next_page_token": str(begin + self.page)} if begin + self.page < len(found) else {}
+        return {**({"vulns": page} if page else {}), **more}
+
+    def _about(self, package: Mapping[str, str]) -> Sequence[dict[str, Any]]:
+        return [one for one in self.records if any(each["package"] == package for each in one["affected"])]
+
+
+def _said(told: object, status: int = 200) -> bytes:
+    return response(json.dumps(told).encode(), status)

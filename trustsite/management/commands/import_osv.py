@@ -1,0 +1,41 @@
+"""`manage.py import_osv`: advisories on packages, from the records that OSV and its databases publish."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from trustsite.handover import hand_over_job
+
+SILENT_SECONDS = 120.0  # between two words, of 500 records each
+
+
+class Command(BaseCommand):
+    """Has the owner of the store take OSV records; pull requests are checked against them without a network."""
+
+    help = (
+        "Take OSV records (JSON, or YAML as PyPA writes it) from a folder or a zip file, such as the all.zip of an "
+        "ecosystem. Doing it again replaces what changed; withdrawn advisories go."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DIR_OR_ZIP and --replace."""
+        parser.add_argument("source", metavar="DIR_OR_ZIP", type=Path, help="a folder or a zip file of records")
+        parser.add_argument("--replace", action="store_true", help="let go of advisories that it does not name")
+
+    def handle(self, *args: object, source: Path, replace: bool, **options: object) -> None:
+        """Print the counts; CommandError in one sentence where it could not be done."""
+        if not source.exists():
+            raise CommandError(f"{source} does not exist: name a folder or a zip file of OSV records.")
+        wanted = {"source": str(source.resolve()), "replace": replace}
+        done = hand_over_job("import_osv", wanted, self._tell, SILENT_SECONDS)
+        for problem in done["problems"]:
+            self.stderr.write(f"Left out {problem}.")
+        self.stdout.write(
+            f"{done['read']} records read: {done['kept']} kept, {done['withdrawn']} withdrawn, {done['others']} not "
+            f"looked up here, {done['unusable']} unusable; {done['removed']} older ones let go."
+        )
+
+    def _tell(self, told: Mapping[str, Any]) -> None:
+        self.stderr.write(told["step"])
