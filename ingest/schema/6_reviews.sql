@@ -1,0 +1,58 @@
+-- What models said of the contents of changes, and what that cost.
+
+-- One row a reading that was paid for, kept for ever: costs of a day are its sum, a repeated content is found here.
+create table reviews (
+  review_id varchar primary key,      -- cache key and the number of readings of it before
+  cache_key varchar not null,         -- hash of prompt version, model and scrubbed content
+  content_hash varchar not null,      -- of everything scrubbed that the model was given of the change
+  prompt_version varchar not null,
+  model varchar not null,
+  pull_uri varchar,                   -- the pull request it was first made for; null: a diff by hand
+  state varchar not null,             -- 'running', 'content verdict', 'no content verdict'
+  reason varchar,                     -- why there is no verdict; null: there is one, or it is under way
+  verdict varchar not null,           -- JSON {assessments, left_out, words_whole}, places as the model was told them
+  coverage double not null,           -- share of the readable changed lines that the model was given, in [0, 1]
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_write_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  dollars double not null,            -- while it runs the most that it may cost
+  temperature_sent double,            -- null: the request named none
+  started_clock timestamp not null,
+  ended_clock timestamp
+);
+
+-- What the review of a round came to, by everybody who read it: one row for what was sent, what was said beside it and
+-- the rules that it was read by. The newest row of what stands now is the one that counts.
+create table content_reviews (
+  pull_uri varchar not null,
+  patch_ref varchar not null,         -- the round, as pull_requests.patch_ref
+  said varchar not null,              -- md5 of title and description
+  rules varchar not null,             -- version of scanners, prompt and models
+  repository_id integer not null,
+  record_cid varchar,
+  round integer not null,
+  state varchar not null,             -- 'running', 'content verdict', 'no content verdict'
+  missing varchar,                    -- why there is no verdict; null: there is one, or it is under way
+  attempts integer not null,          -- how often its reading began and did not end
+  failures integer not null,          -- how often it ended without a verdict for a reason that passes
+  asked varchar not null,             -- what the cost gate said: 'deterministic', 'screen', 'claude', 'missing'
+  asked_because varchar not null,     -- its reason's code
+  reviewer varchar not null,          -- 'deterministic' or the model that read
+  content_risk double not null,       -- [0, 1]
+  recommended boolean not null,       -- a person should read it
+  coverage double not null,           -- share of the changed lines that was read, in [0, 1]
+  high_flags integer not null,
+  worst varchar,                      -- type of the strongest flag; null: none
+  place varchar,                      -- where it is
+  summary varchar not null,
+  flags varchar not null,             -- JSON list of {type, severity, location, explanation}, strongest first
+  findings varchar not null,          -- JSON list of {scanner, rule, type, severity, file, line, removed, quote, explanation}
+  left_out varchar not null,          -- JSON list of files that the model was not given whole
+  prompt_version varchar,             -- null: no model read
+  temperature_sent double,            -- null: none was sent
+  dollars double not null,
+  begun_clock timestamp not null,
+  reviewed_clock timestamp,
+  primary key (pull_uri, patch_ref, said, rules)
+);

@@ -1,0 +1,177 @@
+"""Calls of the Anthropic API through its SDK: one strict tool, bounded, retried here and nowhere else.
+
+The SDK sleeps for as long as a Retry-After says, up to 49 days, and its retries multiply with those of a queue: its own
+are off. It costs a second to import, so it is imported where a call is made.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scoring.assessment import Assessment, plain_text, tool_schema
+from scoring.claude_answers import TOOL, Message, ModelTold, NoAnswer, Tokens, decoded, read_assessment, reason_of
+from scoring.claude_models import Capability, Usage, capability
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic, APIConnectionError, APIStatusError
+
+TOOL_TEXT = "Report the structured risk assessment of this pull request."
+OUTPUT_TOKENS = 8_000  # of one answer: 60 flags of 100 tokens, and the rest
+WAITS = (1.0, 4.0, 15.0)  # seconds before each further attempt, where the answer names none
+LONGEST_WAIT = 60.0
+RETRIED = frozenset({"rate_limited", "overloaded", "server_error", "unreachable", "timeout"})
+BILLED = frozenset({"unreachable", "timeout"})  # the model may have read the request all the same
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the API is reached. `seconds` bound one attempt, `attempts` is how many a call may take."""
+
+    api_key: str
+    base_url: str = "https://api.anthropic.com"
+    seconds: float = 120.0
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the user's turn; `cached` asks to keep everything up to its end for the next call."""
+
+    text: str
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to one model. `nonces` are the marks that no honest answer repeats."""
+
+    model: str
+    system: str
+    blocks: tuple[Block, ...]
+    nonces: tuple[str, ...] = ()
+
+    @property
+    def capability(self) -> Capability:
+        """What the model takes."""
+        return capability(self.model)
+
+
+class Claude:
+    """The reviewing models behind one key. `sleep` waits between attempts, so a test never does."""
+
+    def __init__(self, access: Access, sleep: Callable[[float], None]) -> None:
+        self._access, self._sleep = access, sleep
+
+    def count_tokens(self, request: Request) -> int:
+        """Input tokens of the request as this model counts them; free of charge. Raises NoAnswer."""
+        body = {name: value for name, value in _body(request).items() if name != "max_tokens"}
+        headers = {"anthropic-version": request.capability.api_version}
+        with self._client() as client:
+            count = client.messages.with_raw_response.count_tokens
+            answer, _ = self._tried(lambda: count(**body, extra_headers=headers).read())
+        return decoded(answer, Tokens).input_tokens
+
+    def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
+        """What the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
+
+        An attempt that died on the way counts as `tokens` of input: whether it was billed, nobody says.
+        """
+        known = request.capability
+        extra = {} if known.temperature is None else {"temperature": known.temperature}
+        headers = {"anthropic-version": known.api_version}
+        with self._client() as client:
+            create = client.messages.with_raw_response.create
+            answer, lost = self._tried(
+                lambda: create(**_body(request), extra_body=extra, extra_headers=headers).read(), tokens
+            )
+        try:
+            message = decoded(answer, Message)
+            return read_assessment(message, request.nonces), lost + message.usage.usage
+        except NoAnswer as problem:
+            problem.usage += lost
+            raise
+
+    def look_up(self, model: str) -> ModelTold:
+        """What the API says of a model: lifecycle, end, limits. Raises NoAnswer."""
+        with self._client() as client:
+            answer, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read())
+        return decoded(answer, ModelTold)
+
+    def _client(self) -> "Anthropic":
+        from anthropic import Anthropic, Timeout
+        from httpx2 import Client
+
+        from scoring.claude_wire import CONNECT_SECONDS, Leash
+
+        access = self._access
+        return Anthropic(
+            api_key=access.api_key,
+            base_url=access.base_url,
+            max_retries=0,
+            timeout=Timeout(access.seconds, connect=min(CONNECT_SECONDS, access.seconds)),
+            open_telemetry=False,  # else variables of the environment could have it record what is sent
+            http_client=Client(transport=Leash(access.seconds), follow_redirects=False, trust_env=False),
+        )
+
+    def _tried(self, call: Callable[[], T], tokens: int = 0) -> tuple[T, Usage]:
+        """The result of a call that is repeated where that can help, and what lost attempts cost; else NoAnswer."""
+        from anthropic import APIConnectionError, APIStatusError
+
+        lost = Usage()
+        for attempt in range(1, self._access.attempts + 1):
+            try:
+                return call(), lost
+            except (APIStatusError, APIConnectionError) as error:
+                problem, wait = _problem(error), _wait(error, attempt)
+                if problem.reason in BILLED:
+                    lost += Usage(input_tokens=tokens)
+                if attempt == self._access.attempts or problem.reason not in RETRIED or wait > LONGEST_WAIT:
+                    problem.usage = lost
+                    raise problem from error
+            self._sleep(wait)
+        raise ValueError("a call needs at least one attempt")
+
+
+def _body(request: Request) -> dict[str, Any]:
+    """The arguments of the SDK's create; no field that the model could refuse."""
+    schema = tool_schema()
+    # A token holds about four characters of this, so a marker that would be for nothing is not set.
+    long_enough = (len(request.system) + len(str(schema))) / 4 >= request.capability.cache_floor
+    return {
+        "model": request.model,
+        "max_tokens": OUTPUT_TOKENS,
+        "system": [_text(Block(request.system, long_enough))],
+        "tools": [{"name": TOOL, "description": TOOL_TEXT, "input_schema": schema, "strict": True}],
+        "tool_choice": {"type": "tool", "name": TOOL, "disable_parallel_tool_use": True},
+        "messages": [{"role": "user", "content": [_text(block) for block in request.blocks]}],
+    }
+
+
+def _text(block: Block) -> dict[str, Any]:
+    kept = {"cache_control": {"type": "ephemeral"}} if block.cached else {}
+    return {"type": "text", "text": block.text, **kept}
+
+
+def _problem(error: "APIStatusError | APIConnectionError") -> NoAnswer:
+    from anthropic import APIStatusError, APITimeoutError
+
+    if isinstance(error, APIStatusError):
+        kind = plain_text(str(error.type or "no type"), 60)
+        return NoAnswer(reason_of(error.status_code), f"the API answered {error.status_code} ({kind})")
+    if isinstance(error, APITimeoutError):
+        return NoAnswer("timeout", "no whole answer came in time")
+    return NoAnswer("unreachable", "the connection failed")
+
+
+def _wait(error: "APIStatusError | APIConnectionError", attempt: int) -> float:
+    """Seconds to wait after this attempt: what the answer names, else longer with each."""
+    named = math.nan
+    response = getattr(error, "response", None)
+    if response is not None:
+        try:
+            named = float(response.headers.get("retry-after", ""))
+        except ValueError:  # a date, or nothing: the API names seconds
+            named = math.nan
+    return named if named >= 0 else WAITS[min(attempt, len(WAITS)) - 1]

@@ -1,0 +1,86 @@
+"""The cost gate: whether a model is asked about a change, and why. A pure function of what is known before the call."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Mode = Literal["off", "deterministic", "claude"]
+Reason = Literal[
+    "review_off",
+    "claude_off",
+    "no_key",
+    "trusted",
+    "trusted_but_sensitive",
+    "between_thresholds",
+    "below_t_low",
+    "fast_lane_shut",
+    "over_budget",
+]
+
+
+class Call(StrEnum):
+    """Who reads a change besides the scanners.
+
+    NOBODY: nothing is judged, scanners included. DETERMINISTIC: the findings alone. SCREEN: the small model first,
+    which may only ask for the full reading. CLAUDE: the full reading. MISSING: it was asked for and cannot be paid,
+    so there is no content verdict.
+    """
+
+    NOBODY = "nobody"
+    DETERMINISTIC = "deterministic"
+    SCREEN = "screen"
+    CLAUDE = "claude"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is known of one change before any call.
+
+    `structural_trust` in [0, 1] is that of its author from the target repository's seeds, `sensitive` whether the diff
+    touches a path that is always read. `spent` and `budget` are dollars of the present day.
+    """
+
+    mode: Mode
+    structural_trust: float
+    sensitive: bool
+    has_key: bool
+    screens: bool = False
+    spent: float = 0.0
+    budget: float = 0.0
+
+
+def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, Reason]:
+    """Who reads, and the reason.
+
+    Trust at or above `t_high` spares the reading, unless the diff is sensitive; without a `t_high` no trust does. Below
+    `t_low` the reading gives a concrete reason; it never lifts anybody. Raises ValueError for NaN, for trust outside
+    [0, 1] and for dollars below zero.
+    """
+    _check(ask)
+    if ask.mode == "off":
+        return Call.NOBODY, "review_off"
+    if ask.mode == "deterministic":
+        return Call.DETERMINISTIC, "claude_off"
+    if not ask.has_key:
+        return Call.DETERMINISTIC, "no_key"
+    reason = _why_read(ask, t_low, t_high)
+    affordable = ask.spent < ask.budget
+    if reason == "trusted":
+        return (Call.SCREEN if ask.screens and affordable else Call.DETERMINISTIC), reason
+    return (Call.CLAUDE, reason) if affordable else (Call.MISSING, "over_budget")
+
+
+def _why_read(ask: Ask, t_low: float | None, t_high: float | None) -> Reason:
+    if t_high is not None and ask.structural_trust >= t_high:
+        return "trusted_but_sensitive" if ask.sensitive else "trusted"
+    if t_low is not None and ask.structural_trust < t_low:
+        return "below_t_low"
+    return "fast_lane_shut" if t_high is None else "between_thresholds"
+
+
+def _check(ask: Ask) -> None:
+    if not 0 <= ask.structural_trust <= 1:  # also true of NaN
+        raise ValueError(f"structural trust must be a number in [0, 1], not {ask.structural_trust}")
+    if not (ask.spent >= 0 and ask.budget >= 0):
+        raise ValueError(f"dollars must be numbers from 0 up, not {ask.spent} and {ask.budget}")

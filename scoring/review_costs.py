@@ -1,0 +1,166 @@
+"""Readings in the store: found again by their content, paid for within the day's budget, counted for ever."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+from pydantic import TypeAdapter, ValidationError
+
+from ingest.store import Store
+from ingest.transaction import Rows, Transaction
+from scoring.assessment import Assessment
+from scoring.claude_models import Usage
+from scoring.readings import Reading, Ticket
+
+RUNNING = "running"
+ABANDONED_AFTER = timedelta(minutes=30)  # a reading takes ten at most: after that its worker was killed
+SPENT = "select coalesce(sum(dollars), 0) from reviews where started_clock >= ?"
+ABANDON = """
+update reviews set state = 'no content verdict', reason = 'abandoned', ended_clock = ?
+where state = 'running' and started_clock < ?
+"""
+COSTS = """
+select count(*) as reviews, coalesce(sum(dollars), 0) as dollars, quantile_cont(dollars, 0.5) as median,
+  quantile_cont(dollars, 0.95) as p95
+from reviews where state <> 'running' and started_clock >= ?
+"""
+USAGE = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
+_ASSESSMENTS = TypeAdapter(tuple[Assessment, ...])
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What readings cost since a moment; median and 95th percentile in dollars a reading, None without any."""
+
+    reviews: int
+    dollars: float
+    median: float | None
+    p95: float | None
+
+
+class _Verdict(msgspec.Struct):
+    assessments: msgspec.Raw
+    left_out: tuple[int, ...]
+    words_whole: bool
+
+
+class StoreLedger:
+    """The ledger of a site. `budget` is in dollars for a day of UTC, `now` the wall clock without a time zone."""
+
+    def __init__(self, store: Store, budget: float, now: Callable[[], datetime]) -> None:
+        self._store, self._budget, self._now = store, budget, now
+
+    def find(self, cache_key: str) -> Reading | None:
+        """The newest whole reading; one that cannot be understood counts as none."""
+        with self._store.read() as rows:
+            row = rows.row(
+                "from reviews where cache_key = ? and state = 'content verdict' order by started_clock desc limit 1",
+                [cache_key],
+            )
+        if row is None:
+            return None
+        try:
+            verdict = msgspec.json.decode(row["verdict"], type=_Verdict)
+            assessments = _ASSESSMENTS.validate_json(bytes(verdict.assessments))
+        except (msgspec.MsgspecError, ValidationError):
+            return None
+        usage = Usage(*(row[name] for name in USAGE))
+        return Reading(
+            model=row["model"],
+            assessments=assessments,
+            coverage=row["coverage"],
+            left_out=verdict.left_out,
+            words_whole=verdict.words_whole,
+            usage=usage,
+            dollars=row["dollars"],
+            temperature_sent=row["temperature_sent"],
+        )
+
+    def reserve(self, ticket: Ticket) -> Literal["reserved", "over_budget", "under_way"]:
+        """One transaction: of two workers with the same content, or with the last dollars, one gets them."""
+        now = self._now()
+        with self._store.write() as txn:
+            txn.execute(ABANDON, [now, now - ABANDONED_AFTER])
+            earlier = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
+            if any(row["state"] == RUNNING for row in earlier):
+                return "under_way"
+            if spent_since(txn, _midnight(now)) + ticket.dollars > self._budget:
+                return "over_budget"
+            _begin(txn, ticket, f"{ticket.cache_key}-{len(earlier)}", now)
+        return "reserved"
+
+    def settle(self, ticket: Ticket, reading: Reading) -> None:
+        """The row that was reserved gets what was said and what it cost."""
+        ended = {
+            "state": "no content verdict" if reading.reason else "content verdict",
+            "reason": reading.reason,
+            "verdict": verdict_json(reading),
+            "coverage": reading.coverage,
+            "dollars": reading.dollars,
+            "temperature_sent": reading.temperature_sent,
+            "ended_clock": self._now(),
+            **_usage_columns(reading.usage),
+        }
+        columns = ", ".join(f"{name} = ?" for name in ended)
+        with self._store.write() as txn:
+            txn.execute(
+                f"update reviews set {columns} where cache_key = ? and state = 'running'",
+                [*ended.values(), ticket.cache_key],
+            )
+
+    def spent_today(self) -> float:
+        """Dollars of this day, with what running readings may cost."""
+        with self._store.read() as rows:
+            return spent_since(rows, _midnight(self._now()))
+
+
+def spent_since(rows: Rows, moment: datetime) -> float:
+    """Dollars of the readings that began since."""
+    return rows.value(SPENT, [moment])
+
+
+def costs_since(rows: Rows, moment: datetime) -> Costs:
+    """Count, sum, median and 95th percentile of the readings that ended; those without a verdict cost too."""
+    return Costs(**rows.rows(COSTS, [moment])[0])
+
+
+def newest_costs(rows: Rows) -> Costs:
+    """The same for the thirty days up to the newest reading."""
+    newest = rows.value("select max(started_clock) from reviews")
+    return costs_since(rows, newest - timedelta(days=30) if newest else datetime.min)
+
+
+def verdict_json(reading: Reading) -> str:
+    """What was said, as it is kept."""
+    told = {
+        "assessments": [assessment.model_dump(mode="json") for assessment in reading.assessments],
+        "left_out": reading.left_out,
+        "words_whole": reading.words_whole,
+    }
+    return msgspec.json.encode(told).decode()
+
+
+def _begin(txn: Transaction, ticket: Ticket, review_id: str, now: datetime) -> None:
+    row = {
+        "review_id": review_id,
+        "cache_key": ticket.cache_key,
+        "content_hash": ticket.content_hash,
+        "prompt_version": ticket.prompt_version,
+        "model": ticket.model,
+        "pull_uri": ticket.pull_uri,
+        "state": RUNNING,
+        "verdict": verdict_json(Reading(ticket.model)),
+        "coverage": 0.0,
+        "dollars": ticket.dollars,
+        "started_clock": now,
+        **_usage_columns(Usage()),
+    }
+    txn.append("reviews", [row])
+
+
+def _usage_columns(usage: Usage) -> dict[str, int]:
+    return {name: getattr(usage, name) for name in USAGE}
+
+
+def _midnight(now: datetime) -> datetime:
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,205 @@
+"""The review hop: the newest round of each open pull request of a watched repository is read once.
+
+What is due is found by asking the tables; a review happens outside any lock and ends in one row. The row is there, as
+'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ingest.store import Store
+from ingest.transaction import Rows, Transaction
+from scoring.assessment import Review
+from scoring.content.change import Change
+from scoring.content.likeness import record_vector
+from scoring.content.submission import Knowledge, Submission
+from scoring.cost_gate import Ask, Call, Mode, decide
+from scoring.gate import Thresholds
+from scoring.rendering import Case
+from scoring.review_cases import case_of_pull, kept_change
+from scoring.review_rows import BEGUN as EMPTY
+from scoring.review_rows import RUNNING, review_columns
+from scoring.sensitivity import is_sensitive
+from scoring.trial import left_to_read
+
+# A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass
+# costs as much as ten reviews by scanners.
+BATCH, TURN_SECONDS = 200, 5.0
+GROUP = 20  # that scanners read between two transactions; what a model may read, for minutes, is written one by one
+TRIES = 2
+AGAIN = 5  # times that a reading is tried anew, each an hour later than the one before
+# Why a model gave no verdict that it may give later; what it refuses or garbles it would refuse again.
+PASSING = [
+    *("timeout", "unreachable", "rate_limited", "overloaded", "server_error"),
+    *("no_access", "over_budget", "under_way"),
+]
+# What stands now and was not read by these rules, newest first: that is what somebody is waiting for.
+DUE = """
+select p.pull_uri, p.patch_ref, p.round, p.record_cid, p.author_id, p.repository_id, p.title, p.body, w.review,
+  md5(concat_ws(chr(31), p.title, p.body)) as said, k.sha256, k.bytes, k.state as patch_state,
+  coalesce(t.structural_trust, 0) as structural_trust, coalesce(r.attempts, 0) as attempts,
+  coalesce(r.failures, 0) as failures
+from pull_requests p
+join watched_repositories w using (repository_id)
+join patches k on (k.pull_uri, k.patch_ref) = (p.pull_uri, p.patch_ref)
+left join trust t on (t.repository_id, t.contributor_id) = (p.repository_id, p.author_id)
+left join content_reviews r on (r.pull_uri, r.patch_ref, r.rules) = (p.pull_uri, p.patch_ref, $rules)
+  and r.said = md5(concat_ws(chr(31), p.title, p.body))
+where p.state = 'open' and w.review <> 'off' and k.sha256 is not null
+  and (r.state is null or r.state = 'running' or (
+    list_contains($passing, r.missing) and r.failures <= $most and r.reviewed_clock < $now - to_hours(r.failures)
+  ))
+order by p.seen_at desc, p.pull_uri limit $limit
+"""
+BEGUN = """
+select begun_clock, attempts, failures from content_reviews
+where pull_uri = ? and patch_ref = ? and said = ? and rules = ?
+"""
+# What was taken back on the target branch is what a later change must not repeat.
+KNOWN_BAD = """
+update diff_vectors set known_bad = true
+where not known_bad and pull_uri in (select pull_uri from pull_followups where kind = 'reverted')
+"""
+Row = Mapping[str, Any]
+ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewing:
+    """How changes are reviewed here. `spent` is what this day's readings cost so far, in dollars.
+
+    `review` is `Reviewer.review`; `knowledge` answers from these rows for the pull request of that address.
+    """
+
+    thresholds: Thresholds
+    folder: Path
+    knowledge: Callable[[Rows, str], Knowledge]
+    review: ReviewCase
+    has_key: bool = False
+    screens: bool = False
+    budget: float = 0.0
+    spent: Callable[[], float] = lambda: 0.0
+    learn: Callable[[Change], object] = lambda change: None  # asks outside about what a change names, where allowed
+    clock: Callable[[], float] = monotonic
+    version: str = ""  # of the prompt
+    models: tuple[str, ...] = ()  # that may read in full
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one pull request that was due: columns of its row, and the change where it was read."""
+
+    pull: Row
+    columns: Mapping[str, Any]
+    change: Change | None = None
+
+
+@cache
+def rules_version() -> str:
+    """16 hex digits that change with every rule by which changes are read: the scanners and the reading itself."""
+    here = Path(__file__).parent
+    files = sorted(path for name in ("evidence", "content", "packages") for path in (here / name).rglob("*"))
+    kept = [path for path in files if path.is_file() and path.suffix != ".pyc"]
+    digest = hashlib.sha256(b"\x00".join(path.read_bytes() for path in kept))
+    return digest.hexdigest()[:16]
+
+
+def review_due(store: Store, reviewing: Reviewing) -> int:
+    """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
+    with store.write() as txn:
+        txn.execute(KNOWN_BAD)
+        named = {"rules": rules_version(), "limit": BATCH, "passing": PASSING, "most": AGAIN, "now": store.wall()}
+        due = txn.rows(DUE, named)
+        left = _left_to_try(txn, reviewing)
+    if left and not due:
+        return _try(store, left[0], reviewing)
+    ends, read_now = reviewing.clock() + TURN_SECONDS, 0
+    for group in _groups(due, 1 if reviewing.has_key else GROUP):
+        _review(store, group, reviewing)
+        read_now += len(group)
+        if reviewing.clock() > ends:
+            break
+    return read_now
+
+
+def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    """What is begun and written together; last and one by one what was begun before and did not end."""
+    fresh = [row for row in due if not row["attempts"]]
+    yield from (fresh[begin : begin + size] for begin in range(0, len(fresh), size))
+    yield from ([row] for row in due if row["attempts"])
+
+
+def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
+    """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
+    if group[0]["attempts"] >= TRIES:
+        failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing"}
+        told = {**EMPTY, **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
+        _write(store, [Outcome(group[0], told)])
+        return
+    _write(store, [Outcome(row, {**EMPTY, "attempts": row["attempts"] + 1}) for row in group])
+    _write(store, [_reviewed(store, row, reviewing) for row in group])
+
+
+def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
+    change = kept_change(row, reviewing.folder)
+    reviewing.learn(change)
+    with store.read() as rows:
+        case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
+        is_trial = bool(_left_to_try(rows, reviewing))
+    call, because = decide(_ask(row, case.sent, reviewing), reviewing.thresholds.t_low, reviewing.thresholds.t_high)
+    review = reviewing.review(case, call, unfinished, row["pull_uri"])
+    if is_trial and review.model and review.state == "content verdict":
+        review = replace(review, state="no content verdict", reason="on_trial")
+    asked = {"asked": str(call), "asked_because": because, "reviewed_clock": store.wall(), "attempts": 0}
+    asked["failures"] = row["failures"] + (review.reason in PASSING)
+    return Outcome(row, review_columns(review, case.findings) | asked, change)
+
+
+def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
+    return left_to_read(rows, reviewing.version, reviewing.models) if reviewing.has_key else []
+
+
+def _try(store: Store, row: Row, reviewing: Reviewing) -> int:
+    """Have today's models read what earlier ones read; 0 where they cannot just now, so that nobody asks at once."""
+    with store.read() as rows:
+        change = kept_change(row, reviewing.folder)
+        case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
+    return int(reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"]).state == "content verdict")
+
+
+def _ask(row: Row, submission: Submission, reviewing: Reviewing) -> Ask:
+    mode: Mode = row["review"]
+    patterns = submission.knowledge.sensitive_paths
+    return Ask(
+        mode=mode,
+        structural_trust=row["structural_trust"],
+        sensitive=any(is_sensitive(file.path, patterns) for file in submission.change.files),
+        has_key=reviewing.has_key,
+        screens=reviewing.screens,
+        spent=reviewing.spent(),
+        budget=reviewing.budget,
+    )
+
+
+def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
+    """Write rows of `content_reviews`, and the vectors of the changes that were read, in one transaction."""
+    with store.write() as txn:
+        txn.upsert("content_reviews", [_row(txn, one) for one in outcomes])
+        if any(one.columns["state"] != RUNNING for one in outcomes):
+            txn.inputs_changed()
+        for one in outcomes:
+            if one.change is not None:
+                record_vector(txn, one.pull["pull_uri"], one.pull["patch_ref"], one.change, known_bad=False)
+
+
+def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
+    names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
+    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], rules_version()]
+    begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
+    kept = {**begun, **(txn.row(BEGUN, key) or {})}
+    return {**{name: one.pull[name] for name in names}, "rules": rules_version(), **kept, **one.columns}

@@ -1,0 +1,121 @@
+"""Reviews as rows of `content_reviews`, and back: what the gate is told and what a person is shown."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from scoring.assessment import DETERMINISTIC, Review
+from scoring.content.finding import Finding, FlagType, Severity
+from scoring.verdict import Content
+
+RUNNING = "running"
+FINDINGS_KEPT = 100  # the strongest; the risk was reckoned from all
+# A review that has begun and says nothing yet.
+BEGUN: Mapping[str, Any] = {
+    "state": RUNNING,
+    "missing": None,
+    "asked": "",
+    "asked_because": "",
+    "reviewer": DETERMINISTIC,
+    "content_risk": 0.0,
+    "recommended": True,
+    "coverage": 0.0,
+    "high_flags": 0,
+    "worst": None,
+    "place": None,
+    "summary": "",
+    "flags": "[]",
+    "findings": "[]",
+    "left_out": "[]",
+    "prompt_version": None,
+    "temperature_sent": None,
+    "dollars": 0.0,
+}
+
+
+class ShownFlag(msgspec.Struct, frozen=True):
+    """A flag of a review as stored; its texts may come from a model or from the change: whoever shows it escapes it."""
+
+    type: FlagType
+    severity: Literal["low", "med", "high"]
+    location: str
+    explanation: str
+
+
+class ShownFinding(msgspec.Struct, frozen=True):
+    """A finding as stored."""
+
+    scanner: str
+    rule: str
+    type: FlagType
+    severity: Literal["low", "med", "high"]
+    explanation: str
+    file: str | None
+    line: int | None
+    removed: bool
+    quote: str
+
+
+def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:
+    """The columns of a review that has ended; the findings strongest first."""
+    told = review.assessment
+    high = [flag for flag in told.flags if flag.severity is Severity.HIGH]
+    worst = (high or list(told.flags) or [None])[0]
+    return {
+        "state": review.state,
+        "missing": review.reason,
+        "reviewer": review.reviewer,
+        "content_risk": told.content_risk,
+        "recommended": told.review_recommended,
+        "coverage": review.coverage,
+        "high_flags": len(high),
+        "worst": worst.type if worst else None,
+        "place": worst.location if worst else None,
+        "summary": told.summary,
+        "flags": _json([flag.model_dump(mode="json") for flag in told.flags]),
+        "findings": _json([_shown(one) for one in findings[:FINDINGS_KEPT]]),
+        "left_out": _json(review.left_out),
+        "prompt_version": review.prompt_version,
+        "temperature_sent": review.temperature_sent,
+        "dollars": review.dollars,
+    }
+
+
+def content_of(row: Mapping[str, Any]) -> Content:
+    """What the gate is told of a review that has ended."""
+    return Content(
+        risk=row["content_risk"],
+        recommended=row["recommended"],
+        coverage=row["coverage"],
+        high_flags=row["high_flags"],
+        worst=row["worst"],
+        place=row["place"],
+        has_verdict=row["state"] == "content verdict",
+        missing=row["missing"],
+    )
+
+
+def shown_flags(row: Mapping[str, Any]) -> tuple[ShownFlag, ...]:
+    """The flags of a row, strongest first."""
+    return msgspec.json.decode(row["flags"], type=tuple[ShownFlag, ...])
+
+
+def shown_findings(row: Mapping[str, Any]) -> tuple[ShownFinding, ...]:
+    """The findings of a row, strongest first."""
+    return msgspec.json.decode(row["findings"], type=tuple[ShownFinding, ...])
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as told to programs: {scanner, severity, file, line, quote, explanation} and what else is known."""
+    return msgspec.structs.asdict(_shown(finding))
+
+
+def _shown(one: Finding) -> ShownFinding:
+    return ShownFinding(
+        one.scanner, one.rule, one.type, one.severity.value, one.explanation, one.file, one.line, one.removed, one.quote
+    )
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

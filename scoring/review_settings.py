@@ -1,0 +1,89 @@
+"""The reviewer that an operator's settings describe."""
+
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+
+from ingest.ask_advisories import Wanted, learn_of_packages
+from ingest.runtime import Runtime
+from ingest.store import Store
+from ingest.transaction import Rows
+from scoring.claude import Access, Claude
+from scoring.claude_models import parse_prices
+from scoring.content.change import Change
+from scoring.content.likeness import likeness_in
+from scoring.content.submission import Knowledge
+from scoring.packages.comparison import comparisons, named_packages
+from scoring.policy import policy_from_settings
+from scoring.prompt import prompt_version
+from scoring.read_advisories import advisories_in
+from scoring.readings import Ledger
+from scoring.review import Models, Reviewer
+from scoring.review_costs import StoreLedger
+from scoring.review_pulls import Reviewing
+
+
+def access_from_settings() -> Access:
+    """How the API is reached; its key is empty where none is set."""
+    return Access(
+        api_key=settings.ANTHROPIC_API_KEY,
+        base_url=settings.ANTHROPIC_BASE_URL,
+        seconds=settings.REVIEW_SECONDS,
+        attempts=settings.REVIEW_ATTEMPTS,
+    )
+
+
+def models_from_settings() -> Models:
+    """Which model reads what, at what price."""
+    return Models(
+        main=settings.CLAUDE_MODEL,
+        hard=settings.CLAUDE_HARD_MODEL or None,
+        screen=settings.CLAUDE_SCREEN_MODEL if settings.CLAUDE_SCREEN and settings.CLAUDE_SCREEN_MODEL else None,
+        prices=parse_prices(settings.CLAUDE_PRICES),
+        input_tokens=settings.REVIEW_INPUT_TOKENS,
+    )
+
+
+def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Reviewer:
+    """The reviewer; `sleep` waits between attempts."""
+    claude = Claude(access_from_settings(), sleep)
+    return Reviewer(claude, models_from_settings(), str(settings.AUDIT_KEY).encode(), ledger)
+
+
+def ledger_from_settings(store: Store) -> StoreLedger:
+    """Readings and what this day's may cost."""
+    return StoreLedger(store, settings.REVIEW_DOLLARS_A_DAY, store.wall)
+
+
+def reviewing_from_settings(runtime: Runtime) -> Reviewing:
+    """How the worker reviews: with readings and their costs kept in the store."""
+    ledger = ledger_from_settings(runtime.store)
+
+    def learn(change: Change) -> None:
+        named = named_packages(comparisons(change))
+        learn_of_packages(runtime, [Wanted(one.ecosystem, one.name, one.version) for _, _, one in named if one.version])
+
+    return Reviewing(
+        thresholds=policy_from_settings().thresholds,
+        folder=settings.DIFF_CORPUS_DIR,
+        knowledge=knowledge_from_settings,
+        review=reviewer_from_settings(ledger, time.sleep).review,
+        has_key=bool(settings.ANTHROPIC_API_KEY),
+        screens=settings.CLAUDE_SCREEN,
+        budget=settings.REVIEW_DOLLARS_A_DAY,
+        spent=ledger.spent_today,
+        learn=learn,
+        version=prompt_version(),
+        models=tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""}),
+    )
+
+
+def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
+    """What is known besides one pull request, as far as the operator's files and the store tell."""
+    return Knowledge(
+        sensitive_paths=tuple(settings.SENSITIVE_PATHS),
+        advisories=advisories_in(rows),
+        secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
+        likeness=likeness_in(rows, pull_uri),
+    )

@@ -1,0 +1,30 @@
+"""Patches of pull requests, as if they had been fetched."""
+
+from ingest.patches import read_patch, store_patch
+from tests.pipeline import Result
+from tests.scoring.small import OFFERED
+
+CLEAN = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
+
+
+def offer(result: Result, diff: str = CLEAN, uri: str = OFFERED, ref: str = "blob:one", limit: int = 100_000) -> None:
+    """This patch is the newest round of the pull request, fetched and kept."""
+    patch = read_patch(diff.encode(), limit)
+    row = {
+        "pull_uri": uri,
+        "patch_ref": ref,
+        "patch_id": patch.patch_id,
+        "sha256": store_patch(result.folder / "diffs", patch.text),
+        "bytes": len(diff),
+        "files": patch.files,
+        "added": patch.added,
+        "removed": patch.removed,
+        "state": patch.state,
+        "proves": patch.proves,
+        "series": list(patch.series),
+        "change_ids": [],
+    }
+    with result.store.write() as txn:
+        txn.upsert("patches", [row])
+        txn.execute("update pull_requests set patch_ref = ? where pull_uri = ?", [ref, uri])
+        txn.inputs_changed()

@@ -1,0 +1,85 @@
+"""POST /review/pr: a diff goes to the worker through the queue, and its review comes back, at once or by its job."""
+
+import time
+from typing import Annotated, cast
+
+from django.conf import settings
+from django.http import HttpRequest
+from ninja import Router, Status
+from ninja.params.functions import Body, Path
+from ninja.security import HttpBearer
+from ninja.utils import check_csrf
+
+from triage.access import may_review
+from triage.middleware import Request
+from triage.problems import ApiProblem
+from triage.review_schemas import ArtefactIn, JobOut, ReviewOut
+from triage.schemas import ProblemOut
+
+STEP_SECONDS = 0.1
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 413, 422, 500), ProblemOut)
+
+
+class MayReview(HttpBearer):
+    """A maintainer who is signed in, with the page's CSRF token, or a token with scope review."""
+
+    def __call__(self, request: HttpRequest) -> bool | None:
+        """True where reviewing is allowed; None is django-ninja's word for 401."""
+        who = may_review(cast(Request, request))
+        if who == "person" and request.method == "POST" and check_csrf(request) is not None:
+            raise ApiProblem(403, "Send the page's CSRF token in X-CSRFToken, or use a token with scope review.")
+        return True if who else None
+
+    def authenticate(self, request: HttpRequest, token: str) -> None:
+        """Unused: `may_review` looks at the header itself."""
+
+
+router = Router(auth=MayReview(), tags=["review"])
+
+
+@router.post(
+    "/pr",
+    response={200: ReviewOut, 202: JobOut, **PROBLEMS},
+    summary="Review one change's content",
+    operation_id="review_pr",
+)
+def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
+    """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
+    from scoring.review_jobs import new_job, reply_key
+    from scoring.tasks import review_by_hand
+
+    job = new_job(time.time())
+    review_by_hand(artefact.model_dump(), reply_key(job))
+    deadline = time.monotonic() + settings.REVIEW_WAIT_SECONDS
+    while (answer := _answer(job)) is None and time.monotonic() < deadline:
+        time.sleep(STEP_SECONDS)
+    return _told(job, answer)
+
+
+@router.get(
+    "/pr/{job}",
+    response={200: ReviewOut, 202: JobOut, **PROBLEMS},
+    summary="The answer of a review that took longer",
+    operation_id="get_review",
+)
+def get_review(
+    request: Request, job: Annotated[str, Path(description="Name of the job.", pattern="^[0-9]{9,11}-[0-9a-f]{32}$")]
+) -> Status:
+    """The review, or 202 while it is under way; 404 an hour after it was sent."""
+    from scoring.review_jobs import KEPT_SECONDS
+
+    answer = _answer(job)
+    if answer is None and time.time() - int(job.partition("-")[0]) > KEPT_SECONDS:
+        raise ApiProblem(404, "This review is not kept any more; send the diff again.")
+    return _told(job, answer)
+
+
+def _answer(job: str) -> dict | None:
+    from ingest.tasks import huey
+    from scoring.review_jobs import reply_key
+
+    return huey.get(reply_key(job), peek=True)
+
+
+def _told(job: str, answer: dict | None) -> Status:
+    return Status(202, {"job": job, "url": f"/review/pr/{job}"}) if answer is None else Status(200, answer)

@@ -1,0 +1,41 @@
+"""`manage.py check_models`: what the API says of the configured models, before a review finds out."""
+
+import time
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from scoring.check_models import ModelReport, check_model
+from scoring.claude import Claude
+from scoring.review_settings import access_from_settings
+
+ROLES = (("CLAUDE_MODEL", "reads"), ("CLAUDE_HARD_MODEL", "reads hard cases"), ("CLAUDE_SCREEN_MODEL", "screens"))
+
+
+class Command(BaseCommand):
+    """Asks for each model whether it exists, when it retires and whether it takes the request of a review."""
+
+    help = "Ask the Anthropic API which of the configured models exist, when they retire and what they accept (free)."
+    requires_system_checks = ()
+
+    def handle(self, *args: object, **options: object) -> None:
+        """One line a model; CommandError where one cannot review, or no key is set."""
+        if not settings.ANTHROPIC_API_KEY:
+            raise CommandError("ANTHROPIC_API_KEY is not set: the deterministic reviewer alone serves.", returncode=2)
+        claude = Claude(access_from_settings(), time.sleep)
+        reports = [
+            check_model(claude, getattr(settings, name), role) for name, role in ROLES if getattr(settings, name)
+        ]
+        for report in reports:
+            self.stdout.write(_line(report))
+        failed = [report.model for report in reports if not report.serves]
+        if failed:
+            raise CommandError(f"{', '.join(failed)} cannot review: set other models, or wait.", returncode=1)
+
+
+def _line(report: ModelReport) -> str:
+    end = f", retires {report.retires_on}" if report.retires_on else ""
+    window = f", {report.input_tokens:,} tokens" if report.input_tokens else ""
+    state = f"{report.lifecycle}{end}{window}" if report.lifecycle else report.problem
+    accepts = "" if not report.lifecycle else f"; {report.problem or 'accepts the request of a review'}"
+    return f"{report.model} ({report.role}): {state}{accepts}; {report.temperature}"

@@ -1,0 +1,104 @@
+"""`manage.py review_diff`: what the reviewer says of a diff in a file or on standard input, without a store."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+LARGEST = 64 * 1024 * 1024  # bytes that are read of one file: what lies beyond is told as not read
+MARKS = {"high": "HIGH", "med": "MED ", "low": "LOW "}
+
+
+class Command(BaseCommand):
+    """Reads diffs, prints reviews; needs no drive and opens no store."""
+
+    help = (
+        "Review a unified diff or a format-patch series, gzipped or not. The scanners alone judge, unless --claude has "
+        "the configured model read it too; nothing is kept. With --json one object a line and file."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """FILE …, --title, --description, --licence, --sarif, --secret-rules, --claude, --json."""
+        parser.add_argument("files", nargs="+", metavar="FILE", help="a patch; - for standard input")
+        parser.add_argument("--title", default="", help="title of the pull request")
+        parser.add_argument("--description", default="", help="what its author says of it")
+        parser.add_argument("--licence", metavar="SPDX", help="licence of the repository that it is meant for")
+        parser.add_argument(
+            "--sarif", type=Path, action="append", default=[], metavar="LOG", help="a log of other tools"
+        )
+        parser.add_argument("--secret-rules", type=Path, metavar="TOML", help="rules in gitleaks' format")
+        parser.add_argument("--claude", action="store_true", help="have the model of CLAUDE_MODEL read it; this costs")
+        parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+    def handle(self, *args: object, files: list[str], json: bool, claude: bool, **options: Any) -> None:
+        """Review each file; CommandError (2) for one that cannot be read, before anything is printed for it."""
+        from scoring.review_diff import Artefact, review_artefact, told
+
+        reviewer = _reviewer() if claude else None
+        knowledge = _knowledge(options)
+        for name in files:
+            artefact = Artefact(_read(name), options["title"], options["description"])
+            review, findings = review_artefact(artefact, knowledge, reviewer)
+            shown = told(review, findings)
+            self.stdout.write(_line(shown) if json else _text(name, shown, review.reason))
+
+
+def _knowledge(options: dict[str, Any]) -> Any:
+    from scoring.content.submission import Knowledge
+
+    rules = options["secret_rules"]
+    return Knowledge(
+        licence=options["licence"],
+        sensitive_paths=tuple(settings.SENSITIVE_PATHS),
+        secret_rules=None if rules is None else _read(str(rules)).decode("utf-8", "replace"),
+        sarif=tuple(_read(str(log)).decode("utf-8", "replace") for log in options["sarif"]),
+    )
+
+
+def _reviewer() -> Any:
+    from scoring.readings import MemoryLedger
+    from scoring.review_settings import reviewer_from_settings
+
+    if not settings.ANTHROPIC_API_KEY:
+        raise CommandError("--claude needs ANTHROPIC_API_KEY.", returncode=2)
+    return reviewer_from_settings(MemoryLedger(settings.REVIEW_DOLLARS_A_DAY), time.sleep)
+
+
+def _read(name: str) -> bytes:
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(LARGEST)
+        with Path(name).open("rb") as file:
+            return file.read(LARGEST)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
+
+
+def _line(shown: dict[str, Any]) -> str:
+    return json.dumps(shown, ensure_ascii=True)
+
+
+def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
+    """A review for a person at a terminal; nothing of the change can move the cursor there."""
+    lines = [
+        f"{_plain(name)}: content risk {shown['content_risk']:.2f}, {_wish(shown, missing)}",
+        _plain(shown["summary"]),
+    ]
+    for flag in shown["flags"]:
+        lines.append(f"  {MARKS[flag['severity']]} {_plain(flag['location'])}: {_plain(flag['explanation'])}")
+    lines.append(f"  Read by {shown['reviewer']}: {int(100 * shown['coverage'])} % of the changed lines.")
+    return "\n".join(lines)
+
+
+def _wish(shown: dict[str, Any], missing: str | None) -> str:
+    wish = "a person should read it" if shown["review_recommended"] else "no review recommended"
+    return f"{wish} (no content verdict: {missing})" if missing else wish
+
+
+def _plain(text: str) -> str:
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
