@@ -10,8 +10,9 @@ a way round that still reaches somebody may be one vouch too long for whom they 
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scoring.graph import Integers
+from scoring.graph import Integers, order_by_subject
 from scoring.transfers import Transfers
 
 NOBODY = -1
@@ -24,24 +25,29 @@ def find_dominators(flow: Transfers, hops: int) -> Integers:
     Linear in the transfers: `hops` sweeps over them, of `hops` columns each.
     """
     size = len(flow.distance)
-    common = np.full((size, hops + 1), NOBODY)
+    # By distance: who is common to all walks there; people stand at their own distance while they are looked at.
+    common = [np.full(size, NOBODY, dtype=np.int32) for _ in range(hops)]
     depth = np.where(flow.distance == 0, 0, NOBODY)
-    seeds = np.flatnonzero(depth == 0)
-    common[seeds, 0] = seeds
-    live = np.flatnonzero(flow.amount > 0)
-    live = live[np.argsort(flow.subject[live], kind="stable")]
-    voucher, subject = flow.voucher[live], flow.subject[live]
+    common[0][depth == 0] = np.flatnonzero(depth == 0)
+    order = order_by_subject(flow.voucher, flow.subject, size)
+    order = order[flow.amount[order] > 0]
+    voucher, subject = flow.voucher[order], flow.subject[order]
     for hop in range(1, hops + 1):
         usable = depth[voucher] >= 0
-        reached, shared = _shared_by_vouchers(common, voucher[usable], subject[usable])
+        vouchers, starts = voucher[usable], np.flatnonzero(np.diff(subject[usable], prepend=NOBODY))
+        reached = subject[usable][starts]
         depth[reached[depth[reached] < 0]] = hop
-        shared[np.arange(len(reached)), depth[reached]] = reached
-        if np.array_equal(common[reached], shared):
+        found = [
+            _shared(column, place, vouchers, starts, reached, depth) for place, column in enumerate(common[: hop + 1])
+        ]
+        pairs = list(zip(common, found, strict=False))
+        if all(np.array_equal(column[reached], shared) for column, shared in pairs):
             break  # nobody is new and no set has shrunk, so no later hop changes one
-        common[reached] = shared
-    everybody = np.flatnonzero(depth >= 0)
-    common[everybody, depth[everybody]] = NOBODY
-    return common[:, :hops]
+        for column, shared in pairs:
+            column[reached] = shared
+    for place, column in enumerate(common):
+        column[depth == place] = NOBODY
+    return np.column_stack(common).astype(np.int64)
 
 
 def immediate_dominators(flow: Transfers, hops: int) -> Integers:
@@ -65,12 +71,15 @@ def hangs_on_one(dominator: Integers, distance: Integers) -> np.ndarray:
     return (dominator != NOBODY) & (distance[dominator] != 0)
 
 
-def _shared_by_vouchers(common: Integers, voucher: Integers, subject: Integers) -> tuple[Integers, Integers]:
-    """The subjects, each once, and what all their vouchers have in common, from edges sorted by subject."""
-    starts = np.flatnonzero(np.diff(subject, prepend=NOBODY))
+def _shared(
+    column: NDArray[np.int32], place: int, voucher: Integers, starts: Integers, reached: Integers, depth: Integers
+) -> NDArray[np.int32]:
+    """What the vouchers of the `reached`, whose edges begin at `starts`, have in common at the distance `place`."""
     if not len(starts):
-        return subject, common[:0].copy()
-    offered = common[voucher]
-    lowest = np.minimum.reduceat(offered, starts, axis=0)
-    highest = np.maximum.reduceat(offered, starts, axis=0)
-    return subject[starts], np.where(lowest == highest, lowest, NOBODY)
+        return column[:0]
+    offered = column[voucher]
+    lowest, highest = np.minimum.reduceat(offered, starts), np.maximum.reduceat(offered, starts)
+    shared = np.where(lowest == highest, lowest, np.int32(NOBODY))
+    own = depth[reached] == place
+    shared[own] = reached[own]
+    return shared

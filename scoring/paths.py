@@ -3,10 +3,8 @@
 from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
-from scoring.graph import Edges, Floats, Integers
+from scoring.graph import Edges, Floats, Integers, order_by_subject
 from scoring.transfers import Parameters, Transfers, find_transfers
 
 Path = tuple[int, ...]
@@ -95,7 +93,7 @@ def contributions(flow: Transfers, person: int, hops: int) -> tuple[Integers, Fl
 
 def _by_subject(flow: Transfers) -> Transfers:
     """The same transfers in the order (subject, voucher), as the hops below want them."""
-    return _take(flow, np.lexsort((flow.voucher, flow.subject)))
+    return _take(flow, order_by_subject(flow.voucher, flow.subject, len(flow.distance)))
 
 
 def _take(flow: Transfers, rows: np.ndarray) -> Transfers:
@@ -186,6 +184,9 @@ def _flow_between(
     firsts: np.ndarray, lasts: np.ndarray, voucher: Integers, subject: Integers, count: int
 ) -> list[Path]:
     """At most `count` chains from one of `firsts` to one of `lasts` along the edges, nobody in two of them."""
+    from scipy.sparse import csr_array  # .3 s, of which commands that judge nobody are spared
+    from scipy.sparse.csgraph import maximum_flow
+
     size = len(firsts)
     # Everybody is entered at their own number and left at size + number, with room for one way between the two.
     source, start, target = 2 * size, 2 * size + 1, 2 * size + 2

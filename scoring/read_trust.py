@@ -1,4 +1,4 @@
-"""Why somebody is trusted, what hangs on them, and which vouch would be worth making: computed when it is asked for.
+"""Why somebody is trusted, and what hangs on them: computed when it is asked for.
 
 From the same vouches, at the same moment, as the newest scores. What one seed set makes of everybody is kept while its
 snapshot is the newest, since a page asks for it again and again: 50 to 150 ms at 20,000 people and 100,000 vouches.
@@ -14,7 +14,7 @@ import numpy as np
 from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
 from ingest.watch import find_repository
-from scoring.answers import Contribution, TrustExplanation, VouchWorth
+from scoring.answers import Contribution, TrustExplanation
 from scoring.denounces import transfers_left
 from scoring.dominators import NOBODY, hangs_on_one, immediate_dominators
 from scoring.graph import Integers
@@ -24,7 +24,7 @@ from scoring.policy import Policy
 from scoring.shaping import People
 from scoring.structure import Graph, read_graph
 from scoring.transfers import Transfers
-from scoring.worth import blast_radius, worth_making
+from scoring.worth import blast_radius
 
 THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/features.sql)
 SHOWN = 20
@@ -47,7 +47,7 @@ _keeping = Lock()
 
 def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) -> TrustExplanation | None:
     """Why the seeds of a repository, or of the site, trust a contributor; None where one of the two is unknown."""
-    view = _view(rows, repository, policy)
+    view = seed_view(rows, repository, policy)
     person = rows.value("select contributor_id from contributors where did = ?", [did])
     if view is None or person is None or person >= len(view.graph.position):
         return None
@@ -55,34 +55,7 @@ def explain_trust(rows: Rows, did: str, repository: str | None, policy: Policy) 
     return _explained(rows, view, place) if place >= 0 else None
 
 
-def vouches_worth_making(rows: Rows, did: str, repository: str | None, policy: Policy) -> tuple[VouchWorth, ...]:
-    """The people with verified merges here whom one vouch by this maintainer would bring furthest, the best first."""
-    view, number = _view(rows, repository, policy), 0 if repository is None else find_repository(rows, repository)
-    person = rows.value("select contributor_id from contributors where did = ?", [did])
-    if view is None or person is None or person >= len(view.graph.position):
-        return ()
-    graph = view.graph
-    merges = np.zeros(len(graph.contributor_ids), dtype=np.int64)
-    merged = "select contributor_id, merged_here from features where repository_id = ? and merged_here > 0"
-    for row in rows.rows(merged, [number]):
-        merges[graph.position[row["contributor_id"]]] = row["merged_here"]
-    maintainer = int(graph.position[person])
-    answers = worth_making(view.standing, graph.vouches, graph.denounces, maintainer, merges, THRESHOLD)
-    people = People(rows, (graph.contributor_ids[answer.person] for answer in answers)).persons
-    return tuple(
-        VouchWorth(
-            people[int(graph.contributor_ids[answer.person])],
-            answer.merges,
-            answer.before,
-            answer.after,
-            len(answer.opens),
-            answer.exposure.lanes if answer.exposure else 0,
-        )
-        for answer in answers
-    )
-
-
-def _view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
+def seed_view(rows: Rows, repository: str | None, policy: Policy) -> SeedView | None:
     """What a seed set makes of everybody, kept for the newest snapshots; None for an unknown repository or no seeds."""
     number = 0 if repository is None else find_repository(rows, repository)
     if number is None:
@@ -126,15 +99,16 @@ def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
     ids = view.graph.contributor_ids
     named = [*(one for path in paths for one in path), *voucher[:SHOWN], *hanging[:SHOWN], max(dominator, 0)]
     people = People(rows, ids[np.array(named, dtype=np.int64)]).persons
-    merges = view.graph.merges_behind(voucher, np.full(len(voucher), place)).tolist()
+    subject = np.full(len(voucher), place)
+    merges, evidence = view.graph.merges_behind(voucher, subject), view.graph.evidence_behind(voucher, subject)
     shares = (brought / brought.sum()).tolist() if len(brought) else []
     return TrustExplanation(
         distance=distance if distance >= 0 else None,
         paths=tuple(tuple(people[int(ids[one])] for one in path) for path in paths),
         dominator=people[int(ids[dominator])] if dominator != NOBODY else None,
         vouchers=tuple(
-            Contribution(people[int(ids[one])], share, count)
-            for one, share, count in list(zip(voucher, shares, merges, strict=True))[:SHOWN]
+            Contribution(people[int(ids[one])], share, int(merged), int(named))
+            for one, share, merged, named in list(zip(voucher, shares, merges, evidence, strict=True))[:SHOWN]
         ),
         dependents=tuple(people[int(ids[one])] for one in hanging[:SHOWN]),
         dependents_total=len(hanging),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.graph import Floats, Integers, row_starts, stretches
+from scoring.graph import Floats, Integers, order_by_subject, row_starts, stretches
 from scoring.transfers import Transfers
 
 # Ways of three hops that one slice looks at, and the cells of its table: together they stay below 40 MB.
@@ -30,11 +30,11 @@ class Bridges:
 def return_in_two(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) -> Floats:
     """R_2(v): trust that v passes to somebody who passes it straight back; only for the people `wanted`."""
     size = len(flow.distance)
-    people = np.flatnonzero(wanted)
-    outward = stretches(starts[people], starts[people + 1])
     keys = flow.voucher * size + flow.subject
-    # Sorted, the look-ups walk through memory in order: 2 million among 7 million take .2 s instead of 2.3 s.
-    back = np.sort(flow.subject[outward] * size + flow.voucher[outward])
+    # In order, the look-ups walk through memory: 2 million among 7 million take .2 s instead of 2.3 s.
+    outward = order_by_subject(flow.voucher, flow.subject, size)
+    outward = outward[wanted[flow.voucher[outward]]]
+    back = flow.subject[outward] * size + flow.voucher[outward]
     home = np.searchsorted(keys, back)
     home = home[keys[np.minimum(home, len(keys) - 1)] == back] if len(keys) else home
     there = np.searchsorted(keys, flow.subject[home] * size + flow.voucher[home])
@@ -51,8 +51,8 @@ def return_in_three(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]
     """
     size = len(flow.distance)
     returned = np.zeros(size)
-    enters = np.flatnonzero(wanted[flow.subject])
-    enters = enters[np.argsort(flow.subject[enters], kind="stable")]
+    enters = order_by_subject(flow.voucher, flow.subject, size)
+    enters = enters[wanted[flow.subject[enters]]]
     enter_starts, enter_amount = row_starts(flow.subject[enters], size), flow.amount[enters]
     column, width = _columns(flow.voucher[enters], size)
     enter_column = column[flow.voucher[enters]]

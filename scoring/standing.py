@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from scoring.eigentrust import Walk, prepare_walk, walk_from
 from scoring.graph import Floats, Integers, Network
+from scoring.incremental import changed_vouchers
 from scoring.policy import Policy
 from scoring.structure import Graph, passage_columns, trust_columns
 
@@ -98,7 +99,10 @@ def _none() -> Integers:
 def _changed(before: Graph, after: Graph) -> Integers:
     """Whose vouches or denounces differ between two graphs, by contributor_id; numbers may have moved meanwhile."""
     pairs = ((before.vouches, after.vouches), (before.denounces, after.denounces))
-    found = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
+    if np.array_equal(before.contributor_ids, after.contributor_ids):
+        found = [after.contributor_ids[changed_vouchers(old, new)] for old, new in pairs]
+    else:
+        found = [_differing(_by_id(before, old), _by_id(after, new)) for old, new in pairs]
     return np.unique(np.concatenate([*found, _differing(_merges_by_id(before), _merges_by_id(after))]))
 
 

@@ -16,7 +16,8 @@ from scoring.graph import Edges, Floats, Integers, Network, prepare, strongest
 from scoring.paths import strongest_chains
 from scoring.policy import Policy
 from scoring.transfers import Transfers
-from scoring.trust import vouch_weights
+from scoring.trust import evidence_weights, trust_of, vouch_weights
+from scoring.vouch_evidence import verified_evidence
 
 # A change of mind counts from when it was seen: until then the version before it stands. The age is that of whole days
 # of the calendar, so that between two midnights no weight changes and only what a new vouch reaches does; a vouch loses
@@ -30,6 +31,7 @@ where v.seen_at <= $now and (v.superseded_at is null or v.superseded_at > $now) 
 """
 # Who had whose work merged: in the last word of a push-holder who is not its author, into a repository where the author
 # may not push, and not against the word of others. Whoever says something of that person themselves is taken at that.
+# A merge that only a landing shows (`landings`) is nobody's vouch: who pushed it is not known.
 MERGES = f"""
 with said as ({VOUCHES}), told as (
   select pull_uri, arg_max({{'status': status, 'actor_id': actor_id, 'seen_at': seen_at}}, (seen_at, event_seq)) as word
@@ -49,7 +51,10 @@ where t.word.status = 'merged' and p.merge_proof is distinct from 'contradicted'
 group by voucher_id, subject_id
 """
 NEGLIGIBLE = 1e-12  # below this a share of the EigenTrust walk is rounding
-DIGITS = 4  # significant ones of a stored share: a vouch somewhere moves everybody's share a little, and few rows
+# Significant digits that are stored: a vouch somewhere moves everybody's trust and share a little, beyond these digits
+# in nine of ten rows, which need not be written then. Cut, never rounded up: what is stored passes no threshold that
+# the value does not pass. `SLACK` keeps what is a round number but for the order of a sum.
+DIGITS, SHARE_DIGITS, SLACK = 4, 3, 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +70,7 @@ class Graph:
     vouches: Network
     denounces: Network
     merges: Edges  # vouches that are merges, sorted, with how many: nobody vouched there in a record
+    evidence: Edges  # vouches that name merged pull requests of their subject, sorted, with how many are verified
 
     def places(self, people: Sequence[int]) -> Integers:
         """The indices of people, in rising order, each once."""
@@ -77,31 +83,48 @@ class Graph:
 
     def merges_behind(self, voucher: Integers, subject: Integers) -> Integers:
         """How many merges each of these vouches stands for; 0 where somebody really vouched."""
-        size = len(self.contributor_ids)
-        keys = np.append(self.merges.voucher * size + self.merges.subject, -1)
-        place = np.searchsorted(keys[:-1], voucher * size + subject)
-        count = np.append(self.merges.weight, 0).astype(np.int64)
-        return np.where(keys[place] == voucher * size + subject, count[place], 0)
+        return _counted(self.merges, voucher, subject, len(self.contributor_ids))
+
+    def evidence_behind(self, voucher: Integers, subject: Integers) -> Integers:
+        """How many verified pull requests each of these vouches names."""
+        return _counted(self.evidence, voucher, subject, len(self.contributor_ids))
 
 
 def read_graph(rows: Rows, now: datetime, policy: Policy) -> Graph:
-    """The vouch graph as of now, weights of vouches and denounces decayed by age, merges as weak vouches if wanted."""
+    """The vouch graph as of now: weights by verified evidence and by age, merges as weak vouches if wanted."""
     ids = rows.columns("select contributor_id from contributors order by did")["contributor_id"].astype(np.int64)
-    position = np.full(int(ids.max(initial=0)) + 1, -1, dtype=np.int64)
-    position[ids] = np.arange(len(ids))
+    position, size = np.full(int(ids.max(initial=0)) + 1, -1, dtype=np.int64), len(ids)
+    position[ids] = np.arange(size)
     found = rows.columns(MERGES if policy.merge_weight else VOUCHES, {"now": now})
     voucher, subject = position[found["voucher_id"]], position[found["subject_id"]]
     vouch, merges = np.asarray(found["is_vouch"], dtype=bool), np.asarray(found["merges"], dtype=np.int64)
+    named = verified_evidence(rows, now, policy.window_days)
+    evidence = Edges(*strongest(position[named.voucher], position[named.subject], named.weight, size))
     weight = vouch_weights(np.asarray(found["age_days"], dtype=np.float64), policy.half_life_days)
-    weight = weight * np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), 1.0)
-    size, implied = len(ids), merges > 0
+    weight[vouch] *= _weight_of(merges[vouch], _counted(evidence, voucher[vouch], subject[vouch], size), policy)
+    implied = merges > 0
     return Graph(
         contributor_ids=ids,
         position=position,
         vouches=prepare(Edges(voucher[vouch], subject[vouch], weight[vouch]), size),
         denounces=prepare(Edges(voucher[~vouch], subject[~vouch], weight[~vouch]), size),
         merges=Edges(*strongest(voucher[implied], subject[implied], merges[implied].astype(np.float64), size)),
+        evidence=evidence,
     )
+
+
+def _weight_of(merges: Integers, pulls: Integers, policy: Policy) -> Floats:
+    """What vouches weigh before they age: by the merges that they are, or by the pull requests that they name."""
+    said = evidence_weights(pulls, policy.vouch_weight, policy.evidence_weight)
+    return np.where(merges > 0, np.minimum(policy.merge_weight * merges, policy.merge_cap), said)
+
+
+def _counted(counts: Edges, voucher: Integers, subject: Integers, size: int) -> Integers:
+    """The counts of these pairs in sorted `counts`, 0 where a pair has none."""
+    keys = np.append(counts.voucher * size + counts.subject, -1)
+    place = np.searchsorted(keys[:-1], voucher * size + subject)
+    count = np.append(counts.weight, 0).astype(np.int64)
+    return np.where(keys[place] == voucher * size + subject, count[place], 0)
 
 
 def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Table:
@@ -113,21 +136,22 @@ def passage_columns(graph: Graph, seeds: Sequence[int], policy: Policy) -> pa.Ta
     found = judge_within(graph.vouches, graph.denounces, start, policy.parameters, policy.denounce_strength)
     shown = np.flatnonzero((found.first.distance >= 0) | (found.trusted_denouncers > 0))
     flow = transfers_left(graph.vouches, found, start, policy.parameters)
+    mass = _cut(found.passage.mass[shown], DIGITS)
     distance, dominator = found.passage.distance[shown], _dominators(flow, hops)[shown]
     path, path_merges = _path_columns(graph, strongest_chains(flow, hops)[shown])
     columns = {
         "contributor_id": graph.contributor_ids[shown],
         "reached": found.first.distance[shown],
-        "first_passage": found.passage.mass[shown],
-        "structural_trust": found.passage.trust[shown],
+        "first_passage": mass,
+        "structural_trust": trust_of(mass, policy.parameters, found.passage.distance[shown] == 0),
         "distance": pa.array(distance, mask=distance < 0),
         "path": path,
         "path_merges": path_merges,
         "dominator": pa.array(graph.contributor_ids[dominator], mask=dominator == NOBODY),
         "denounced_by_seed": found.by_seed[shown],
         "trusted_denouncers": found.trusted_denouncers[shown],
-        "denounce_weight": found.weight[shown],
-        "keep": found.keep[shown],
+        "denounce_weight": _cut(found.weight[shown], DIGITS),
+        "keep": _cut(found.keep[shown], DIGITS),
     }
     return pa.table(columns)
 
@@ -148,7 +172,7 @@ def trust_columns(
     columns |= {
         "repository_id": np.full(len(places), repository_id, dtype=np.int32),
         "structural_trust": served_trust(trust, keep, share[places], is_seed, policy),
-        "eigentrust": _rounded(share[places]),
+        "eigentrust": _cut(np.where(share > NEGLIGIBLE, share, 0.0)[places], SHARE_DIGITS),
     }
     return pa.table(columns)
 
@@ -205,8 +229,8 @@ def _ends(used: NDArray[np.bool_]) -> NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int32)
 
 
-def _rounded(share: Floats) -> Floats:
-    """Shares with `DIGITS` significant digits; what is negligible is 0."""
-    kept = np.where(share > NEGLIGIBLE, share, 1.0)
-    unit = 10.0 ** (np.floor(np.log10(kept)) - DIGITS + 1)
-    return np.where(share > NEGLIGIBLE, np.round(kept / unit) * unit, 0.0)
+def _cut(values: Floats, digits: int) -> Floats:
+    """Values of 0 or more with so many significant digits, the rest cut off."""
+    kept = np.where(values > 0, values, 1.0)
+    unit = 10.0 ** (np.floor(np.log10(kept)) - digits + 1)
+    return np.where(values > 0, np.floor(kept / unit * (1 + SLACK)) * unit, 0.0)

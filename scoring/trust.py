@@ -26,6 +26,7 @@ Structure alone cannot tell a fake apart that a highly trusted person vouches fo
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.graph import Edges, Floats, Integers, row_starts, stretches
 from scoring.returns import return_in_three, return_in_two
@@ -55,6 +56,13 @@ def vouch_weights(age_days: Floats, half_life_days: float) -> Floats:
     return np.exp2(-np.maximum(ages, 0.0) / half_life_days)
 
 
+def evidence_weights(pulls: Integers, base: float, each: float) -> Floats:
+    """Weight of a vouch before it ages, by the verified pull requests that it names: base + each * pulls, at most 1."""
+    if not (0 < base <= 1 and 0 <= each <= 1):
+        raise ValueError(f"a vouch weighs from above 0 to 1 and evidence 0 to 1, not {base} and {each}")
+    return np.minimum(base + each * np.asarray(pulls, dtype=np.float64), 1.0)
+
+
 def first_passage(edges: Edges, seeds: Integers, size: int, parameters: Parameters) -> FirstPassage:
     """First-passage trust of `size` people from `seeds`; zeros where no seed reaches. ValueError for unusable input."""
     return passage_along(find_transfers(edges, seeds, size, parameters), parameters)
@@ -80,9 +88,14 @@ def passage_along(flow: Transfers, parameters: Parameters) -> FirstPassage:
         back_in_three = return_in_three(flow, starts, first[1] > 0)
         first[4] = np.maximum(arriving[4] - first[1] * back_in_three - first[2] * back_in_two, 0.0)
     mass = np.sum(first[1:], axis=0)
-    trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(size), where=mass > 0)
-    trust[flow.distance == 0] = 1.0
-    return FirstPassage(mass, trust, flow.distance)
+    return FirstPassage(mass, trust_of(mass, parameters, flow.distance == 0), flow.distance)
+
+
+def trust_of(mass: Floats, parameters: Parameters, is_seed: NDArray[np.bool_]) -> Floats:
+    """s = F / (F + c^2) in [0, 1] of trust masses F >= 0; 1 for a seed."""
+    trust = np.divide(mass, mass + parameters.transfer**2, out=np.zeros(len(mass)), where=mass > 0)
+    trust[is_seed] = 1.0
+    return trust
 
 
 def _next_hop(flow: Transfers, starts: Integers, arriving: Floats) -> Floats:

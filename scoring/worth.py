@@ -47,7 +47,7 @@ class Exposure:
 class Worthwhile:
     """One vouch that somebody could make: s of `person` `before` and `after`, and what else would come of it.
 
-    `opens` are the others who reach the threshold with it; `gain` is s won times verified merges, over everybody;
+    `opens` are the others who reach the threshold with it; `gain` is the s that `person` wins times their merges;
     `exposure` is the largest one of those who reach the threshold, None where nobody does.
     """
 
@@ -95,27 +95,31 @@ def worth_making(
     threshold: float,
     limit: int = 5,
 ) -> list[Worthwhile]:
-    """The vouches by `maintainer` that would bring most, at most `limit`: s won times verified merges, over everybody.
+    """The vouches by `maintainer` that would bring their subjects furthest, at most `limit`: whoever has no path first.
 
-    `standing` comes from `vouches` and `denounces`. Asked are people with `merges` (int[size], verified, here) whose s
-    is below `threshold`, seeds and the maintainer apart. Each answer comes from a whole run with that vouch made, for
-    the 2 * `limit` who promise most. No vouch is proposed that brings its subject nothing (a seed denounces them, or no
-    trust reaches the maintainer), or that takes more from others, whom a maintainer short of budget vouched for, than
-    it brings. ValueError for unknown people or a threshold outside (0, 1).
+    `standing` comes from `vouches` and `denounces`. Asked are people with `merges` (int[size], verified, here, 0 for
+    whose record speaks against them) whose s is below `threshold`, seeds and the maintainer apart. Among those without
+    a path, then among the others, the best is who wins most s times merges. Each answer comes from a whole run with
+    that vouch made, in the order of what a vouch promises (exact for a seed's), until `limit` are found or 4 * `limit`
+    were tried. No vouch is proposed that brings its subject nothing (a seed denounces them, or no trust reaches the
+    maintainer), or that takes more s times merges from others, whom a maintainer short of budget vouched for, than it
+    brings. ValueError for unknown people or a threshold outside (0, 1).
     """
     _check_threshold(threshold)
     checked_people(np.array([maintainer]), vouches.size, "maintainer")
     if len(merges) != vouches.size:
         raise ValueError(f"merges must have one entry for each of {vouches.size} people, not {len(merges)}")
+    passage, answers = standing.judged.passage, []
     promised = merges * _promised_gain(standing, vouches, maintainer)
-    asked = np.flatnonzero((promised > 0) & (standing.judged.passage.trust < threshold))
-    asked = asked[np.argsort(-promised[asked], kind="stable")][: 2 * limit]
-    answers = []
-    for person in asked.tolist():
+    asked = np.flatnonzero((promised > 0) & (passage.trust < threshold))
+    order = np.lexsort((asked, -promised[asked], passage.trust[asked] > 0))
+    for person in asked[order][: 4 * limit].tolist():
         after = standing.after(_with_vouch(vouches, maintainer, person), denounces, np.array([maintainer]))
-        answers.append(_answer(standing, after, person, merges, threshold))
-    answers = [answer for answer in answers if answer.after > answer.before and answer.gain > 0]
-    return sorted(answers, key=lambda answer: (-answer.gain, answer.person))[:limit]
+        if _brings_more_than_it_takes(passage.trust, after.judged.passage.trust, person, merges):
+            answers.append(_answer(standing, after, person, merges, threshold))
+        if len(answers) == limit:
+            break
+    return sorted(answers, key=lambda answer: (answer.before > 0, -answer.gain, answer.person))
 
 
 def _check_threshold(threshold: float) -> None:
@@ -153,6 +157,11 @@ def _with_vouch(vouches: Network, voucher: int, subject: int) -> Network:
     return replaced(vouches, np.array([voucher]), Edges(np.full(len(subjects), voucher), subjects, weights))
 
 
+def _brings_more_than_it_takes(old: Floats, new: Floats, person: int, merges: Integers) -> bool:
+    """Whether a vouch raises its subject, and everybody's s times merges together."""
+    return bool(new[person] > old[person] and merges @ (new - old) > 0)
+
+
 def _answer(before: Standing, after: Standing, person: int, merges: Integers, threshold: float) -> Worthwhile:
     """What one vouch would bring, from the standings without and with it."""
     old, new = before.judged.passage.trust, after.judged.passage.trust
@@ -163,7 +172,7 @@ def _answer(before: Standing, after: Standing, person: int, merges: Integers, th
         merges=int(merges[person]),
         before=float(old[person]),
         after=float(new[person]),
-        gain=float(merges @ (new - old)),
+        gain=float(merges[person] * (new[person] - old[person])),
         opens=tuple(other for other in opened if other != person),
         exposure=max(exposures, key=lambda one: (one.lanes, one.trust, -one.person), default=None),
     )

@@ -33,10 +33,14 @@ def _worst(last: LastRun, date: str) -> str:
 def _lane(last: LastRun) -> str:
     if not last.lane_open:
         return "The fast lane was shut, so 0 fakes would have come into it."
-    return (
-        f"It would have brought {_counted(last.in_lane, 'fake', 'fakes')} into the fast lane, which asks for a record: "
-        f"{last.in_lane_with_record:,} of {last.crowd:,} if each had {last.record} clean merges."
+    told = (
+        f"It would have brought {_counted(last.in_lane_with_record, 'fake', 'fakes')} into the fast lane with "
+        f"{last.record} clean merges each, {last.in_lane:,} without a record"
     )
+    if not last.bought:
+        return f"{told}."
+    vouches = _counted(last.bought, "bought vouch", "bought vouches")
+    return f"{told}; up to {vouches} would have brought {last.in_lane_by_bought:,} with that record."
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -3,7 +3,7 @@
 Unknown is not bad: where there is no path nothing is said here, and one way only is told as a fact about the network.
 """
 
-from scoring.read import TrustExplanation
+from scoring.read import TrustExplanation, VouchWorth
 from scoring.verdict import Measure
 
 MEASURE_WORDS: dict[Measure, str] = {
@@ -36,10 +36,11 @@ def share_words(share: float) -> str:
     return f"{percent} %" if percent else "under 1 %"
 
 
-def vouching_words(merges: int) -> str:
-    """How somebody vouches: in a record, or by merging."""
+def vouching_words(merges: int, evidence: int = 0) -> str:
+    """How somebody vouches: in a record, with what evidence that was verified, or by merging."""
     if not merges:
-        return "vouched"
+        named = "1 merged pull request" if evidence == 1 else f"{evidence:,} merged pull requests"
+        return f"vouched, with {named} as evidence" if evidence else "vouched"
     return "merged once" if merges == 1 else f"merged {merges:,} times"
 
 
@@ -47,6 +48,25 @@ def dependents_words(found: TrustExplanation) -> str:
     """Whose trust hangs on this person's vouches; "" where nobody's does."""
     if not found.dependents_total:
         return ""
-    people = "1 person" if found.dependents_total == 1 else f"{found.dependents_total:,} people"
+    people = _people(found.dependents_total)
     keeps = "is" if found.dependents_total == 1 else "are"
     return f"{people} {keeps} trusted with {found.threshold:.2f} or more only through vouches by this account."
+
+
+def worth_words(found: VouchWorth) -> str:
+    """What one vouch would open, and the most that it could be abused for."""
+    mark = f"{found.threshold:.2f}"
+    told = [f"Would be trusted with {mark} or more." if found.after >= found.threshold else f"Stays below {mark}."]
+    if found.opens:
+        told.append(f"{_people(found.opens)} more would be trusted too.")
+    one = "one of them" if found.opens and found.after >= found.threshold else "this account"
+    if found.exposure:
+        fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes"
+        told.append(f"If {one} were compromised, at most {fakes} could reach {mark}, all of them by that one account.")
+    else:
+        told.append(f"If {one} were compromised, no fake could reach {mark}.")
+    return " ".join(told)
+
+
+def _people(count: int) -> str:
+    return "1 person" if count == 1 else f"{count:,} people"

@@ -1,4 +1,4 @@
-"""Merge farming: what trivial merged changes bring where merges count as an implied vouch. Pure."""
+"""Merge farming: what trivial merged changes bring where they count as a vouch, or as evidence on one. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from scoring.graph import Floats
 from scoring.redteam.attack import Ground, with_pairs
 from scoring.redteam.measures import HALF
-from scoring.trust import Parameters, first_passage
+from scoring.trust import Parameters, evidence_weights, first_passage
 
 MERGES = (1, 2, 5, 10, 20)
 
@@ -51,3 +51,39 @@ def _trust_behind(ground: Ground, holder: int, fakes: int, weight: float, parame
     subjects = np.arange(ground.size, ground.size + fakes)
     edges = with_pairs(ground.edges, np.column_stack([np.full(fakes, holder), subjects]), weight)
     return first_passage(edges, ground.seeds, ground.size + fakes, parameters).trust[subjects]
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Fakes for each of whom one person vouches and names `merges` trivial changes of theirs that were merged.
+
+    The vouch weighs `weight`: `base` without evidence, `each` more for every change, at most 1. `by_trusted`: s of each
+    fake where that person is the most trusted who is no seed; `above` of the fakes reach s = .5; `gain`: by what factor
+    the evidence multiplies the trust mass that they catch together.
+    """
+
+    base: float
+    each: float
+    merges: int
+    weight: float
+    by_trusted: float
+    above: int
+    gain: float
+
+
+def quote(ground: Ground, fakes: int, base: float, each: float, parameters: Parameters) -> list[Quoted]:
+    """What 0 to 20 merges bring as evidence on the vouches of the most trusted person who is no seed.
+
+    Evidence lifts a vouch to a full one and no further: the most that farming can win is the factor 1 / base. A base
+    near 1 leaves little to farm; a low one leaves little to buy where nothing is farmed.
+    """
+    holder = int(first_passage(ground.edges, ground.seeds, ground.size, parameters).mass.argmax())
+    rows, plain = [], 0.0
+    for merges in (0, *MERGES):
+        weight = float(evidence_weights(np.array([merges]), base, each)[0])
+        trust = _trust_behind(ground, holder, fakes, weight, parameters)
+        mass = float((trust / (1 - trust)).sum())
+        plain = plain or mass
+        gain = mass / plain if plain else 1.0
+        rows.append(Quoted(base, each, merges, weight, float(trust[0]), int((trust >= HALF).sum()), gain))
+    return rows

@@ -4,67 +4,78 @@ The attack table has regions of fixed sizes. Whoever can compute what we compute
 just above s = .5: behind a stolen account, or behind vouches bought from the most trusted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.graph import Edges, Floats, Integers
+from scoring.policy import Policy
 from scoring.redteam.attack import Attack, Generator, Ground, Pairs, choose_vouchers, with_pairs
+from scoring.redteam.lanes import RECORDS, lanes_of
 from scoring.redteam.measures import HALF, half_mass, standing_on_two
 from scoring.trust import Parameters, first_passage
 
 CROWD = 1_000
 RUNGS = 24  # sizes that are tried, evenly spaced in their logarithm
-Entering = Callable[[Integers], Pairs]  # the vouches that enter a clique of these fakes
+Entering = Callable[[Integers], Pairs]  # the vouches that enter a region of these fakes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stolen:
-    """What somebody brings up who holds the account `regular`, which had s = `trust`, and vouches as it likes.
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The most that the plays of one attack bring, each count by the play that is best at it.
 
-    `above`: fakes at s >= .5; `on_two`: those of them whose trust no single account but a seed can end, which is
-    nobody; `crowd`: the s of 1,000 fakes for whom it vouches at once, for the gate to judge.
+    `above`: fakes at s >= .5; `on_two`: those of them whose trust no single account but a seed can end; `fast`: fakes
+    whom the gate sends to the fast lane where each has 0, 5, 20 clean merges (`lanes.RECORDS`).
     """
+
+    above: int
+    on_two: int
+    fast: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stolen:
+    """What somebody brings who holds the account `regular`, which had s = `trust`, and vouches as it likes."""
 
     regular: int
     trust: float
-    above: int
-    on_two: int
-    crowd: Floats
+    brought: Brought
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Fakes at s >= .5 for each of `bought` vouches from the `top` share, behind the best clique; the same `on_two`."""
+    """The best clique behind `bought` vouches from the `top` share; `above` and `on_two` for each bought vouch."""
 
     top: float
     bought: int
     above: float
     on_two: float
+    fast: tuple[int, ...]
 
 
-def steal(ground: Ground, regular: int, parameters: Parameters) -> Stolen:
-    """The most fakes that one account can bring above s = .5; it drops its other vouches.
+def steal(ground: Ground, regular: int, policy: Policy) -> Stolen:
+    """The most fakes that one account can bring to s = .5 and into the lane; it drops its other vouches.
 
-    By the theorem of the bounded region no plan brings more than (L - 1) * F / c^2, F being the account's trust mass.
+    Played are cliques as large as its trust lasts, and a crowd of 1,000 for whom it vouches at once. By the theorem of
+    the bounded region no plan brings more than (L - 1) * F / c^2 to s = .5, F being the account's trust mass.
     """
-    found = first_passage(ground.edges, ground.seeds, ground.size, parameters)
+    found = first_passage(ground.edges, ground.seeds, ground.size, policy.parameters)
     kept = ground.edges.voucher != regular
     edges = Edges(ground.edges.voucher[kept], ground.edges.subject[kept], ground.edges.weight[kept])
     turned = Ground(edges, ground.seeds, ground.size)
-    limit = _most(found.mass[[regular]], parameters)
-    passing, safe = _best(turned, lambda fakes: _each_to_each(np.array([regular]), fakes), limit, parameters)
-    crowd = np.arange(ground.size, ground.size + CROWD)
-    under = Attack(with_pairs(edges, _each_to_each(np.array([regular]), crowd)), ground.size + CROWD, crowd, 1)
-    trust = first_passage(under.edges, ground.seeds, under.size, parameters).trust[crowd]
-    return Stolen(regular, float(found.trust[regular]), passing, safe, trust)
+
+    def enters(fakes: Integers) -> Pairs:
+        return _each_to_each(np.array([regular]), fakes)
+
+    limit = _most(found.mass[[regular]], policy.parameters)
+    plays = [*_cliques(turned, enters, limit, policy), _played(turned, enters(_fakes(turned, CROWD)), CROWD, policy)]
+    return Stolen(regular, float(found.trust[regular]), _best(plays))
 
 
-def fit(ground: Ground, bought: int, top: float, parameters: Parameters, draw: Generator) -> Fitted:
+def fit(ground: Ground, bought: int, top: float, policy: Policy, draw: Generator) -> Fitted:
     """The best clique behind `bought` vouches from the `top` share: all on one hub, or each on another fake."""
-    mass = first_passage(ground.edges, ground.seeds, ground.size, parameters).mass
+    mass = first_passage(ground.edges, ground.seeds, ground.size, policy.parameters).mass
     vouchers = choose_vouchers(mass, ground.seeds, bought, top, draw)
 
     def on_hub(fakes: Integers) -> Pairs:
@@ -73,10 +84,10 @@ def fit(ground: Ground, bought: int, top: float, parameters: Parameters, draw: G
     def spread(fakes: Integers) -> Pairs:
         return np.column_stack([vouchers, fakes[np.arange(len(vouchers)) % len(fakes)]])
 
-    limit = _most(mass[vouchers] * parameters.transfer, parameters)
-    found = [_best(ground, entering, limit, parameters) for entering in (on_hub, spread)]
-    passing, safe = (max(counts) / max(len(vouchers), 1) for counts in zip(*found, strict=True))
-    return Fitted(top, bought, passing, safe)
+    limit = _most(mass[vouchers] * policy.parameters.transfer, policy.parameters)
+    found = _best([play for entering in (on_hub, spread) for play in _cliques(ground, entering, limit, policy)])
+    count = max(len(vouchers), 1)
+    return Fitted(top, bought, found.above / count, found.on_two / count, found.fast)
 
 
 def regulars(ground: Ground, parameters: Parameters, most: int) -> Integers:
@@ -94,25 +105,36 @@ def _most(entering: Floats, parameters: Parameters) -> int:
     return int((parameters.hops - 1) * entering.sum() / mark) if mark else 0
 
 
-def _best(ground: Ground, entering: Entering, limit: int, parameters: Parameters) -> tuple[int, int]:
-    """The most fakes above s = .5 over cliques of 1 to `limit`, and the most of those who hang on no single account."""
+def _cliques(ground: Ground, entering: Entering, limit: int, policy: Policy) -> list[Brought]:
+    """Cliques of 1 to `limit` fakes behind the entering vouches."""
     sizes = np.unique(np.geomspace(1, max(limit, 12), RUNGS).round().astype(np.int64)).tolist()
-    played = [_played(ground, entering, size, parameters) for size in sizes]
-    return max(int(passing.sum()) for passing, _ in played), max(int((one & two).sum()) for one, two in played)
+    regions = [(size, _fakes(ground, size)) for size in sizes]
+    return [
+        _played(ground, np.concatenate([entering(fakes), _each_to_each(fakes, fakes)]), size, policy)
+        for size, fakes in regions
+    ]
 
 
-def _played(
-    ground: Ground, entering: Entering, size: int, parameters: Parameters
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which of a clique of `size` fakes pass s = .5, and which of them stand on two."""
-    fakes = np.arange(ground.size, ground.size + size)
-    inside = _each_to_each(fakes, fakes)
-    edges = with_pairs(ground.edges, np.concatenate([entering(fakes), inside]))
-    under = Attack(edges, ground.size + size, fakes, 1)
-    passing = first_passage(edges, ground.seeds, under.size, parameters).trust[fakes] >= HALF
-    if not passing.any():
-        return passing, passing
-    return passing, standing_on_two(under, ground.seeds, parameters)[fakes]
+def _fakes(ground: Ground, count: int) -> Integers:
+    return np.arange(ground.size, ground.size + count)
+
+
+def _played(ground: Ground, pairs: Pairs, size: int, policy: Policy) -> Brought:
+    """What `size` fakes with these vouches get."""
+    fakes = _fakes(ground, size)
+    under = Attack(with_pairs(ground.edges, pairs), ground.size + size, fakes, 1)
+    trust = first_passage(under.edges, ground.seeds, under.size, policy.parameters).trust[fakes]
+    above, safe = trust >= HALF, np.ones(size, dtype=bool)
+    if above.any() or lanes_of(trust, safe, RECORDS[-1], policy).fast:
+        safe = standing_on_two(under, ground.seeds, policy.parameters)[fakes]
+    fast = tuple(lanes_of(trust, safe, record, policy).fast for record in RECORDS)
+    return Brought(int(above.sum()), int((above & safe).sum()), fast)
+
+
+def _best(plays: Sequence[Brought]) -> Brought:
+    """Each count at its most."""
+    fast = tuple(max(counts) for counts in zip(*(play.fast for play in plays), strict=True))
+    return Brought(max(play.above for play in plays), max(play.on_two for play in plays), fast)
 
 
 def _each_to_each(vouchers: Integers, subjects: Integers) -> Pairs:

@@ -9,23 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from scoring.gate import judge
-from scoring.graph import Floats
 from scoring.policy import Policy
 from scoring.redteam.attack import Ground
 from scoring.redteam.bombing import Plan, bomb
-from scoring.redteam.farming import farm
-from scoring.redteam.fitting import fit, regulars, steal
+from scoring.redteam.farming import farm, quote
+from scoring.redteam.fitting import CROWD, fit, regulars, steal
+from scoring.redteam.lanes import RECORDS
 from scoring.redteam.measures import HALF, reached
 from scoring.redteam.rewiring import largest_lift, self_lifts
 from scoring.redteam.rivals import OURS, SCORES, first_passage_by
 from scoring.redteam.table import FULL, MOST_TRUSTED, QUICK, RANDOM, Grid, play, summarize
 from scoring.trust import first_passage
-from scoring.verdict import Evidence, Lane
 
-RECORD = 20  # clean merges that a patient attacker earned for each fake
 # (what one merge weighs, what all by one person weigh at most); those of the settings are played beside them
 MERGE_WEIGHTS = ((0.01, 0.05), (0.03, 0.09), (0.05, 0.30), (0.10, 1.00))
+# (what a vouch weighs without evidence, what each verified pull request adds); the settings' own beside them
+EVIDENCE_WEIGHTS = ((1.00, 0.00), (0.90, 0.05), (0.75, 0.125), (0.50, 0.25))
 Tell = Callable[[str], None]
 
 
@@ -56,6 +55,7 @@ def attack_everything(ground: Ground, scale: Scale, policy: Policy, key: int, te
         "scores": _scores(ground, scale, policy, key, tell),
         "bombing": _bombing(ground, policy, key, tell),
         "farming": _farming(ground, policy, tell),
+        "quoting": _quoting(ground, policy, tell),
         "fitted": _fitted(ground, scale, policy, key, tell),
         "stolen": _stolen(ground, scale, policy, tell),
     }
@@ -75,7 +75,7 @@ def _graph(ground: Ground, policy: Policy) -> dict[str, Any]:
 
 def _scores(ground: Ground, scale: Scale, policy: Policy, key: int, tell: Tell) -> dict[str, Any]:
     """For each score the largest self-lift and the summaries of the table."""
-    cells = play(ground, scale.grid, key, policy.parameters, SCORES, lambda shape: tell(f"regions: {shape}"))
+    cells = play(ground, scale.grid, key, policy, SCORES, lambda shape: tell(f"regions: {shape}"))
     tell("rewiring one's own vouches")
     honest = reached(ground)
     people = np.random.default_rng(key).choice(honest, min(scale.people, len(honest)), replace=False)
@@ -104,39 +104,37 @@ def _farming(ground: Ground, policy: Policy, tell: Tell) -> list[dict[str, Any]]
     return [asdict(row) for each, cap in played for row in farm(ground, 20, each, cap, policy.parameters)]
 
 
+def _quoting(ground: Ground, policy: Policy, tell: Tell) -> list[dict[str, Any]]:
+    tell("quoted merges")
+    played = dict.fromkeys((*EVIDENCE_WEIGHTS, (policy.vouch_weight, policy.evidence_weight)))
+    return [asdict(row) for base, each in played for row in quote(ground, 20, base, each, policy.parameters)]
+
+
 def _fitted(ground: Ground, scale: Scale, policy: Policy, key: int, tell: Tell) -> list[dict[str, Any]]:
     tell("cliques fitted to the budget")
     return [
-        asdict(fit(ground, bought, top, policy.parameters, np.random.default_rng([key, bought])))
+        asdict(fit(ground, bought, top, policy, np.random.default_rng([key, bought])))
         for top in (RANDOM, MOST_TRUSTED)
         for bought in scale.bought
     ]
 
 
 def _stolen(ground: Ground, scale: Scale, policy: Policy, tell: Tell) -> dict[str, Any]:
-    """The worst and the median over the accounts tried; `in_lane` as the gate would sort each of a crowd of fakes."""
+    """The worst and the median over the accounts tried; `in_lane` as the gate sorts the fakes, without a record and
+    with `record` clean merges each."""
     tell("stolen accounts")
-    found = [
-        steal(ground, int(person), policy.parameters) for person in regulars(ground, policy.parameters, scale.stolen)
-    ]
+    tried = regulars(ground, policy.parameters, scale.stolen)
+    found = [steal(ground, int(person), policy).brought for person in tried]
+    fast = [max((one.fast[place] for one in found), default=0) for place in range(len(RECORDS))]
     return {
         "tried": len(found),
         "above": max((one.above for one in found), default=0),
         "above_median": float(np.median([one.above for one in found])) if found else 0.0,
         "on_two": max((one.on_two for one in found), default=0),
-        "crowd": len(found[0].crowd) if found else 0,
-        "in_lane": max((in_lane(one.crowd, 0, policy) for one in found), default=0),
-        "record": RECORD,
-        "in_lane_with_record": max((in_lane(one.crowd, RECORD, policy) for one in found), default=0),
+        "crowd": CROWD if found else 0,
+        "fast": dict(zip(map(str, RECORDS), fast, strict=True)),
+        "in_lane": fast[0],
+        "record": RECORDS[-1],
+        "in_lane_with_record": fast[-1],
         "lane_open": policy.thresholds.t_high is not None,
     }
-
-
-def in_lane(trust: Floats, clean: int, policy: Policy) -> int:
-    """How many fakes with these s in [0, 1], each with `clean` clean merges and nothing else, get the fast lane."""
-    lanes = 0
-    for structural, count in zip(*np.unique(trust, return_counts=True), strict=True):
-        evidence = Evidence(clean=clean, merged_here=clean, settled_here=clean, structural_trust=float(structural))
-        verdict = judge(evidence, policy.thresholds, policy.prior, policy.strength)
-        lanes += int(count) if verdict.lane is Lane.FAST_LANE else 0
-    return lanes

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from scoring.redteam.lanes import RECORDS
+from scoring.redteam.rivals import OURS
+
 Row = Sequence[str]
 
 
@@ -13,8 +16,10 @@ def told(report: dict[str, Any]) -> list[str]:
         *_headed("Regions of fakes, side by side", _scores(report)),
         "fakes/vouch: most fakes at s >= .5 for each bought vouch (a rival's mark lets as many honest people pass);",
         "two ways: the same behind one bought vouch, without those whose trust one account can end.",
+        *_headed("Where the gate sends the fakes of the worst attack", _lanes(report)),
         *_headed("Denounce bombing", _bombing(report)),
         *_headed("Merge farming: 1 to 20 trivial merges that count as one vouch", _farming(report)),
+        *_headed("Trivial merges quoted as evidence by the most trusted who is no seed", _quoting(report)),
         *_headed("Cliques fitted to the budget", _fitted(report)),
         "",
         *_stolen(report["stolen"]),
@@ -57,6 +62,15 @@ def _scores(report: dict[str, Any]) -> list[Row]:
     return rows
 
 
+def _lanes(report: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = [("", "fast lane", "normal queue", "a human", "fast behind one vouch")]
+    for pool, words in (("random", "anybody"), ("most_trusted", "top 5 %")):
+        for one in report["scores"][OURS][pool]["lanes"]:
+            counts = (f"{one[name]:,}" for name in ("fast", "normal", "human", "fast_behind_one"))
+            rows.append((f"{words} bought, {one['record']} clean merges each", *counts))
+    return rows
+
+
 def _bombing(report: dict[str, Any]) -> list[Row]:
     rows: list[Row] = [("", "s lost", "mass lost", "honest below .5", "if any denounce zeroes")]
     for one in report["bombing"]:
@@ -78,17 +92,28 @@ def _farming(report: dict[str, Any]) -> list[Row]:
     return rows
 
 
+def _quoting(report: dict[str, Any]) -> list[Row]:
+    merges = sorted({row["merges"] for row in report["quoting"]})
+    rows: list[Row] = [("weight without evidence, by each merge", *(f"{n} merged" for n in merges))]
+    for base, each in dict.fromkeys((row["base"], row["each"]) for row in report["quoting"]):
+        found = [row for row in report["quoting"] if (row["base"], row["each"]) == (base, each)]
+        rows.append((f"{base:.2f}, {each:.3f}: s", *(f"{row['by_trusted']:.2f}" for row in found)))
+        rows.append((f"{base:.2f}, {each:.3f}: gain", *(f"{row['gain']:.2f}" for row in found)))
+    return rows
+
+
 def _fitted(report: dict[str, Any]) -> list[Row]:
-    rows: list[Row] = [("", "fakes/vouch", "two ways")]
+    rows: list[Row] = [("", "fakes/vouch", "two ways", f"in the fast lane with {RECORDS[-1]} clean merges")]
     for one in report["fitted"]:
         pool = "anybody" if one["top"] == 1 else "top 5 %"
-        rows.append((f"{one['bought']} vouches ({pool})", f"{one['above']:.2f}", f"{one['on_two']:.2f}"))
+        figures = (f"{one['above']:.2f}", f"{one['on_two']:.2f}", f"{one['fast'][-1]:,}")
+        rows.append((f"{one['bought']} vouches ({pool})", *figures))
     return rows
 
 
 def _stolen(stolen: dict[str, Any]) -> list[str]:
     lane = (
-        f"Into the fast lane: {stolen['in_lane']:,} of {stolen['crowd']:,} fakes without a record, "
+        f"Into the fast lane: {stolen['in_lane']:,} fakes without a record, "
         f"{stolen['in_lane_with_record']:,} with {stolen['record']} clean merges each."
     )
     return [

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from scoring.eigentrust import eigentrust
+from scoring.gate import Thresholds
+from scoring.policy import Policy
 from scoring.redteam.attack import Attack, Ground, attack, choose_vouchers
 from scoring.redteam.measures import auc, matched_mark, reached, standing_on_two
 from scoring.redteam.rewiring import largest_lift
@@ -20,6 +22,7 @@ Count = Callable[[int, int], int]
 FORGE = Ground(edges_of(young_forge()), people(0, 1, 2, 3), 600)
 BOUGHT = people(5, 9, 17)
 DEFAULTS = Parameters()
+OPENED = Policy(thresholds=Thresholds(t_high=0.6))  # below what 20 clean merges and the prior make
 
 
 def attacked(shape: str, count: int, vouchers: np.ndarray = BOUGHT) -> tuple[set[tuple[int, int]], Attack]:
@@ -150,7 +153,7 @@ def test_the_largest_lift_is_one_where_nobody_can_be_tried() -> None:
 
 def test_nobody_can_be_bought_where_no_vouch_leaves_a_seed() -> None:
     with pytest.raises(ValueError, match="no vouch leads from a seed"):
-        play(Ground(edges_of([(1, 2, 1.0)]), people(0), 3), QUICK, 1, DEFAULTS)
+        play(Ground(edges_of([(1, 2, 1.0)]), people(0), 3), QUICK, 1, OPENED)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +161,7 @@ def table(shared: Path, prove: bool) -> list[Cell]:
     """The attack table on Advogato: the whole one under `make prove`, else two sizes behind 1 and 20 bought vouches."""
     scores = SCORES if prove else {}
     return play(
-        Ground(*advogato(shared)), FULL if prove else Grid(fakes=(100, 1_000), bought=(1, 20)), 1, DEFAULTS, scores
+        Ground(*advogato(shared)), FULL if prove else Grid(fakes=(100, 1_000), bought=(1, 20)), 1, OPENED, scores
     )
 
 
@@ -184,6 +187,16 @@ def test_behind_one_bought_vouch_nobody_passes_the_rule_of_the_dominator(table: 
     assert {cell.on_two for cell in alone} == {0.0}
 
 
+def test_behind_one_bought_vouch_the_gate_lets_nobody_through_whatever_their_record(table: list[Cell]) -> None:
+    ours = [cell for cell in table if cell.score == OURS]
+    assert all(lanes.fast == 0 for cell in ours if cell.bought == 1 for lanes in cell.lanes)
+    for cell in ours:
+        without, _, patient = cell.lanes
+        assert without.fast == 0, "no record, no lane"
+        assert patient.fast == round(cell.on_two * cell.bought) if cell.on_two is not None else True
+        assert {lanes.fast + lanes.normal + lanes.human for lanes in cell.lanes} == {cell.fakes}
+
+
 def test_a_larger_region_catches_no_more_trust(table: list[Cell]) -> None:
     factor = growth([cell for cell in table if cell.score == OURS])
     assert factor is not None
@@ -192,7 +205,7 @@ def test_a_larger_region_catches_no_more_trust(table: list[Cell]) -> None:
 
 def test_the_rivals_do_worse_in_the_same_table(table: list[Cell], prove: bool) -> None:
     if not prove:
-        table = play(FORGE, Grid(fakes=(20, 400), bought=(1, 5)), 1, DEFAULTS)
+        table = play(FORGE, Grid(fakes=(20, 400), bought=(1, 5)), 1, OPENED)
     ours = summarize(table, OURS, RANDOM)
     for rival in SCORES:
         theirs = summarize(table, rival, RANDOM)

@@ -15,11 +15,12 @@ RUN = LastRun(
     tried=10,
     above=80,
     on_two=0,
-    crowd=1_000,
     in_lane=0,
     record=20,
-    in_lane_with_record=1_000,
+    in_lane_with_record=0,
     lane_open=True,
+    bought=20,
+    in_lane_by_bought=7,
 )
 
 
@@ -41,6 +42,16 @@ def test_a_file_that_is_no_run_reads_as_none(tmp_path: Path, content: bytes) -> 
     assert read_last_run(path) is None
     path.write_bytes(content)
     assert read_last_run(path) is None
+
+
+def test_a_run_of_an_older_version_reads_without_the_bought_vouches(tmp_path: Path) -> None:
+    path = tmp_path / "redteam.json"
+    keep(path, RUN)
+    older = {name: value for name, value in json.loads(path.read_text()).items() if "bought" not in name}
+    path.write_text(json.dumps(older | {"crowd": 1_000}))
+    found = read_last_run(path)
+    assert found is not None
+    assert (found.above, found.bought, found.in_lane_by_bought) == (80, 0, 0)
 
 
 def test_figures_out_of_every_range_read_as_none(tmp_path: Path) -> None:

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scoring.gate import Thresholds
 from scoring.policy import Policy
 from scoring.redteam.attack import Ground
 from scoring.redteam.bombing import Plan, bomb
-from scoring.redteam.farming import MERGES, farm
+from scoring.redteam.farming import MERGES, farm, quote
 from scoring.redteam.fitting import fit, regulars, steal
-from scoring.redteam.report import BRIEF, attack_everything, in_lane
+from scoring.redteam.lanes import RECORDS, Lanes, lanes_of
+from scoring.redteam.report import BRIEF, attack_everything
 from scoring.redteam.rivals import OURS
 from scoring.redteam.table import MOST_TRUSTED, RANDOM, Grid
 from scoring.redteam.words import aligned, told
@@ -25,6 +28,7 @@ from tests.scoring.graphs import advogato, edges_of, people, young_forge
 
 Count = Callable[[int, int], int]
 DEFAULTS = Parameters()
+OPENED = Policy(thresholds=Thresholds(t_high=0.6))
 FORGE = Ground(edges_of(young_forge()), people(0, 1, 2, 3), 600)
 TINY = replace(BRIEF, grid=Grid(fakes=(5, 20), bought=(1, 2)), people=2, stolen=2, bought=(2,))
 
@@ -75,26 +79,36 @@ def test_farmed_merges_bring_no_more_than_their_cap_and_reach_half_only_from_a_c
 
 def test_a_stolen_account_brings_what_its_trust_lasts_for_and_nobody_by_two_ways() -> None:
     ground = tree(0)  # F of the account is .4, three hops are left: at most 120 fakes at .01 each
-    found = steal(ground, 4, DEFAULTS)
+    found = steal(ground, 4, OPENED)
     assert found.trust == pytest.approx(0.4 / 0.41)
-    assert 90 <= found.above <= 120
-    assert found.on_two == 0
-    assert len(found.crowd) == 1_000
-    assert (found.crowd > 0).all()
+    assert 90 <= found.brought.above <= 120
+    assert found.brought.on_two == 0
+    assert found.brought.fast == (0, 0, 0)
+
+
+def test_without_the_rules_of_the_lane_a_stolen_account_would_bring_a_thousand() -> None:
+    ground = tree(0)
+    thresholds = OPENED.thresholds
+    weak = steal(ground, 4, replace(OPENED, thresholds=replace(thresholds, trust=0.0, two_ways=False))).brought
+    assert weak.fast == (0, 1_000, 1_000)
+    half = steal(ground, 4, replace(OPENED, thresholds=replace(thresholds, two_ways=False))).brought
+    assert half.fast[-1] == half.above >= 90, "trust alone leaves those whom it lasts for"
+    ways = steal(ground, 4, replace(OPENED, thresholds=replace(thresholds, trust=0.0))).brought
+    assert ways.fast == (0, 0, 0), "the second way alone keeps everybody out"
 
 
 def test_no_stolen_account_brings_more_than_the_exposure_that_maintainers_are_told() -> None:
     passage = first_passage(FORGE.edges, FORGE.seeds, FORGE.size, DEFAULTS)
-    found = {int(person): steal(FORGE, int(person), DEFAULTS).above for person in regulars(FORGE, DEFAULTS, 5)}
+    found = {int(person): steal(FORGE, int(person), OPENED).brought.above for person in regulars(FORGE, DEFAULTS, 5)}
     most = {person: exposure_of(passage, person, DEFAULTS, 0.5).lanes for person in found}
     assert all(found[person] <= most[person] for person in found)
     assert max(found.values()) >= 0.5 * max(most.values()) > 0, "the bound is no empty one"
 
 
 def test_an_account_with_little_trust_brings_nobody_to_half() -> None:
-    found = steal(tree(10), 5, DEFAULTS)
+    found = steal(tree(10), 5, OPENED)
     assert found.trust > 0.5
-    assert found.above == 0
+    assert found.brought.above == 0
 
 
 def test_the_regulars_are_trusted_no_seeds_and_the_most_trusted_is_among_them() -> None:
@@ -110,18 +124,37 @@ def test_the_regulars_are_trusted_no_seeds_and_the_most_trusted_is_among_them() 
 def test_a_clique_fitted_to_the_budget_gains_from_the_most_trusted_but_stays_within_the_bound(
     developers: Ground, count: Count
 ) -> None:
-    found = [fit(developers, 20, MOST_TRUSTED, DEFAULTS, np.random.default_rng(key)) for key in range(count(1, 10))]
+    found = [fit(developers, 20, MOST_TRUSTED, OPENED, np.random.default_rng(key)) for key in range(count(1, 10))]
     assert 0 < max(one.above for one in found) < 3
-    assert fit(developers, 5, RANDOM, DEFAULTS, np.random.default_rng(1)).above <= 1
+    assert fit(developers, 5, RANDOM, OPENED, np.random.default_rng(1)).above <= 1
 
 
-def test_the_lane_asks_for_a_record_that_fakes_do_not_have() -> None:
-    shut = Policy()
-    opened = Policy(thresholds=Thresholds(t_high=0.8))
-    crowd = np.array([0.0, 0.2, 0.2, 0.9])
-    assert in_lane(crowd, 20, shut) == 0
-    assert in_lane(crowd, 0, opened) == 0
-    assert in_lane(crowd, 20, opened) == 3, "a patient attacker's fakes, all but the one without trust"
+def test_the_gate_itself_sorts_the_fakes() -> None:
+    crowd = np.array([0.0, 0.2, 0.2, 0.5, 0.9, 0.9])
+    two = np.array([False, False, True, True, True, False])
+    assert lanes_of(crowd, two, 20, Policy()) == Lanes(20, fast=0, normal=6, human=0), "shut"
+    assert lanes_of(crowd, two, 0, OPENED) == Lanes(0, fast=0, normal=6, human=0), "no record"
+    assert lanes_of(crowd, two, 20, OPENED) == Lanes(20, fast=2, normal=4, human=0)
+    strict = replace(OPENED, thresholds=Thresholds(t_low=0.95, t_high=0.99))
+    assert lanes_of(crowd, two, 20, strict) == Lanes(20, fast=0, normal=0, human=6)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=30), st.sampled_from(RECORDS))
+def test_halving_finds_the_lanes_that_judging_each_fake_finds(fakes: list[tuple[float, bool]], record: int) -> None:
+    trust, two = np.array([one for one, _ in fakes]), np.array([two for _, two in fakes], dtype=bool)
+    found = lanes_of(trust, two, record, OPENED)
+    alone = [lanes_of(np.array([s]), np.array([safe]), record, OPENED) for s, safe in fakes]
+    assert (found.fast, found.normal) == (sum(one.fast for one in alone), sum(one.normal for one in alone))
+    assert found.fast + found.normal + found.human == len(fakes)
+
+
+def test_quoted_merges_lift_a_friendly_vouch_to_a_full_one_and_no_further() -> None:
+    rows = quote(tree(0), 5, base=0.75, each=0.125, parameters=DEFAULTS)
+    assert [row.merges for row in rows] == [0, *MERGES]
+    assert [row.weight for row in rows] == pytest.approx([0.75, 0.875, 1, 1, 1, 1])
+    assert [row.gain for row in rows] == pytest.approx([1, 0.875 / 0.75, *[1 / 0.75] * 4])
+    assert [row.gain for row in quote(tree(0), 5, base=1.0, each=0.5, parameters=DEFAULTS)] == pytest.approx([1.0] * 6)
+    assert {row.above for row in rows} == {5}, "behind somebody with s = .98 friendly vouches pass with and without"
 
 
 @pytest.fixture(scope="module")
@@ -163,9 +196,10 @@ def test_the_report_reads_as_aligned_lines(report: dict[str, Any]) -> None:
     assert "5 / 20 fakes x 1 / 2 bought vouches x 1 draw" in lines[1]
     assert lines[-1] == "The fast lane is shut, so nobody gets there."
     assert sum(line.startswith(f"{OURS}, ") for line in lines) == 2
+    assert "anybody bought, 20 clean merges each" in "\n".join(lines)
     opened = report["stolen"] | {"lane_open": True, "in_lane": 0, "in_lane_with_record": 1_000}
     last = told(report | {"stolen": opened})[-1]
-    assert last.endswith("0 of 1,000 fakes without a record, 1,000 with 20 clean merges each.")
+    assert last.endswith("0 fakes without a record, 1,000 with 20 clean merges each.")
 
 
 def test_columns_have_one_width() -> None:

@@ -53,7 +53,7 @@ def test_a_seeds_denounce_takes_all_trust_and_a_denounce_of_a_seed_nothing(resul
     take(result, frames)
     assert trust(result)[MARA][0] == 0
     assert trust(result)[SEED][0] == 1
-    assert result.score(ANA, REPO).structural_trust > 0.9, "a denounce is not transitive"
+    assert result.score(ANA, REPO).structural_trust > 0.89, "a denounce is not transitive"
 
 
 @pytest.mark.parametrize("order", [(ANA, MARA), (MARA, ANA)])

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scoring.denounces import judge_denounces
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges
 from scoring.policy import Policy
-from scoring.structure import served_trust
+from scoring.structure import _cut, served_trust
 from scoring.trust import Parameters
 from scoring.verdict import Measure
 from tests.ingest.stream import ANA, MARA, REPO, SEED
@@ -71,3 +73,16 @@ def test_another_measure_in_the_settings_is_served_by_the_next_pass(result: Resu
     assert trust(result)[ANA][0] != before
     assert {row["trust_measure"] for row in result.rows("select trust_measure from current_scores")} == {"eigentrust"}
     assert result.judge() == 0
+
+
+@given(st.lists(st.just(0.0) | st.floats(1e-100, 1), min_size=1), st.integers(1, 6))
+def test_what_is_stored_is_cut_and_never_rounded_up(values: list[float], digits: int) -> None:
+    kept = _cut(np.array(values), digits)
+    assert (kept <= np.array(values) * (1 + 1e-8)).all()
+    assert (kept >= np.array(values) * (1 - 10.0 ** (1 - digits) * 1.001)).all()
+    assert (np.diff(kept[np.argsort(values)]) >= 0).all()
+
+
+def test_a_round_number_but_for_the_order_of_a_sum_stays_it() -> None:
+    found = _cut(np.array([0.01 * (1 - 1e-15), 0.1, 0.0, 0.0099996]), 4)
+    assert found == pytest.approx([0.01, 0.1, 0.0, 0.009999], rel=1e-12)

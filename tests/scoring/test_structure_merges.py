@@ -89,7 +89,7 @@ def test_a_merge_that_was_taken_back_or_lies_ahead_is_no_vouch(tmp_path: Path) -
         assert trusted(result, MARA)["distance"] is None, "opened again"
 
 
-@pytest.mark.parametrize(("kind", "mass"), [("vouch", 0.1), ("denounce", 0.0)])
+@pytest.mark.parametrize(("kind", "mass"), [("vouch", 0.09), ("denounce", 0.0)])
 def test_what_the_merger_says_themselves_stands_before_what_they_did(tmp_path: Path, kind: str, mass: float) -> None:
     with opened(tmp_path, WEAK) as result:
         frames = merged(5)

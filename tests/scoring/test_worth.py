@@ -111,13 +111,13 @@ def test_the_vouches_worth_making_are_those_that_trying_each_one_finds(
     gains = {}
     for person in range(size):
         tried = first_passage(edges_of([*vouches, (maintainer, person, 1.0)]), seeds, size, DEFAULTS).trust
-        gain = float(merges @ (tried - before))
         may_be_asked = merges[person] and before[person] < 0.5 and person not in seeds
-        if may_be_asked and tried[person] > before[person] and gain > 0:
-            gains[person] = gain
+        if may_be_asked and tried[person] > before[person] and merges @ (tried - before) > 0:
+            gains[person] = float(merges[person] * (tried[person] - before[person]))
     found = asked(edges_of(vouches), seeds, maintainer, merges, limit=size)
     assert {answer.person: answer.gain for answer in found} == pytest.approx(gains, rel=1e-9, abs=1e-15)
-    assert [answer.gain for answer in found] == sorted((answer.gain for answer in found), reverse=True)
+    order = [(answer.before > 0, -answer.gain) for answer in found]
+    assert order == sorted(order)
 
 
 def test_a_vouch_says_what_it_opens_for_whom_and_what_it_exposes() -> None:
@@ -136,6 +136,23 @@ def test_nobody_is_proposed_who_has_trust_or_is_denounced_by_a_seed_or_merged_no
     merges = np.array([3, 3, 3, 3, 0])
     answers = asked(edges_of([(0, 1, 1.0)]), people(0), 0, merges, denounces=edges_of([(0, 2, 1.0)]))
     assert [answer.person for answer in answers] == [3]
+
+
+def test_whoever_has_no_path_yet_comes_first_and_then_whoever_wins_most() -> None:
+    vouches = [(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0), (2, 4, 1.0)]
+    merges = np.array([0, 0, 0, 9, 8, 1, 2])
+    found = asked(edges_of(vouches), people(0), 0, merges)
+    assert [answer.person for answer in found] == [6, 5, 3, 4]
+
+
+def test_more_are_tried_where_the_first_would_take_more_than_they_bring() -> None:
+    """Five vouches of a maintainer who has no budget left would take it from the many whom they vouched for."""
+    crowd = range(2, 42)
+    vouches = [(0, 1, 1.0), *((1, person, 1.0) for person in crowd)]
+    merges = np.array([0, 0, *[50] * 40, 1, 1])
+    assert asked(edges_of(vouches), people(0), 1, merges) == []
+    merges[42] = 10_000
+    assert [answer.person for answer in asked(edges_of(vouches), people(0), 1, merges)] == [42]
 
 
 def test_a_maintainer_whom_no_trust_reaches_is_told_nothing() -> None:
