@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.verdict import Lane, Measure, Verdict
 
 QueueSort = Literal["lowest", "oldest", "newest"]
@@ -22,11 +23,16 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one voucher brings: `share` in (0, 1] of the trust arrives over this vouch; `merges` where it is merges."""
+    """What one voucher brings: `share` in (0, 1] of the trust arrives over this vouch.
+
+    `merges` counts the merges that it is, 0 for a vouch in a record; `evidence` the merged pull requests of its subject
+    that it names and that were verified.
+    """
 
     person: Person
     share: float
     merges: int
+    evidence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +53,22 @@ class VouchWorth:
     """One vouch that a maintainer could make: s of `person` before and after, and what else would come of it."""
 
     person: Person
-    merges: int
+    merges: int  # verified, here
+    clean: int  # of `cases` settled contributions everywhere that counts
+    cases: int
     before: float
     after: float
     opens: int  # others who reach the threshold with it
     exposure: int  # the most fakes that one compromised account among those who reach it could bring to the threshold
+    threshold: float  # the s from which somebody counts as trusted
+
+
+@dataclass(frozen=True, slots=True)
+class VouchesWorth:
+    """The vouches worth making as one seed set sees it (`repository` None: the site's), whoever has no path first."""
+
+    repository: str | None
+    vouches: tuple[VouchWorth, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +137,26 @@ class QueueRow:
     model_version: str
     trust_measure: Measure = "first_passage"
     claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
+
+
+@dataclass(frozen=True, slots=True)
+class ContentReview:
+    """What the review of the round that stands came to; every text in it may hold words of the change itself.
+
+    `missing` is why there is no verdict, `asked_because` the cost gate's code, `dollars` what the reading cost.
+    """
+
+    risk: float
+    recommended: bool
+    coverage: float
+    has_verdict: bool
+    missing: str | None
+    reviewer: str
+    asked_because: str
+    summary: str
+    flags: tuple[ShownFlag, ...]
+    findings: tuple[ShownFinding, ...]
+    dollars: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +241,11 @@ class Dashboard:
     t_low: float
     t_high: float | None
     lane_notice: str  # why the fast lane is shut, or that its threshold is not certified
+    reviewed: int = 0  # open pull requests whose content was read
+    readings: int = 0  # by a model, in the thirty days up to the newest one
+    reading_dollars: float = 0.0  # what these cost
+    reading_median: float | None = None  # dollars of one reading; None without any
+    reading_p95: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

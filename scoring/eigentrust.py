@@ -1,12 +1,15 @@
 """Personalised EigenTrust: the baseline that first-passage trust is held against. Pure NumPy and SciPy."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from scoring.graph import Edges, Floats, Integers, checked_edges, checked_seeds, matrix_of, strongest
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 DAMPING = 0.15  # probability with which the walk returns to the seeds
 
@@ -15,7 +18,7 @@ DAMPING = 0.15  # probability with which the walk returns to the seeds
 class Walk:
     """The steps of the walk, prepared once for every seed set: subject x voucher shares, and who vouches for nobody."""
 
-    onward: csr_array
+    onward: "csr_array"
     idle: NDArray[np.bool_]
 
 

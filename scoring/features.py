@@ -16,6 +16,7 @@ STATEMENTS: Mapping[str, str] = dict(
 EVIDENCE = """
 select f.*, t.distance, coalesce(t.path, []) as path,
   coalesce(t.path_merges, []) as path_merges,
+  t.dominator is not null or t.distance is null as one_account,
   coalesce(t.denounced_by_seed, false) as denounced_by_seed, s.contributor_id is not null as is_seed
 from features f
 left join trust t using (contributor_id, repository_id)

@@ -16,6 +16,8 @@ class Policy:
     parameters: Parameters = field(default_factory=Parameters)
     half_life_days: float = 730.0
     denounce_strength: float = 1.0
+    vouch_weight: float = 0.9  # of a vouch without verified evidence
+    evidence_weight: float = 0.05  # what each merged pull request adds that it names, up to 1 in all
     merge_weight: float = 0.0  # of the weak vouch that a verified merge is, for each merge; 0: none
     merge_cap: float = 0.09  # at or above c = .10, farmed merges by one seed alone reach s = .5
     measure: Measure = "first_passage"
@@ -31,6 +33,8 @@ def policy_from_settings() -> Policy:
         parameters=Parameters(settings.TRUST_TRANSFER, settings.TRUST_BUDGET, settings.TRUST_HOPS),
         half_life_days=settings.TRUST_HALF_LIFE_DAYS,
         denounce_strength=settings.TRUST_DENOUNCE_STRENGTH,
+        vouch_weight=settings.TRUST_VOUCH_WEIGHT,
+        evidence_weight=settings.TRUST_EVIDENCE_WEIGHT,
         merge_weight=settings.TRUST_MERGE_WEIGHT,
         merge_cap=settings.TRUST_MERGE_CAP,
         measure=settings.TRUST,
@@ -42,5 +46,9 @@ def policy_from_settings() -> Policy:
             t_high=settings.T_HIGH,
             budget=settings.FALSE_APPROVAL_BUDGET,
             delta=settings.FALSE_APPROVAL_DELTA,
+            trust=settings.TRUST_FAST_LANE,
+            two_ways=settings.TRUST_TWO_WAYS,
+            r_low=settings.R_LOW,
+            r_high=settings.R_HIGH,
         ),
     )

@@ -2,6 +2,7 @@
 
 from scoring.answers import (
     Bin,
+    ContentReview,
     Contribution,
     ContributorPage,
     ContributorScore,
@@ -19,15 +20,20 @@ from scoring.answers import (
     QueueRow,
     QueueSort,
     TrustExplanation,
+    VouchesWorth,
     VouchLine,
     VouchWorth,
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
 from scoring.read_queue import dashboard, pull, queue
-from scoring.read_trust import explain_trust, vouches_worth_making
+from scoring.read_reviews import content_review
+from scoring.read_trust import explain_trust
+from scoring.read_worth import vouches_worth_making
+from scoring.review_rows import ShownFinding, ShownFlag
 
 __all__ = [
     "Bin",
+    "ContentReview",
     "Contribution",
     "ContributorPage",
     "ContributorScore",
@@ -44,9 +50,13 @@ __all__ = [
     "QueueQuery",
     "QueueRow",
     "QueueSort",
+    "ShownFinding",
+    "ShownFlag",
     "TrustExplanation",
     "VouchLine",
     "VouchWorth",
+    "VouchesWorth",
+    "content_review",
     "contributor",
     "dashboard",
     "explain_trust",

@@ -45,6 +45,7 @@ select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_i
   coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
   coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
   coalesce(t.denounced_by_seed, false) as denounced_by_seed,
+  t.dominator is not null or t.distance is null as one_account,
   coalesce(t.trusted_denouncers, 0) as trusted_denouncers,
   exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed
 from current_scores c join watched_repositories w on w.repository_id = ?
@@ -97,7 +98,7 @@ def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
     known = replace(
         verdict_evidence(row, overall, People(rows, row["path"]).path(row["path"])),
         **dict.fromkeys(("merged_here", "settled_here", "waiting"), 0),
-        **{name: row[name] for name in ("is_seed", "denounced_by_seed", "trusted_denouncers")},
+        **{name: row[name] for name in ("is_seed", "one_account", "denounced_by_seed", "trusted_denouncers")},
     )
     lane, reasons = decide(known, overall.estimate, read_thresholds(row))
     factors = [

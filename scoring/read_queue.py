@@ -9,6 +9,7 @@ from ingest.transaction import Rows
 from scoring.answers import Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
+from scoring.review_costs import newest_costs
 from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane
 
@@ -160,7 +161,7 @@ def dashboard(rows: Rows) -> Dashboard:
     bins = {row["bin"]: row["n"] for row in counted}
     scored = rows.value("select count(*) from current_scores where repository_id = 0")
     cursor = rows.value("select max(cursor_us) from ingest_state")
-    thresholds = _site_thresholds(rows)
+    thresholds, costs = _site_thresholds(rows), newest_costs(rows)
 
     def count(table: str) -> int:
         return rows.value(f"select count(*) from {table}")
@@ -187,6 +188,11 @@ def dashboard(rows: Rows) -> Dashboard:
         t_low=thresholds.t_low,
         t_high=thresholds.t_high,
         lane_notice=lane_notice(thresholds),
+        reviewed=count("current_decisions where content_risk is not null"),
+        readings=costs.reviews,
+        reading_dollars=costs.dollars,
+        reading_median=costs.median,
+        reading_p95=costs.p95,
     )
 
 

@@ -18,13 +18,14 @@ from ingest.clock import Clock
 from ingest.settle import settle
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
-from scoring.explain import basis_points
 from scoring.features import names, read_evidence, rebuild
-from scoring.gate import Thresholds, judge
+from scoring.figures import basis_points
+from scoring.gate import Thresholds, judge, judge_change
 from scoring.policy import Policy
+from scoring.review_rows import content_of
 from scoring.standing import StandingTrust
 from scoring.structure import read_graph
-from scoring.verdict import Evidence, Reason
+from scoring.verdict import Evidence, Reason, Verdict
 
 MODEL_VERSION = "shrunk-rate-1"
 # What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
@@ -34,11 +35,17 @@ NOTABLE = 0.005  # a smaller change of P alone, as vouches age, is no event wort
 OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
   exists (from seeds s where s.repository_id = p.repository_id and s.contributor_id = p.author_id
-          and s.role <> 'maintainer') as own
+          and s.role <> 'maintainer') as own,
+  c.state, c.missing, c.content_risk, c.recommended, c.coverage, c.high_flags, c.worst, c.place
 from pull_requests p semi join watched_repositories using (repository_id)
 -- What arrived while this pass was under way has no features yet: the next pass finds it.
 semi join features f on f.contributor_id = p.author_id and f.repository_id = p.repository_id
 left join patches t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
+-- The newest review of the round and the words that stand; after an update of the rules the old one until it is anew.
+left join (
+  from content_reviews where state <> 'running'
+  qualify row_number() over (partition by pull_uri, patch_ref, said order by reviewed_clock desc, rules) = 1
+) c on c.pull_uri = p.pull_uri and c.patch_ref = p.patch_ref and c.said = md5(concat_ws(chr(31), p.title, p.body))
 where p.state = 'open'
 """
 INPUTS = "select position_seq from hops where name = 'inputs'"
@@ -96,8 +103,9 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
         evidence = read_evidence(rows, names(rows))
         opened = rows.rows(OPEN_PULLS)
     judged = _judge_all(one, evidence)
+    thresholds = _json(one.thresholds)
     people = [{"contributor_id": pair[0], "repository_id": pair[1]} | columns for pair, columns in judged.items()]
-    pulls = [_decision_row(row, judged) for row in opened]
+    pulls = [_decision_row(one, row, evidence) | {"thresholds": thresholds} for row in opened]
     with store.write() as txn:
         _keep_history(txn, one, people, pulls)
         _replace(txn, "current_scores", people)
@@ -160,12 +168,13 @@ def _judge_all(one: Pass, evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[
     known: dict[Evidence, dict[str, Any]] = {}
     for found in evidence.values():
         if found not in known:
-            known[found] = _judged(one, found) | {"thresholds": thresholds}
+            policy = one.policy
+            verdict = judge(found, one.thresholds, policy.prior, policy.strength)
+            known[found] = _judged(one, found, verdict) | {"content_risk": None, "thresholds": thresholds}
     return {pair: known[found] for pair, found in evidence.items()}
 
 
-def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
-    verdict = judge(evidence, one.thresholds, one.policy.prior, one.policy.strength)
+def _judged(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
     probability = verdict.estimate.probability
     return {
         "as_of": one.now,
@@ -176,7 +185,6 @@ def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
         "cases": verdict.estimate.cases,
         "structural_trust": evidence.structural_trust,
         "eigentrust": evidence.eigentrust,
-        "content_risk": None,
         "lane": str(verdict.lane),
         "reasons": reasons_json(verdict.reasons),
         "factors": _json(verdict.factors),
@@ -185,9 +193,13 @@ def _judged(one: Pass, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _decision_row(pull: Mapping[str, Any], judged: Mapping[Pair, dict[str, Any]]) -> dict[str, Any]:
+def _decision_row(one: Pass, pull: Mapping[str, Any], evidence: Mapping[Pair, Evidence]) -> dict[str, Any]:
     named = {name: pull[name] for name in ("pull_uri", "repository_id", "record_cid", "round", "patch_id", "own")}
-    return named | {"contributor_id": pull["author_id"]} | judged[pull["author_id"], pull["repository_id"]]
+    found = evidence[pull["author_id"], pull["repository_id"]]
+    content = content_of(pull) if pull["state"] else None
+    verdict = judge_change(found, content, one.thresholds, one.policy.prior, one.policy.strength)
+    risk = None if content is None else content.risk
+    return named | {"contributor_id": pull["author_id"], "content_risk": risk} | _judged(one, found, verdict)
 
 
 def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:

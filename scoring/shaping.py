@@ -64,6 +64,7 @@ def verdict_evidence(row: Mapping[str, Any], verdict: Verdict, path: Sequence[Pe
         distance=row["distance"],
         path=tuple(person.name for person in path),
         path_merges=tuple(row["path_merges"]),
+        one_account="one_account_path" in told,
         is_seed="is_seed" in told,
         denounced_by_seed="denounced_by_seed" in told,
         trusted_denouncers=int(told.get("trusted_denouncers", {}).get("count") or 0),

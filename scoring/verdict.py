@@ -58,6 +58,7 @@ class Evidence:
     `settled_here` only those in this one; `waiting` is merged with its window still open.
     `path` is the strongest trust path as handles or DIDs, seed first, the contributor last; empty if there is none;
     `path_merges` says of each vouch on it how many merges it stands for, 0 or nothing for a real vouch.
+    `one_account` says that the loss of one account, no seed, would end this trust, or that no path is known at all.
     `trusted_denouncers` counts who denounces them and is trusted with s >= .1, seeds included.
     """
 
@@ -71,9 +72,30 @@ class Evidence:
     distance: int | None = None
     path: tuple[str, ...] = ()
     path_merges: tuple[int, ...] = ()
+    one_account: bool = False
     is_seed: bool = False
     denounced_by_seed: bool = False
     trusted_denouncers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What the review of one change came to, for the gate.
+
+    `risk` in [0, 1]; `high_flags` counts flags of severity high, `worst` is the type of the strongest flag and `place`
+    its place, both None where there is none. `has_verdict` is false where a reading was asked for and is missing,
+    refused or cut, or where findings are incomplete; `missing` is then its code. `coverage` is the share of the changed
+    lines that was read, in [0, 1].
+    """
+
+    risk: float
+    recommended: bool
+    coverage: float = 1.0
+    high_flags: int = 0
+    worst: str | None = None
+    place: str | None = None
+    has_verdict: bool = True
+    missing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

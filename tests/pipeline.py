@@ -17,10 +17,17 @@ from ingest.net import Fetcher
 from ingest.store import Store, StreamClock
 from ingest.transaction import Rows
 from scoring import read
+from scoring.assessment import Review
+from scoring.content.submission import Knowledge
+from scoring.cost_gate import Call
+from scoring.deterministic import review_without_model
 from scoring.gate import Thresholds
 from scoring.policy import Policy
+from scoring.rendering import Case
+from scoring.review_pulls import Reviewing, review_due
 from scoring.score import score
 from tests.ingest.stream import SOURCE, Frames
+from tests.stores import fresh_store
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording
 
@@ -29,6 +36,11 @@ PATCH_LIMIT = 1_000_000
 BATCH = 5_000
 # An operator's own threshold below most of the world's good contributors: what could get in, would.
 OPEN_LANE = Policy(thresholds=Thresholds(t_high=0.6))
+
+
+def by_scanners(case: Case, call: Call, unfinished: tuple[str, ...], pull_uri: str) -> Review:
+    """What the reviewer says where no model is asked."""
+    return review_without_model(case.sent.change, case.findings, unfinished)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,7 @@ class Result:
         if self.peers is not None:
             self.ask(self.peers)
             self.judge()
+            self.review()
 
     def feed(self, frames: Sequence[bytes]) -> int:
         """Load frames, derive, judge; returns how many people were scored."""
@@ -65,6 +78,16 @@ class Result:
         while derive(self.store):
             pass
         return self.judge()
+
+    def review(self, knowledge: Knowledge | None = None) -> int:
+        """Have the scanners read whatever is due, then judge anew; returns how many changes were read."""
+        known = knowledge or Knowledge()
+        reviewing = Reviewing(self.policy.thresholds, self.folder / "diffs", lambda rows, uri: known, by_scanners)
+        read_now = 0
+        while count := review_due(self.store, reviewing):
+            read_now += count
+        self.judge()
+        return read_now
 
     def judge(self, now: datetime | None = None) -> int:
         """One scoring pass, at the newest frame's time or another; returns how many people were scored."""
@@ -123,7 +146,7 @@ class Result:
 @contextmanager
 def opened(folder: Path, policy: Policy | None = None) -> Generator[Result]:
     """A store in this folder, made where there is none."""
-    store = Store.open(folder / "trust.duckdb")
+    store = fresh_store(folder / "trust.duckdb")
     try:
         store.bind(SOURCE)
         yield Result(store, folder, policy or Policy())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import wraps
+from typing import Literal
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -25,7 +26,7 @@ from scoring import read
 from triage import throttle
 from triage.dids import parse_handle
 from triage.middleware import Request
-from triage.models import ApiToken, Person, SignInMethod
+from triage.models import ApiToken, Maintainer, Person, SignInMethod
 from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
 from triage.tokens import find_token, new_secret, same_hash, secret_hash
 
@@ -54,6 +55,14 @@ def bearer_token(request: HttpRequest, scope: str) -> ApiToken | None:
 def may_read(request: Request) -> bool:
     """Whether whoever asks may see pages and scores: anybody under PUBLIC_READ, else a person or a read token."""
     return settings.PUBLIC_READ or request.user.is_authenticated or bearer_token(request, "read") is not None
+
+
+def may_review(request: Request) -> Literal["person", "token"] | None:
+    """As whom somebody may have a diff reviewed: a signed-in maintainer or a token with scope review; None: not."""
+    if bearer_token(request, "review") is not None:
+        return "token"
+    person = request.user
+    return "person" if isinstance(person, Person) and Maintainer.objects.filter(person=person).exists() else None
 
 
 def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -5,6 +5,7 @@ import time
 from typing import Annotated, Any, cast
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -102,6 +103,8 @@ def _as_problem(exc: Exception | type[Exception]) -> ApiProblem:
         case ValidationError():
             said = (f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors)
             return ApiProblem(422, "; ".join(said) + ".")
+        case RequestDataTooBig():
+            return ApiProblem(413, f"A body may have {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes at most.")
         case Http404():
             return ApiProblem(404, "There is nothing at this address.")
     logger.error("The API failed.", exc_info=True)
@@ -178,6 +181,9 @@ def _gauges(request: Request) -> HttpResponse:
     response = HttpResponse(told, content_type=f"{gauges.MEDIA[0]}; charset=utf-8")
     mark_private(response)
     return response
+
+
+api.add_router("/review", "triage.review_api.router")
 
 
 def leaderboard_json(leaderboard: read.Leaderboard) -> dict[str, Any]:

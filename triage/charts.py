@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scoring.explain import shown, shown_threshold
+from scoring.figures import shown, shown_threshold
 from scoring.read import Dashboard, HistoryPoint
 from scoring.verdict import Lane
 

@@ -6,10 +6,12 @@ from datetime import datetime
 from hashlib import blake2s
 from typing import Literal
 
-from scoring.explain import factor_label, sentence, shown
-from scoring.read import ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
+from scoring.explain import factor_label, sentence
+from scoring.figures import shown
+from scoring.read import ContentReview, ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
 from scoring.verdict import Factor, Lane, Verdict
 from triage.forms import Bucket, QueueFilters
+from triage.review_words import ReviewView, review_view
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
 from triage.words import age_words, interval_sentence, missing_evidence, no_path_words, visible
 
@@ -95,6 +97,17 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Expanded:
+    """What is read for the one row that is open: why its author is trusted, and what its review found."""
+
+    explained: TrustExplanation | None = None
+    review: ContentReview | None = None
+
+
+NOTHING = Expanded()
+
+
+@dataclass(frozen=True, slots=True)
 class RowView:
     """One pull request as a row; `judgement` is None while it is closed."""
 
@@ -107,6 +120,7 @@ class RowView:
     age: str
     toggle: str  # query string of the queue with this row opened, or closed where it is open
     judgement: Judgement | None
+    review: ReviewView | None = None  # None also where nobody has read the change yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +200,7 @@ def trust_view(found: TrustExplanation | None) -> TrustView | None:
         tuple(tuple(person_view(person) for person in path) for path in found.paths if len(path) > 1),
         trust_sentences(found),
         tuple(
-            VoucherView(person_view(one.person), share_words(one.share), vouching_words(one.merges))
+            VoucherView(person_view(one.person), share_words(one.share), vouching_words(one.merges, one.evidence))
             for one in found.vouchers
         ),
         tuple(person_view(person) for person in found.dependents),
@@ -230,9 +244,7 @@ def row_anchor(uri: str) -> str:
     return "pull-" + blake2s(uri.encode(), digest_size=6).hexdigest()
 
 
-def row_view(
-    row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, explained: TrustExplanation | None = None
-) -> RowView:
+def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, more: Expanded = NOTHING) -> RowView:
     """One row; the judgement is shaped only where it is shown."""
     return RowView(
         row,
@@ -243,7 +255,8 @@ def row_view(
         pill(row.verdict),
         age_words(row.opened_at, now),
         filters.opening("" if opened else row.uri),
-        judgement(row.verdict, row.path, row.content_risk, explained) if opened else None,
+        judgement(row.verdict, row.path, row.content_risk, more.explained) if opened else None,
+        review_view(more.review) if opened else None,
     )
 
 
@@ -253,9 +266,7 @@ def tiles(queue: Queue) -> tuple[Tile, ...]:
     return (Tile("", "Open", "all", sum(tile.count for tile in lanes)), *lanes)
 
 
-def group_views(
-    queue: Queue, filters: QueueFilters, now: datetime, explained: TrustExplanation | None = None
-) -> tuple[GroupView, ...]:
+def group_views(queue: Queue, filters: QueueFilters, now: datetime, more: Expanded = NOTHING) -> tuple[GroupView, ...]:
     """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
     found = {group.key: group for group in queue.groups}
     views: list[GroupView] = []
@@ -263,7 +274,7 @@ def group_views(
     for bucket, title, kind, empty in GROUPS:
         group = found.get(bucket)
         if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
-            views.append(_group_view(group, (bucket, title, kind, empty), filters, now, explained))
+            views.append(_group_view(group, (bucket, title, kind, empty), filters, now, more))
     return tuple(views)
 
 
@@ -277,7 +288,7 @@ def _group_view(
     words: tuple[Bucket, str, Kind, str],
     filters: QueueFilters,
     now: datetime,
-    explained: TrustExplanation | None,
+    more: Expanded,
 ) -> GroupView:
     bucket, title, kind, empty = words
     rows, total = (group.rows, group.total) if group else ((), 0)
@@ -289,7 +300,7 @@ def _group_view(
         total,
         age_words(group.oldest if group else None, now),
         age_words(group.oldest_first_timer if group else None, now),
-        tuple(row_view(row, now, row.uri == filters.opened, filters, explained) for row in rows),
+        tuple(row_view(row, now, row.uri == filters.opened, filters, more) for row in rows),
         0 if filters.bucket else total - len(rows),
         min(filters.page, pages),
         pages,

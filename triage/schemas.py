@@ -84,6 +84,7 @@ class VoucherOut(PersonOut):
 
     share: Share = Field(description="Share of the contributor's first-passage trust that arrives over this vouch.")
     merges: Count = Field(description="How many verified merges the vouch stands for; 0 for a vouch in a record.")
+    evidence: Count = Field(description="How many merged pull requests the vouch names that were verified.")
 
 
 class TrustOut(Schema):
@@ -137,6 +138,11 @@ class MetricsOut(Schema):
     t_low: Share = Field(description="Below this P(clean) a pull request needs a human.")
     t_high: Share | None = Field(description="At or above this P(clean) the fast lane is open; null: it is shut.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
+    reviewed: Count = Field(description="Open pull requests whose content was read.")
+    readings: Count = Field(description="Readings by a model in the thirty days up to the newest one.")
+    reading_dollars: float = Field(ge=0, description="What these cost, in US dollars.")
+    reading_median: float | None = Field(ge=0, description="Median of one reading, in US dollars; null without any.")
+    reading_p95: float | None = Field(ge=0, description="95th percentile of one reading, in US dollars.")
     newest_event_at: datetime | None = Field(description="When the newest event was witnessed; RFC 3339, UTC.")
     snapshot: int = Field(description="Number of the snapshot that everything here was read from.", examples=[42])
     published_at: datetime = Field(description="When that snapshot was published; RFC 3339, UTC.")
@@ -183,7 +189,8 @@ def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime
     """The dashboard's aggregates as JSON."""
     same = (
         "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
-        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice"
+        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice "
+        "reviewed readings reading_dollars reading_median reading_p95"
     )
     newest = dashboard.newest_event_at
     return MetricsOut(
@@ -241,6 +248,7 @@ def trust_out(found: read.TrustExplanation) -> TrustOut:
                 handle=parse_handle(one.person.name),
                 share=min(_rounded(one.share), 1.0),
                 merges=one.merges,
+                evidence=one.evidence,
             )
             for one in found.vouchers
         ],

@@ -28,6 +28,7 @@ from triage.middleware import Request
 from triage.models import Maintainer, Person
 
 Page = Callable[..., HttpResponse]
+REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
 HTML, JSON = "text/html", "application/json"
 SENTENCES = {
     400: ("This request could not be read", "Nothing was changed. Go back and try again."),
@@ -69,8 +70,8 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     filters = read_queue(request.GET)
     found = read.queue(snapshot, filters.query())
     opened = next((row for group in found.groups for row in group.rows if row.uri == filters.opened), None)
-    explained = _explained(snapshot, opened.author.did, opened.repository_key) if opened else None
-    groups = rows.group_views(found, filters, present(snapshot), explained)
+    more = _expanded(snapshot, opened) if opened else rows.NOTHING
+    groups = rows.group_views(found, filters, present(snapshot), more)
     elsewhere = bool(filters.opened) and not rows.has_open(groups)
     fragment = wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "found": found, "groups": groups, "fragment": fragment}
@@ -85,8 +86,7 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     row = read.pull(snapshot, uri)
     if row is None:
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
-    explained = _explained(snapshot, row.author.did, row.repository_key)
-    item = rows.row_view(row, present(snapshot), True, QueueFilters(), explained)
+    item = rows.row_view(row, present(snapshot), True, QueueFilters(), _expanded(snapshot, row))
     return render(request, "pull.html", {"item": item, "board": dashboard_of(snapshot)})
 
 
@@ -146,16 +146,25 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     return render(request, "contributor.html", shown)
 
 
+def _expanded(snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
+    explained = _explained(snapshot, row.author.did, row.repository_key)
+    return rows.Expanded(explained, read.content_review(snapshot, row.uri))
+
+
 def _explained(snapshot: Snapshot, did: str, repository: str | None = None) -> read.TrustExplanation | None:
     return read.explain_trust(snapshot, did, repository, policy_from_settings())
 
 
-def _worth(request: Request, snapshot: Snapshot, did: str) -> tuple[read.VouchWorth, ...]:
+def _worth(request: Request, snapshot: Snapshot, did: str) -> tuple[read.VouchesWorth, ...]:
     """On one's own page: the vouches worth making by somebody who maintains something here."""
     viewer = request.user
-    if not isinstance(viewer, Person) or viewer.did != did or not Maintainer.objects.filter(person=viewer).exists():
+    if not isinstance(viewer, Person) or viewer.did != did:
         return ()
-    return read.vouches_worth_making(snapshot, did, None, policy_from_settings())
+    keys = Maintainer.objects.filter(person=viewer).order_by("repo_key").values_list("repo_key", flat=True)
+    maintained = list(keys[:REPOSITORIES_ASKED])
+    if not maintained:
+        return ()
+    return read.vouches_worth_making(snapshot, did, [key for key in maintained if key], policy_from_settings())
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:

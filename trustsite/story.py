@@ -7,7 +7,8 @@ from django.conf import settings
 
 from ingest.transaction import Rows
 from scoring import read
-from scoring.explain import shown
+from scoring.figures import shown
+from scoring.policy import policy_from_settings
 from scoring.trust import Parameters
 from scoring.verdict import Lane
 from trustsite.world import World
@@ -75,7 +76,10 @@ def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promi
     human = [row for row in _open(rows) if row.verdict.lane is Lane.NEEDS_HUMAN]
     attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
     after = read.pull(rows, before.uri)
-    yield Promise("at least one pull request is fast-laned, with its trust path", any(row.path for row in fast))
+    yield Promise(
+        "at least one pull request is fast-laned, by a trust path that no single account can end",
+        any(row.path and not _hangs_on_one(rows, row) for row in fast),
+    )
     yield Promise("at least one goes to a human, with the reason", any(row.verdict.reasons for row in human))
     yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in fast})
     yield Promise(
@@ -89,14 +93,30 @@ def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promi
     yield Promise("the lone denouncer moved nobody to a human", _moved_nobody(rows, world.cast["grudge"]))
     swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
     yield Promise("the swapped patch has a decision of its own", swapped)
+    yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
+    unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
+    yield Promise("the content of every open pull request was read", unread == 0)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
 
 
+CAUGHT = "the diff that tells its reviewer what to find goes to a human"
+# The lanes of the open pull requests in which a scanner found text that speaks to the reviewer.
+_ADDRESSING = """
+select list(distinct d.lane) from current_decisions d join content_reviews v using (pull_uri)
+join pull_requests p on p.pull_uri = d.pull_uri and p.patch_ref = v.patch_ref
+where contains(v.findings, '"scanner":"addressed"') and v.high_flags > 0
+"""
 _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 
 
 def _open(rows: Rows) -> list[read.QueueRow]:
     return [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+
+
+def _hangs_on_one(rows: Rows, row: read.QueueRow) -> bool:
+    """Whether the loss of one account, no seed, would end the trust of the repository's seeds in the author."""
+    found = read.explain_trust(rows, row.author.did, row.repository_key, policy_from_settings())
+    return found is None or found.dominator is not None
 
 
 def _all_open(rows: Rows, uris: Sequence[str]) -> bool:
@@ -142,7 +162,8 @@ judged as (
 )
 select j.structural_trust as trust,
   contains(j.reasons, '"denounced_by_seed"')
-    or (j.lane = 'needs_human' and not contains(j.reasons, '"low_probability"')) as moved,
+    or (j.lane = 'needs_human' and not regexp_matches(j.reasons, '"(low_probability|high_flag|content_risk_high)"'))
+    as moved,
   exists (
     from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch'
   ) as vouched_by_seed

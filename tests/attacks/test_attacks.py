@@ -168,7 +168,7 @@ def test_a_seeds_denounce_is_final_for_its_repository_and_no_other(tmp_path: Pat
         assert here.explanation.startswith("Denounced by a seed here")
         for other in (elsewhere, site):
             assert other.decision is Lane.NORMAL_QUEUE
-            assert other.structural_trust > 0.9
+            assert other.structural_trust > 0.89
             assert "denounced_by_seed" not in {reason.code for reason in other.verdict.reasons}
 
 

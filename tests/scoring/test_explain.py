@@ -2,34 +2,29 @@
 
 import ast
 import inspect
+from dataclasses import replace
 from math import nextafter
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import gate
+from scoring.claude_answers import Why
 from scoring.estimators import factors
-from scoring.explain import (
-    FACTOR_LABELS,
-    SENTENCES,
-    basis_points,
-    explain,
-    factor_label,
-    sentence,
-    shown,
-    shown_against,
-    shown_threshold,
-    would_change,
-)
-from scoring.gate import Thresholds, judge
-from scoring.verdict import Evidence, Lane, Reason
+from scoring.explain import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
+from scoring.explain_content import MISSING_WORDS
+from scoring.figures import basis_points, shown, shown_against, shown_threshold
+from scoring.gate import Thresholds, judge, judge_change
+from scoring.verdict import Content, Evidence, Lane, Reason
 
 SHUT = Thresholds()
 OPEN = Thresholds(t_high=0.90, certified=True)
 VOUCHED = Evidence(
     clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.9, path=("ana.example.test", "mara.test")
 )
+HANGING = Evidence(clean=40, structural_trust=0.3, one_account=True, path=("seed.test", "ana.test", "mara.test"))
 TWO_HOPS = Evidence(
     structural_trust=0.5, path=("seed.test", "ana.test", "mara.test"), clean=4, merged_here=4, settled_here=4
 )
@@ -37,8 +32,11 @@ STRANGERS = [Evidence(), Evidence(waiting=2), Evidence(clean=3, not_clean=1), Ev
 DISTRUST = ("distrust", "untrust", "suspicious", "suspect", "bad", "risk", "danger", "malicious", "fake", "unknown")
 
 
-def line(evidence: Evidence, thresholds: Thresholds = SHUT, reviewed: bool = True) -> str:
-    return explain(judge(evidence, thresholds, 0.55, 5.0, reviewed), evidence)
+CLEAR = Content(risk=0.05, recommended=False)
+
+
+def line(evidence: Evidence, thresholds: Thresholds = SHUT, content: Content | None = CLEAR) -> str:
+    return explain(judge_change(evidence, content, thresholds, 0.55, 5.0), evidence)
 
 
 def codes_in_the_gate() -> set[str]:
@@ -54,7 +52,15 @@ def test_every_code_of_the_gate_has_a_sentence_and_no_sentence_is_without_a_code
 @pytest.mark.parametrize("thresholds", [SHUT, OPEN, Thresholds(t_high=0.5), Thresholds(settled=1)])
 @pytest.mark.parametrize(
     "evidence",
-    [VOUCHED, TWO_HOPS, *STRANGERS, Evidence(denounced_by_seed=True), Evidence(not_clean=9), Evidence(is_seed=True)],
+    [
+        VOUCHED,
+        TWO_HOPS,
+        HANGING,
+        *STRANGERS,
+        Evidence(denounced_by_seed=True),
+        Evidence(not_clean=9),
+        Evidence(is_seed=True),
+    ],
 )
 def test_every_sentence_is_whole_and_leaves_no_gap(evidence: Evidence, thresholds: Thresholds) -> None:
     verdict = judge(evidence, thresholds, 0.55, 5.0)
@@ -94,7 +100,7 @@ def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Denounced by a seed here; ")
     assert "P(clean) is 0.22, below 0.30" in line(Evidence(not_clean=7))
-    assert line(VOUCHED, reviewed=False).endswith("; content not reviewed yet")
+    assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert line(VOUCHED, Thresholds(t_high=0.5)).endswith("; threshold not certified")
 
 
@@ -107,17 +113,28 @@ def test_a_shut_lane_says_what_would_open_it() -> None:
     assert sentence(shut).endswith("are needed to set its threshold; so far there are 31.")
 
 
+def test_weak_trust_is_told_as_a_fact_with_what_the_lane_asks_for_and_names_nobody() -> None:
+    verdict = judge_change(HANGING, CLEAR, OPEN, 0.55, 5.0)
+    told = {reason.code: sentence(reason) for reason in verdict.reasons}
+    assert told["trust_too_low"] == "Structural trust is 0.30; the fast lane asks for 0.50."
+    assert "loss of no single account can end this trust" in told["one_account_path"]
+    assert "ana" not in told["one_account_path"]
+    assert would_change(verdict, HANGING, OPEN) == "A vouch by a seed would put this in the fast lane."
+    young = replace(HANGING, clean=1)
+    assert "together with a vouch by a seed" in would_change(judge(young, OPEN, 0.55, 5.0), young, OPEN)
+
+
 def test_what_would_change_the_lane_is_true_when_it_is_tried() -> None:
     no_path = Evidence(clean=80)
-    verdict = judge(no_path, OPEN, 0.55, 5.0)
+    verdict = judge_change(no_path, CLEAR, OPEN, 0.55, 5.0)
     assert would_change(verdict, no_path, OPEN) == "A vouch by a seed would put this in the fast lane."
     vouched = Evidence(clean=80, structural_trust=0.909, path=("seed.test", "mara.test"))
-    assert judge(vouched, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
+    assert judge_change(vouched, CLEAR, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
     young = Evidence(clean=1)
-    assert "together with a vouch by a seed" in would_change(judge(young, OPEN, 0.55, 5.0), young, OPEN)
+    assert "together with a vouch by a seed" in would_change(judge_change(young, CLEAR, OPEN, 0.55, 5.0), young, OPEN)
     denounced = Evidence(denounced_by_seed=True)
-    assert "taking the denounce back" in would_change(judge(denounced, OPEN, 0.55, 5.0), denounced, OPEN)
-    assert "end the fast lane" in would_change(judge(vouched, OPEN, 0.55, 5.0), vouched, OPEN)
+    assert "taking the denounce back" in would_change(judge_change(denounced, CLEAR, OPEN, 0.55, 5.0), denounced, OPEN)
+    assert "end the fast lane" in would_change(judge_change(vouched, CLEAR, OPEN, 0.55, 5.0), vouched, OPEN)
 
 
 @pytest.mark.parametrize("evidence", STRANGERS)
@@ -189,3 +206,42 @@ def test_every_factor_has_a_plain_name() -> None:
     assert {factor.name for factor in factors(VOUCHED, 0.55, 5.0)} == set(FACTOR_LABELS)
     assert factor_label("structural_trust") == "Trust from the seeds"
     assert factor_label("ci_passed") == "Ci passed"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            Content(0.8, True, high_flags=2, worst="secret_leak", place="a.py:3"),
+            "The review found a secret in the open (a.py:3), and 1 more flag of high severity.",
+        ),
+        (Content(0.61, True), "Content risk is 0.61, 0.60 or more."),
+        (Content(0.25, False), "Content risk is 0.25; the fast lane takes 0.20 at most."),
+        (Content(0.1, False, coverage=0.57), "Only 56 % of the changed lines could be read."),
+        (
+            Content(0.1, False, has_verdict=False, missing="refused"),
+            "There is no verdict on the content: the model refused to review it.",
+        ),
+        (Content(0.1, False, has_verdict=False, missing="<b>"), "There is no verdict on the content."),
+        (Content(0.1, True), "The review asks for a person's eyes."),
+    ],
+)
+def test_what_a_review_found_is_told_in_one_sentence(content: Content, words: str) -> None:
+    verdict = judge_change(VOUCHED, content, OPEN, 0.55, 5.0)
+    assert words in [sentence(reason) for reason in verdict.reasons]
+
+
+def test_a_flag_is_lifted_by_another_round_and_not_by_a_good_record() -> None:
+    flagged = Content(0.8, True, high_flags=1, worst="security", place="a.py:3")
+    verdict = judge_change(VOUCHED, flagged, OPEN, 0.55, 5.0)
+    assert "A new round" in would_change(verdict, VOUCHED, OPEN)
+
+
+def test_a_clear_review_is_named_where_only_that_is_missing() -> None:
+    verdict = judge_change(replace(VOUCHED, clean=99), None, OPEN, 0.55, 5.0)
+    assert would_change(verdict, VOUCHED, OPEN) == "A clear review of its content would put this in the fast lane."
+    assert judge_change(replace(VOUCHED, clean=99), CLEAR, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
+
+
+def test_every_reason_for_a_missing_verdict_has_its_words() -> None:
+    assert {*get_args(Why), "findings_incomplete", "review_failed", "on_trial"} == set(MISSING_WORDS)

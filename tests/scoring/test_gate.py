@@ -1,25 +1,27 @@
 """The gate, branch by branch and at its boundaries."""
 
+from dataclasses import replace
 from math import nan, nextafter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate import Thresholds, decide, judge
-from scoring.verdict import Estimate, Evidence, Lane
+from scoring.gate import Thresholds, decide, decide_change, judge
+from scoring.verdict import Content, Estimate, Evidence, Lane
 
 OPEN = Thresholds(t_high=0.90, certified=True)
 KNOWN = Evidence(clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.5, path=("seed", "ana"))
 STRANGER = Evidence()
+CLEAR = Content(risk=0.05, recommended=False)
 
 
 def estimate(probability: float | None) -> Estimate:
     return Estimate(probability, 0.1, 0.99, 0 if probability is None else 15)
 
 
-def codes(evidence: Evidence, probability: float | None, thresholds: Thresholds, reviewed: bool = True) -> list[str]:
-    return [reason.code for reason in decide(evidence, estimate(probability), thresholds, reviewed)[1]]
+def codes(evidence: Evidence, probability: float | None, thresholds: Thresholds) -> list[str]:
+    return [reason.code for reason in decide_change(evidence, estimate(probability), thresholds, CLEAR)[1]]
 
 
 @pytest.mark.parametrize(
@@ -78,24 +80,46 @@ def test_a_prior_below_t_low_does_not_send_strangers_to_a_human() -> None:
 
 def test_the_reasons_come_strongest_first() -> None:
     assert codes(KNOWN, 0.95, OPEN) == ["trust_path", "track_record"]
-    assert codes(KNOWN, 0.7, OPEN, reviewed=False) == [
-        "below_fast_lane",
-        "trust_path",
-        "track_record",
-        "content_not_reviewed",
-    ]
+    told = [reason.code for reason in decide(KNOWN, estimate(0.7), OPEN)[1]]
+    assert told == ["below_fast_lane", "trust_path", "track_record", "content_not_reviewed"]
     assert codes(STRANGER, 0.1, OPEN) == ["low_probability", "track_record"]
     assert codes(STRANGER, 0.5, OPEN) == ["below_fast_lane", "no_trust_path", "track_record"]
     assert codes(Evidence(is_seed=True, structural_trust=1.0), 0.95, OPEN) == ["is_seed", "track_record"]
-    assert codes(Evidence(structural_trust=0.2), 0.95, OPEN) == ["trust_reaches", "track_record"]
+    assert codes(Evidence(structural_trust=0.2, one_account=True), 0.95, OPEN) == [
+        "trust_too_low",
+        "one_account_path",
+        "trust_reaches",
+        "track_record",
+    ]
 
 
 def test_an_operators_own_threshold_opens_the_lane_and_says_that_it_is_not_certified() -> None:
     own = Thresholds(t_high=0.90)
-    lane, reasons = decide(KNOWN, estimate(0.95), own, content_reviewed=True)
+    lane, reasons = decide_change(KNOWN, estimate(0.95), own, CLEAR)
     assert lane is Lane.FAST_LANE
     assert (reasons[-1].code, reasons[-1].params) == ("threshold_not_certified", {"t_high": 0.90})
     assert "threshold_not_certified" not in codes(KNOWN, 0.95, OPEN)
+
+
+@pytest.mark.parametrize(
+    ("trust", "lane"), [(nextafter(0.5, 0), Lane.NORMAL_QUEUE), (0.5, Lane.FAST_LANE), (1.0, Lane.FAST_LANE)]
+)
+def test_the_fast_lane_asks_for_so_much_trust(trust: float, lane: Lane) -> None:
+    known = replace(KNOWN, structural_trust=trust)
+    assert decide(known, estimate(1.0), OPEN)[0] is lane
+    assert decide(known, estimate(1.0), replace(OPEN, trust=0.0))[0] is Lane.FAST_LANE
+
+
+def test_whom_the_loss_of_one_account_would_cut_off_stays_in_the_queue_unless_the_operator_wants_it() -> None:
+    hanging = replace(KNOWN, structural_trust=0.9, one_account=True)
+    lane, reasons = decide(hanging, estimate(1.0), OPEN)
+    assert (lane, reasons[0].code, reasons[0].params) == (Lane.NORMAL_QUEUE, "one_account_path", {})
+    assert decide(hanging, estimate(1.0), replace(OPEN, two_ways=False))[0] is Lane.FAST_LANE
+    assert decide(replace(hanging, one_account=False), estimate(1.0), OPEN)[0] is Lane.FAST_LANE
+
+
+def test_no_trust_at_all_is_told_alone() -> None:
+    assert codes(replace(STRANGER, one_account=True), 0.95, OPEN) == ["no_trust_path", "track_record"]
 
 
 def test_the_trust_path_names_the_seed_and_the_last_voucher() -> None:
@@ -113,7 +137,17 @@ def test_a_probability_or_trust_that_is_no_number_in_0_to_1_is_refused(wrong: fl
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"t_low": nan}, {"t_high": nan}, {"t_high": 1.5}, {"t_low": 0.5, "t_high": 0.4}, {"budget": 0.0}]
+    "wrong",
+    [
+        {"t_low": nan},
+        {"t_high": nan},
+        {"t_high": 1.5},
+        {"t_low": 0.5, "t_high": 0.4},
+        {"budget": 0.0},
+        {"trust": nan},
+        {"r_low": nan},
+        {"r_high": 0.1},
+    ],
 )
 def test_thresholds_that_contradict_themselves_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError, match="must"):
@@ -127,6 +161,7 @@ evidences = st.builds(
     waiting=st.integers(0, 5),
     structural_trust=st.floats(0, 1),
     denounced_by_seed=st.booleans(),
+    one_account=st.booleans(),
     path=st.sampled_from([(), ("seed", "ana"), ("seed", "ana", "mara")]),
 )
 BETTER = (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE)
@@ -141,6 +176,7 @@ def test_less_trust_or_less_probability_never_improves_a_lane(evidence: Evidence
         not_clean=evidence.not_clean,
         structural_trust=evidence.structural_trust * less,
         denounced_by_seed=evidence.denounced_by_seed,
+        one_account=evidence.one_account,
     )
     assert BETTER.index(judge(faded, OPEN, prior=0.55, strength=5.0).lane) <= BETTER.index(verdict.lane)
     if verdict.estimate.probability is not None:
@@ -149,7 +185,7 @@ def test_less_trust_or_less_probability_never_improves_a_lane(evidence: Evidence
 
 
 @given(evidences)
-def test_nobody_without_history_or_trust_is_ever_fast_laned(evidence: Evidence) -> None:
+def test_nobody_without_history_or_enough_trust_by_more_than_one_account_is_ever_fast_laned(evidence: Evidence) -> None:
     lane = judge(evidence, OPEN, prior=0.95, strength=5.0).lane
-    if not evidence.clean + evidence.not_clean or not evidence.structural_trust:
+    if not evidence.clean + evidence.not_clean or evidence.structural_trust < 0.5 or evidence.one_account:
         assert lane is not Lane.FAST_LANE

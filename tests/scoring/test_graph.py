@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from scoring.eigentrust import eigentrust
-from scoring.graph import Edges, cleaned, prepare
+from scoring.graph import Edges, cleaned, order_by_subject, prepare
 from scoring.transfers import find_transfers, transfers_within
 from scoring.trust import Parameters, first_passage
 from tests.scoring.graphs import edges_of, graphs, parameters, people, vouches_of
@@ -95,3 +95,11 @@ def test_the_hub_of_a_million_vouches_who_is_no_seed_passes_on_its_budget_and_no
     mass = first_passage(edges, people(0), 1_000_001, DEFAULTS).mass
     assert mass[1] == 0.1
     assert mass[2:].sum() == pytest.approx(0.1)
+
+
+@given(graphs())
+def test_the_order_by_subject_is_that_of_sorting(graph: tuple) -> None:
+    vouches, _, size = graph
+    network = prepare(edges_of(vouches), size)
+    found = order_by_subject(network.voucher, network.subject, size)
+    assert found.tolist() == np.lexsort((network.voucher, network.subject)).tolist()

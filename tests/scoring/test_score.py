@@ -11,6 +11,7 @@ from scoring.gate import Thresholds
 from scoring.policy import Policy
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, opened
+from tests.scoring.offered import offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, feed, settled, take
 
 TABLES = ("scores", "current_scores", "current_decisions")
@@ -131,6 +132,9 @@ def test_a_threshold_is_stored_with_what_it_decided(tmp_path: Path) -> None:
         frames.vouch(SEED, MARA)
         frames.pull(MARA, "next")
         take(result, frames, MERGED_AT + 20 * DAY)
+        offer(result, uri=pull_uri(MARA, "next"))
+        result.review()
+        again(result, MERGED_AT + 20 * DAY)
         row = result.pull(pull_uri(MARA, "next"))
         assert row is not None
         estimate = row.verdict.estimate

@@ -3,7 +3,7 @@
 Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile titles.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ def judged(clean: int, not_clean: int, path: tuple[Person, ...], denounced: bool
         not_clean=not_clean,
         merged_here=clean,
         settled_here=clean + not_clean,
-        structural_trust=0.4 if path else 0.0,
+        structural_trust=0.6 if path else 0.0,
         eigentrust=0.01 if path else 0.0,
         distance=len(path) - 1 if path else None,
         path=names,
@@ -151,6 +151,28 @@ class DrawnWorld:
         """The row of that address."""
         return next((row for row in self.rows if row.uri == uri), None)
 
+    def content_review(self, snapshot: object, uri: str) -> read.ContentReview | None:
+        """Nobody has read the norwegian one; all others hold a secret and every hostile text there is."""
+        if "did:web" in uri:
+            return None
+        notes = tuple(
+            read.ShownFinding("secrets", "token", "secret_leak", "high", text, text, 3, False, text) for text in HOSTILE
+        )
+        flags = tuple(read.ShownFlag("subtle_bug", "med", text, text) for text in HOSTILE)
+        return read.ContentReview(
+            risk=0.83,
+            recommended=True,
+            coverage=0.5,
+            has_verdict=False,
+            missing="refused",
+            reviewer="claude-sonnet-4-6",
+            asked_because="below_t_low",
+            summary=" ".join(HOSTILE),
+            flags=flags,
+            findings=notes,
+            dollars=0.0123,
+        )
+
     def leaderboard(self, snapshot: object, sort: str, descending: bool, page: int) -> read.Leaderboard:
         """Four people on three pages."""
         people = ((SEED, 9, 0), (ANA, 120, 1), (MARA, 3, 1), (MALLORY, 0, 0))
@@ -227,10 +249,11 @@ class DrawnWorld:
         )
 
     def vouches_worth_making(
-        self, snapshot: object, did: str, repository: str | None, policy: object
-    ) -> tuple[read.VouchWorth, ...]:
-        """One, for mallory."""
-        return (read.VouchWorth(MALLORY, 7, 0.0, 0.909, 2, 1),)
+        self, snapshot: object, did: str, repositories: Sequence[str], policy: object
+    ) -> tuple[read.VouchesWorth, ...]:
+        """One, for mallory, from the site's seeds and from those of each repository."""
+        vouch = read.VouchWorth(MALLORY, 7, 6, 7, 0.0, 0.909, 2, 1, 0.5)
+        return tuple(read.VouchesWorth(name, (vouch,)) for name in (None, *repositories))
 
 
 class _DrawnReader:
@@ -248,6 +271,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
-    for name in ("queue", "pull", "leaderboard", "dashboard", "contributor", "explain_trust", "vouches_worth_making"):
+    pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
+    for name in (*pages, "content_review", "explain_trust", "vouches_worth_making"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

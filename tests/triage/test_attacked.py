@@ -34,7 +34,8 @@ def test_the_dashboard_shows_the_last_run_with_its_date(client: Client, path: Pa
     keep(path, RUN)
     page = client.get("/dashboard").content.decode()
     assert "On 21 Nov 2026 one compromised regular, the worst of 10 tried, would have brought 80 fakes to a" in page
-    assert "It would have brought 0 fakes into the fast lane" in page
+    assert "It would have brought 0 fakes into the fast lane with 20 clean merges each, 0 without a record; " in page
+    assert "up to 20 bought vouches would have brought 7 with that record." in page
     assert "Played on 7,440 people, 51,160 vouches." in page
     assert "has not played" not in page
 
@@ -49,6 +50,7 @@ def test_a_damaged_file_reads_as_not_played(client: Client, path: Path) -> None:
 def test_a_shut_lane_a_single_fake_and_nobody_worth_stealing_have_their_own_words() -> None:
     assert attack_sentences(None) == (NOT_YET,)
     assert attack_sentences(replace(RUN, lane_open=False))[1].startswith("The fast lane was shut, so 0 fakes")
+    assert attack_sentences(replace(RUN, bought=0))[1].endswith("each, 0 without a record.")
     assert "would have brought 1 fake to" in attack_sentences(replace(RUN, above=1))[0]
     alone = attack_sentences(replace(RUN, tried=0))
     assert len(alone) == 1

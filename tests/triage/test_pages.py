@@ -116,7 +116,9 @@ def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Clien
     page = text_of(client, f"/?sort=oldest&open={quote(OPENED)}")
     assert page.count('aria-expanded="true"') == 1
     assert "Who: structural trust" in page
-    assert "Content not reviewed yet." in page
+    assert "Content risk 0.83." in page
+    assert "There is no verdict: the model refused to review it." in page
+    assert "<script>alert(1)" not in page
     assert "95 % interval" in page
     assert "What would change the lane" in page
     chain = re.search(r'<ol class="chain".*?</ol>', page, re.S)

@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring import read
-from scoring.explain import shown
+from scoring.figures import shown
 from scoring.verdict import Lane
 from tests.triage.site import Site
 

@@ -13,7 +13,7 @@ from scoring.verdict import Evidence
 from tests.triage.pages_world import ANA, MALLORY, MARA, SEED, DrawnWorld, draw
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
-from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
+from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words, worth_words
 from triage.words import missing_evidence, no_path_words
 
 pytestmark = pytest.mark.django_db
@@ -112,8 +112,39 @@ def test_vouches_worth_making_are_for_maintainers_on_their_own_page(
     client.force_login(person)
     page = text(client, f"/c/{MARA.did}")
     assert ("Vouches worth making" in page) is shown
-    assert ("2 more would be trusted too." in page) is shown
+    assert ("2 people more would be trusted too." in page) is shown
+    assert ("6 of 7" in page) is shown
     assert ("at most 1 fake could reach 0.50" in page) is shown
+
+
+def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client: Client, world: DrawnWorld) -> None:
+    person = Person.objects.create(did=MARA.did)
+    for key in ("did:plc:one", "did:plc:two"):
+        Maintainer.objects.create(person=person, repo_key=key)
+    client.force_login(person)
+    page = text(client, f"/c/{MARA.did}")
+    assert page.count("From the seeds of the whole site") == 1
+    assert page.count("From the seeds of <bdi>did:plc:") == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "opens", "exposure", "said"),
+    [
+        (0.9, 0, 0, "Would be trusted with 0.50 or more. If this account were compromised, no fake could reach 0.50."),
+        (0.4, 0, 0, "Stays below 0.50. If this account were compromised, no fake could reach 0.50."),
+        (
+            0.9,
+            1,
+            30,
+            "Would be trusted with 0.50 or more. 1 person more would be trusted too. If one of them were compromised, "
+            "at most 30 fakes could reach 0.50, all of them by that one account.",
+        ),
+    ],
+)
+def test_what_a_vouch_would_open_and_expose_is_said_in_words(
+    after: float, opens: int, exposure: int, said: str
+) -> None:
+    assert worth_words(read.VouchWorth(MARA, 3, 3, 3, 0.0, after, opens, exposure, 0.5)) == said
 
 
 def test_json_tells_the_same_of_a_whole_network(client: Client, site: Site) -> None:

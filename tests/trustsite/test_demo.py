@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 from triage.models import Maintainer
 from trustsite import drive
 from trustsite.management.commands.demo import open_account
-from trustsite.story import Promise, tell
+from trustsite.story import CAUGHT, Promise, tell
 from trustsite.world import World, build_world
 
 POLICY = Policy(thresholds=Thresholds(t_high=0.8))
@@ -115,11 +115,14 @@ def promises(rows: Rows, world: World, before: read.QueueRow) -> dict[str, bool]
 
 THEM = "(select contributor_id from contributors where did = $did)"
 DENOUNCED = """'[{"code": "denounced_by_seed", "params": {}}]'"""
+STURDY = "at least one pull request is fast-laned, by a trust path that no single account can end"
 SELF_MARKED = "a self-marked merge gives neither trust nor a record"
 DENOUNCER = "the lone denouncer moved nobody to a human"
 # What breaks each promise: its words, whom the statement is about, and the statement.
 BREACHES = [
-    ("at least one pull request is fast-laned, with its trust path", "ana", "delete from trust"),
+    (STURDY, "ana", "delete from trust"),
+    (STURDY, "ana", "update current_decisions set lane = 'normal_queue' where lane = 'fast_lane'"),
+    (STURDY, "ana", "delete from seeds"),
     (
         "at least one goes to a human, with the reason",
         "ana",
@@ -167,6 +170,13 @@ BREACHES = [
         "switcher",
         "update current_decisions d set record_cid = s.record_cid, patch_id = s.patch_id from scores s "
         f"where s.pull_uri = d.pull_uri and d.contributor_id = {THEM} and s.patch_id <> d.patch_id",
+    ),
+    (CAUGHT, "mara", "update current_decisions set lane = 'fast_lane'"),
+    (CAUGHT, "mara", "delete from content_reviews where contains(findings, 'addressed')"),
+    (
+        "the content of every open pull request was read",
+        "mara",
+        "update current_decisions set content_risk = null where lane = 'normal_queue'",
     ),
     ("everybody was scored", "mara", f"delete from current_scores where contributor_id = {THEM}"),
 ]

@@ -17,6 +17,7 @@ register.filter("visible", words.visible)
 register.filter("pill", rows.pill)
 register.filter("score_pill", rows.score_pill)
 register.filter("person", rows.person_view)
+register.filter("worth_words", trust_words.worth_words)
 register.filter("probability", explain.shown)
 register.filter("threshold", explain.shown_threshold)
 

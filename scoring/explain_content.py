@@ -1,0 +1,107 @@
+"""What a change's review means for its lane, in plain words. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from scoring.figures import count_of, number_of, shown, shown_against, shown_threshold, things, visible_name
+from scoring.verdict import Param
+
+Params = Mapping[str, Param]
+
+# What a flag says, by its type, behind "A reviewer's flag says:".
+FLAG_WORDS: Mapping[str, str] = {
+    "subtle_bug": "a possible bug",
+    "slop": "filler in place of work",
+    "security": "a security problem",
+    "secret_leak": "a secret in the open",
+    "license": "a licence problem",
+    "intent_mismatch": "the change does something else than it says",
+    "untested": "code without a test",
+    "oversized": "too much to be read at once",
+    "other": "something that a person should see",
+}
+# Why there is no content verdict, by its code.
+MISSING_WORDS: Mapping[str, str] = {
+    "findings_incomplete": "not all of the change could be scanned",
+    "refused": "the model refused to review it",
+    "cut": "the model's answer was cut off",
+    "malformed": "the model's answer could not be read",
+    "out_of_range": "the model's answer was out of its range",
+    "echoed_nonce": "the model's answer repeated what only the request may say",
+    "timeout": "the model did not answer in time",
+    "unreachable": "the model could not be reached",
+    "rate_limited": "the model had no room for it",
+    "overloaded": "the model was overloaded",
+    "server_error": "the model's server failed",
+    "rejected": "the model's server rejected the request",
+    "no_access": "the key for the model is not accepted",
+    "no_such_model": "the configured model does not exist",
+    "too_large": "the change is too large for the model",
+    "over_budget": "the day's budget for reviews is spent",
+    "under_way": "the same content is being reviewed",
+    "review_failed": "its review failed",
+    "on_trial": "a new model or prompt is still being tried beside the old one",
+}
+ALARMS = {"high_flag", "content_risk_high"}  # codes that send a change to a person whoever sent it
+UNCLEAR = {  # codes by which a change's review holds it back
+    "content_not_reviewed",
+    "no_content_verdict",
+    "content_partly_read",
+    "content_risk_above",
+    "review_recommended",
+}
+
+
+def _say_high(params: Params) -> str:
+    count = count_of(params["count"])
+    more = f", and {things(count - 1, 'more flag')} of high severity" if count > 1 else ""
+    return f"The review found {_flag(params)}{more}."
+
+
+def _flag(params: Params) -> str:
+    """What the strongest flag says and where, in words."""
+    place = f" ({visible_name(params['place'])})" if params.get("place") else ""
+    return FLAG_WORDS.get(str(params.get("type")), FLAG_WORDS["other"]) + place
+
+
+def _say_risk(params: Params) -> str:
+    high = number_of(params["r_high"])
+    return f"Content risk is {shown_against(number_of(params['risk']), high)}, {shown_threshold(high)} or more."
+
+
+def _say_risk_above(params: Params) -> str:
+    risk, low = number_of(params["risk"]), number_of(params["r_low"])
+    return f"Content risk is {shown(risk)}; the fast lane takes {shown_threshold(low)} at most."
+
+
+def _say_no_verdict(params: Params) -> str:
+    why = MISSING_WORDS.get(str(params["missing"]))
+    return f"There is no verdict on the content{f': {why}' if why else ''}."
+
+
+def _say_partly(params: Params) -> str:
+    return f"Only {int(100 * number_of(params['coverage']))} % of the changed lines could be read."
+
+
+def _say_recommended(params: Params) -> str:
+    what = f": {_flag(params)}" if params.get("type") else ""
+    return f"The review asks for a person's eyes{what}."
+
+
+CONTENT_SENTENCES: Mapping[str, Callable[[Params], str]] = {
+    "content_not_reviewed": lambda params: "The content was not reviewed yet.",
+    "high_flag": _say_high,
+    "content_risk_high": _say_risk,
+    "no_content_verdict": _say_no_verdict,
+    "content_partly_read": _say_partly,
+    "content_risk_above": _say_risk_above,
+    "review_recommended": _say_recommended,
+}
+CONTENT_CLAUSES: Mapping[str, Callable[[Params], str]] = {
+    "content_not_reviewed": lambda params: "content not reviewed yet",
+    "high_flag": lambda params: f"review found {_flag(params)}",
+    "content_risk_high": lambda params: f"content risk {shown(number_of(params['risk']))}",
+    "no_content_verdict": lambda params: "no verdict on the content",
+    "content_partly_read": lambda params: "content read in part",
+    "content_risk_above": lambda params: f"content risk {shown(number_of(params['risk']))}",
+    "review_recommended": lambda params: "review recommended",
+}

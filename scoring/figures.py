@@ -1,0 +1,61 @@
+"""Figures and names in words: rounded so that they never contradict a threshold, visible characters only. Pure."""
+
+from decimal import ROUND_FLOOR, Decimal
+
+from scoring.verdict import Param
+
+LONGEST_NAME = 80  # characters; a handle may have 253 and a did:web 2,000
+
+
+def shown(probability: float) -> str:
+    """A probability with two decimals, rounded down: .899 is "0.89", so it never looks like a threshold it missed."""
+    return f"{_floor(probability, 2)}"
+
+
+def shown_against(probability: float, threshold: float) -> str:
+    """`shown`, with as many decimals as it takes to stand on the true side of a finer threshold (.907 against .905)."""
+    exact = Decimal(str(probability))
+    for digits in range(2, 8):
+        floored = _floor(probability, digits)
+        if (floored >= Decimal(str(threshold))) == (probability >= threshold):
+            return f"{floored}"
+    return f"{exact:f}"
+
+
+def shown_threshold(threshold: float) -> str:
+    """A threshold in full, with at least two decimals."""
+    exact = Decimal(str(threshold))
+    return f"{exact:f}" if exact != exact.quantize(Decimal("0.01")) else f"{exact:.2f}"
+
+
+def basis_points(probability: float) -> int:
+    """A probability in hundredths of a per cent, rounded down."""
+    return int(_floor(probability, 4) * 10_000)
+
+
+def _floor(probability: float, digits: int) -> Decimal:
+    """The number that is written, cut after `digits` decimals: 0.29 stays 0.29, which 0.29 * 100 would not."""
+    return Decimal(str(probability)).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR)
+
+
+def visible_name(value: Param) -> str:
+    """A name from the network as it may be shown: visible characters only, cut where it is too long."""
+    visible = "".join(character for character in str(value) if character.isprintable())
+    return visible if len(visible) <= LONGEST_NAME else f"{visible[: LONGEST_NAME - 1]}…"
+
+
+def number_of(value: Param) -> float:
+    """A parameter that must be a number."""
+    if isinstance(value, int | float):
+        return float(value)
+    raise ValueError(f"a number was expected, not {value!r}")
+
+
+def count_of(value: Param) -> int:
+    """A parameter that must be a count."""
+    return int(number_of(value))
+
+
+def things(count: int, thing: str) -> str:
+    """'1 pull request', '2 pull requests'."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
