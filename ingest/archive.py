@@ -202,7 +202,15 @@ def all_events(rows: Rows, segments: str = "true", params: Sequence[object] = ()
 
     Good for as long as nothing is archived: within a transaction, on a snapshot, or by way of `read_log`.
     """
-    paths = _paths(rows, segments, params)
+    return _expression(_paths(rows, segments, params))
+
+
+def events_at_hand(rows: Rows) -> str:
+    """As `all_events`, without files that are missing: an erasure goes on where a drive lost some."""
+    return _expression([path for path in _paths(rows) if Path(path).is_file()])
+
+
+def _expression(paths: Sequence[str]) -> str:
     if not paths:
         return "events"
     quoted = ", ".join(_quoted(path) for path in paths)

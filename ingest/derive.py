@@ -139,4 +139,4 @@ def _uris(events: Sequence[Event]) -> list[str]:
 
 
 def _letter(event: Event, reason: str) -> dict[str, object]:
-    return letter(event.source, reason, event.event_id, event.body or "")
+    return letter(event.source, reason, event.body or "", event.event_id, event.seq)

@@ -6,6 +6,7 @@ then on no byte is left. A request does both at once; accounts deleted on the ne
 was derived, and finished together, once the first of them has waited a day.
 """
 
+import logging
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,19 +19,24 @@ from ingest.archive import recount
 from ingest.erase_files import (
     drop_all,
     drop_naming,
+    empty_pages,
     files_below,
     names_in_file,
     strike_file,
     strike_folder,
     strike_sqlite,
 )
-from ingest.erase_rows import erase_rows
+from ingest.erase_mirrors import erase_mirrors
+from ingest.erase_rows import erase_letters, erase_rows
 from ingest.held import find_names
 from ingest.mentions import Names
 from ingest.snapshot import drop_but_newest, publish
 from ingest.store import Store, StoreProblem
 from ingest.tombstones import CHECK, mark_of
 from ingest.transaction import Rows, Transaction
+from ingest.unknown import forget_shapes
+
+log = logging.getLogger(__name__)
 
 LONGEST_WAIT = timedelta(days=1)
 DUE = "select did, account_status from contributors where account_status in ('deleted', 'erasing') order by did"
@@ -49,6 +55,7 @@ class Folders:
     """Where a person may be told of besides the store; `forget_account` takes them out of the web process's tables."""
 
     diffs: Path
+    mirrors: Path
     staging: Path
     models: Path
     graphs: Path
@@ -61,11 +68,15 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What went: rows of the store, files, and rows of the queue's and the web's tables."""
+    """What went: rows of the store, files, and rows of the queue's and the web's tables.
+
+    `kept` are sentences about what stays and names the person, and why.
+    """
 
     rows: int
     files: int
     others: int
+    kept: tuple[str, ...] = ()
 
 
 def erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:
@@ -84,12 +95,14 @@ def erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> 
 def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:
     with store.read() as rows:
         names, number = find_names(rows, did)
-    _begin(store, did)
+    _begin(store, names)
     files = _erase_diffs(store, names, folders.diffs) + _erase_files(store, names, folders)
+    mirrors, kept = erase_mirrors(store, folders.mirrors, names, number)
     count = _erase_rows(store, names, number, why, now)
     files += _erase_files(store, names, folders)  # what a look-up under way has written meanwhile
     recount(store)
-    return Erased(count, files, strike_sqlite(folders.queue, names) + folders.forget_account(names))
+    others = strike_sqlite(folders.queue, names) + folders.forget_account(names)
+    return Erased(count, files + mirrors, others, kept)
 
 
 def _erase_rows(store: Store, names: Names, number: int | None, why: str, now: datetime) -> int:
@@ -109,12 +122,15 @@ def _erase_rows(store: Store, names: Names, number: int | None, why: str, now: d
     return count
 
 
-def _begin(store: Store, did: str) -> None:
-    """Hide them, and have the next sweep go on where this one is killed."""
+def _begin(store: Store, names: Names) -> None:
+    """Hide them, have the next sweep go on where this one is killed, and take out what only the log knows as theirs."""
     with store.write() as txn:
         txn.execute(
-            "update contributors set account_status = 'erasing' where did = ? and account_status <> 'deleted'", [did]
+            "update contributors set account_status = 'erasing' where did = ? and account_status <> 'deleted'",
+            [names.did],
         )
+        erase_letters(txn, names)
+        forget_shapes(txn, names.did)
 
 
 def _remember(txn: Transaction, store: Store, did: str, why: str, now: datetime) -> None:
@@ -133,7 +149,7 @@ def _remember(txn: Transaction, store: Store, did: str, why: str, now: datetime)
 
 def _erase_files(store: Store, names: Names, folders: Folders) -> int:
     with store.files:
-        struck = strike_folder(folders.staging, names)
+        struck = empty_pages(folders.staging, names.did) + strike_folder(folders.staging, names)
     struck += strike_folder(folders.logs, names)
     struck += strike_file(folders.status, names) if folders.status.is_file() else 0
     return struck + drop_naming(folders.models, names) + drop_all(folders.graphs)
@@ -170,7 +186,8 @@ def erase_due(store: Store, now: datetime, folders: Folders) -> int:
         waiting = rows.rows(DUE)
     for row in waiting:
         why = "account_deleted" if row["account_status"] == "deleted" else "by_request"
-        erase(store, row["did"], why, now, folders)
+        for sentence in erase(store, row["did"], why, now, folders).kept:
+            log.info("after an erasure: %s", sentence)
     return len(waiting)
 
 

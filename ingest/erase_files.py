@@ -1,7 +1,7 @@
 """Taking one person out of the files beside the store; what is replaced is written aside and renamed.
 
 Below a folder of caches whatever names the person goes, since it is made again; below one of sources only that part.
-Bare mirrors are left alone: a repository's history is its maintainers', and cannot be changed without breaking it.
+Bare mirrors: ingest/erase_mirrors.py.
 """
 
 import gzip
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ingest.backfill.staging import account_hash
 from ingest.durable import sync
 from ingest.erase_rows import GONE, struck_value
 from ingest.held import Table
@@ -29,6 +30,17 @@ LARGEST_PACKED = 2_000_000_000  # bytes that one packed file may unpack to; a la
 def strike_folder(folder: Path, names: Names) -> int:
     """Take the person out of every file below a folder of sources; returns how many files went or were changed."""
     return sum(strike_file(path, names) for path in files_below(folder))
+
+
+def empty_pages(folder: Path, did: str) -> int:
+    """Empty the staged pages of this account, which hold what it wrote of whatever; returns how many.
+
+    A backfill under way reads them on, and finds nothing there.
+    """
+    pages = [path for path in files_below(folder) if path.name.startswith(f"{account_hash(did)}-")]
+    for path in pages:
+        _replace(path, lambda draft: draft.write_bytes(b'{"records":[]}'))
+    return len(pages)
 
 
 def drop_naming(folder: Path, names: Names) -> int:
@@ -122,7 +134,7 @@ def _packed(path: Path, data: bytes) -> bytes:
     return pa.compress(data, codec="zstd", asbytes=True) if start == ZSTD else data
 
 
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
     """Put what `write` makes in the file's place."""
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=path.parent) as folder:
         draft = Path(folder) / path.name

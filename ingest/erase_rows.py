@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from ingest.archive import events_at_hand
 from ingest.held import Table, tables
 from ingest.mentions import Names
 from ingest.tombstones import NOBODY
@@ -35,16 +36,27 @@ where owner_id is not distinct from $number and owner_id is not null or starts_w
 """
 
 
+# What the mirror of a repository told that was theirs; what others landed there stands in `landings`.
+OF_MIRRORS = [
+    f"delete from {table} where repository_id in (select repository_id from repositories where owner_id = $number)"
+    for table in ("mirrors", "commits", "branch_commits")
+] + ["delete from ref_updates where repository in (select repo_key from repositories where owner_id = $number)"]
+
+
+def erase_letters(txn: Transaction, names: Names) -> None:
+    """Take out the dead letters of their events, whose texts need not name them; known only while the log has these."""
+    theirs = f"from {events_at_hand(txn)} where did = $did or rkey = $did"
+    txn.execute(f"delete from dead_letters where event_id in (select event_id {theirs})", {"did": names.did})
+    txn.execute(f"delete from unread_events where event_seq in (select event_seq {theirs})", {"did": names.did})
+
+
 def erase_rows(txn: Transaction, names: Names, number: int | None, now: datetime) -> int:
     """Take the person out of every table; returns how many rows went or were changed."""
     if number is not None:
-        for statement in ANONYMOUS:
+        for statement in (*ANONYMOUS, *OF_MIRRORS):
             txn.execute(statement, _named(statement, names, number, now))
     txn.execute(BARE, _named(BARE, names, number, now))
-    txn.execute(
-        "delete from dead_letters where event_id in (select event_id from events where did = $did or rkey = $did)",
-        {"did": names.did},
-    )
+    erase_letters(txn, names)
     return sum(_erase_from(txn, table, names, number) for table in tables(txn))
 
 

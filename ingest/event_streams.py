@@ -72,7 +72,7 @@ class EventStream(threading.Thread):
         """A stream of the same host, not started yet, in place of one that ended."""
         return EventStream(self._store, self._fetcher, self._given, self._on_due)
 
-    def stop(self) -> None:
+    def interrupt(self) -> None:
         """End without waiting for the thread; what is in hand and not stored comes again."""
         self._stopping.set()
 

@@ -112,10 +112,16 @@ class Listener(threading.Thread):
 
     def stop(self) -> None:
         """Store what is in hand and end; returns when the thread has ended."""
+        self.interrupt()
+        self.join()
+
+    def interrupt(self) -> None:
+        """Have it store what is in hand and end; returns at once."""
+        if self._stopping.is_set():  # a second cancellation would undo the storing
+            return
         self._stopping.set()
         if self._loop and self._task and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)
-        self.join()
 
     async def _supervise(self) -> None:
         self._task = asyncio.current_task()

@@ -1,11 +1,12 @@
 """What a command hands to the owner of the store, by name: plain values in, plain values out."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ingest import backfill, erase, watch
+from ingest import advisories, backfill, erase, watch
 from ingest.backfill.runs import begin
 from ingest.letters import retry_dead_letters
 from ingest.runtime import Runtime
@@ -35,7 +36,10 @@ def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
 
 
 def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`did`: erase somebody to the last byte; how many `rows`, `files` and `others` (of queue and accounts) went."""
+    """`did`: erase somebody to the last byte; how many `rows`, `files` and `others` (of queue and accounts) went.
+
+    `kept` are sentences about what stays, and why.
+    """
     store, folders = runtime.store, runtime.folders
     try:
         show({"step": "Files and tables are searched."})
@@ -44,7 +48,7 @@ def _erase(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told
         erase.finish(store, folders)
     except PublishProblem as problem:
         raise JobProblem(f"{problem}. Run this again: it goes on from here.") from problem
-    return {"rows": done.rows, "files": done.files, "others": done.others}
+    return {"rows": done.rows, "files": done.files, "others": done.others, "kept": list(done.kept)}
 
 
 def _retry_dead_letters(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
@@ -52,9 +56,22 @@ def _retry_dead_letters(runtime: Runtime, wanted: Told, show: Callable[[Told], N
     return msgspec.structs.asdict(retry_dead_letters(runtime.store))
 
 
+def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`source`, a folder or zip file of OSV records, and `replace`: the counts of ingest/advisories.py."""
+
+    def tell(read: int) -> None:
+        show({"step": f"{read} records read."})
+
+    try:
+        return advisories.told(advisories.import_osv(runtime.store, Path(wanted["source"]), wanted["replace"], tell))
+    except advisories.ImportProblem as problem:
+        raise JobProblem(str(problem)) from problem
+
+
 JOBS: Mapping[str, Job] = {
     "add_maintainer": _add_maintainer,
     "begin_backfill": _begin_backfill,
     "erase": _erase,
+    "import_osv": _import_osv,
     "retry_dead_letters": _retry_dead_letters,
 }

@@ -1,47 +1,59 @@
 """Dead letters kept within bounds, so that a stream of what nobody can read does not fill the drive.
 
-The letter of an event stays for ever, as order heeds it (ingest/order.py); its text goes, which the log holds as well.
-Others go entirely: first texts that were cut, which can never be read again, then those that name no collection of
-ours, the oldest first. How many went is kept in `hops`.
+Letters of events go first, the oldest first: the log holds their text, and a mark of a few bytes in `unread_events`
+stays, which order heeds (ingest/order.py) and by which they are read again (ingest/letters.py). Then go texts that were
+cut, which can never be read again, then those that name no collection of ours. How many went of these is in `hops`.
 """
 
 import re
 
 from ingest.load import LETTER_LIMIT
 from ingest.store import Store
+from ingest.transaction import Rows
 
 KEPT_SHARE = 0.9  # left once there are too many, so that the texts are not sorted again for every letter that comes
-HELD = "from dead_letters where event_id is null or body <> ''"
-LEAST_USEFUL = f"""
-select letter_id, event_id is not null as is_logged {HELD} order by case
+LEAST_USEFUL = """
+select letter_id, event_seq from dead_letters order by case
   when event_id is not null then 0 when strlen(body) >= ? then 1 when regexp_matches(body, ?) then 3 else 2
 end, letter_seq limit ?
+"""
+MARK = """
+insert into unread_events select distinct unnest(?::bigint[]) as event_seq except from unread_events
 """
 
 
 class LetterBound:
-    """Holds at most `most` texts; `dropped` are the letters that went so far."""
+    """Holds at most `most` letters; `dropped` are those that went so far and say nothing yet."""
 
     def __init__(self, store: Store, most: int) -> None:
         self._store, self._most = store, most
         self._ours = '"(' + "|".join(map(re.escape, store.registry.kinds)) + ')"'
         with store.read() as rows:
-            self.dropped: int = rows.value("select position_seq from hops where name = 'letters'") or 0
+            self.dropped = _dropped(rows)
 
     def keep(self) -> int:
-        """Let go of what is least useful where there are too many; returns how many letters went entirely."""
+        """Let go of what is least useful where there are too many; returns how many letters went."""
         with self._store.read() as rows:
-            count = rows.value(f"select count(*) {HELD}")
+            count = rows.value("select count(*) from dead_letters")
+            self.dropped = _dropped(rows)
         return self._drop(count - int(self._most * KEPT_SHARE)) if count > self._most else 0
 
     def _drop(self, number: int) -> int:
         with self._store.write() as txn:
             going = txn.rows(LEAST_USEFUL, [LETTER_LIMIT, self._ours, number])
-            logged = [row["letter_id"] for row in going if row["is_logged"]]
-            others = [row["letter_id"] for row in going if not row["is_logged"]]
-            txn.execute("update dead_letters set body = '' where letter_id in (select unnest(?::varchar[]))", [logged])
-            txn.execute("delete from dead_letters where letter_id in (select unnest(?::varchar[]))", [others])
-            dropped = self.dropped + len(others)
-            txn.execute("insert or replace into hops values ('letters', ?, ?)", [dropped, txn.wall()])
-        self.dropped = dropped
-        return len(others)
+            logged = [row["event_seq"] for row in going if row["event_seq"] is not None]
+            txn.execute(MARK, [logged])
+            ids = [row["letter_id"] for row in going]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?::varchar[]))", [ids])
+            gone = _gone(txn) + len(going) - len(logged)
+            txn.execute("insert or replace into hops values ('letters', ?, ?)", [gone, txn.wall()])
+            self.dropped = _dropped(txn)
+        return len(going)
+
+
+def _gone(rows: Rows) -> int:
+    return rows.value("select position_seq from hops where name = 'letters'") or 0
+
+
+def _dropped(rows: Rows) -> int:
+    return _gone(rows) + rows.value("select count(*) from unread_events")

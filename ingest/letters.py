@@ -1,4 +1,7 @@
-"""Dead letters, read again with today's registry: what now says something is applied, the rest keeps a reason."""
+"""Dead letters, read again with today's registry: what now says something is applied, the rest keeps a reason.
+
+Events whose letter was let go (ingest/letter_bound.py) are read again from the log, and stay without one.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -23,7 +26,11 @@ with chunk as (
   group by event_id having max(letter_seq) > ? and max(letter_seq) <= ? order by letter_seq limit ?
 )
 select chunk.*, event_seq as seq, source, kind, did, collection, rkey, operation, cid, seen_at, body, rev, true as late
-from chunk join {events} using (event_id) order by letter_seq
+from chunk left join {events} using (event_id) order by letter_seq
+"""
+UNREAD = """
+select event_seq as seq, event_id, source, kind, did, collection, rkey, operation, cid, seen_at, body, rev, true as late
+from {events} where event_seq in (select unnest(?::bigint[])) order by seq
 """
 OF_THE_LETTER = frozenset({"letter_seq", "letter_body", "found_clock"})
 # A text that was cut cannot be read again, nor what no stream brought.
@@ -48,11 +55,13 @@ def retry_dead_letters(store: Store) -> Retried:
         last = rows.value("select coalesce(max(letter_seq), 0) from dead_letters")
     frames, frames_left = _retry_frames(store, last)
     events, events_left = _retry_events(store, last)
+    unread, unread_left = _retry_unread(store)
     while derive(store):
         pass
     with store.read() as rows:
-        left = rows.value("select count(*) from dead_letters")
-    return Retried(frames + events, frames + events - frames_left - events_left, left)
+        left = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
+    read = frames + events + unread
+    return Retried(read, read - frames_left - events_left - unread_left, left)
 
 
 def _retry_events(store: Store, last: int) -> tuple[int, int]:
@@ -63,12 +72,17 @@ def _retry_events(store: Store, last: int) -> tuple[int, int]:
             rows = txn.rows(LETTERS_OF_EVENTS.format(events=all_events(txn)), [done, last, CHUNK])
             if not rows:
                 return read, stay
-            found = {row["event_id"]: row for row in rows}
-            batch = DeriveBatch(txn, [_event(row) for row in rows], store.registry)
+            found = {row["event_id"]: row for row in rows if _is_held(row)}
+            batch = DeriveBatch(txn, [_event(row) for row in found.values()], store.registry)
             batch.write()
             _replace(txn, found, batch.unreadable)
             txn.inputs_changed()
-        done, read, stay = rows[-1]["letter_seq"], read + len(rows), stay + len(batch.unreadable)
+        done, read, stay = rows[-1]["letter_seq"], read + len(found), stay + len(batch.unreadable)
+
+
+def _is_held(row: Mapping[str, Any]) -> bool:
+    """Whether the log still holds what the event said: a replaced record loses its body after a month."""
+    return row["body"] is not None or row["operation"] == "delete"
 
 
 def _event(row: Mapping[str, Any]) -> Event:
@@ -79,12 +93,32 @@ def _replace(txn: Transaction, found: Mapping[str, Mapping[str, Any]], unreadabl
     """Remove the letters of these events and put those that still say nothing back into their places."""
     txn.execute("delete from dead_letters where event_id in (select unnest(?))", [list(found)])
     kept = [
-        letter(event.source, reason, event.event_id, told["letter_body"])
+        letter(event.source, reason, told["letter_body"], event.event_id, event.seq)
         | {"letter_seq": told["letter_seq"], "found_clock": told["found_clock"]}
         for event, reason in unreadable
         for told in [found[event.event_id]]
     ]
     txn.append("dead_letters", kept)
+
+
+def _retry_unread(store: Store) -> tuple[int, int]:
+    """Events whose letter was let go, applied as late ones; how many were read and how many stay."""
+    read, stay = 0, 0
+    with store.read() as rows:
+        marked = [row["event_seq"] for row in rows.rows("from unread_events order by event_seq")]
+    for start in range(0, len(marked), CHUNK):
+        chunk = marked[start : start + CHUNK]
+        with store.write() as txn:
+            log = all_events(txn, "first_seq <= ? and last_seq >= ?", [chunk[-1], chunk[0]])
+            rows = txn.rows(UNREAD.format(events=log), [chunk])
+            batch = DeriveBatch(txn, [Event(**row) for row in rows if _is_held(row)], store.registry)
+            batch.write()
+            left = {event.seq for event, _ in batch.unreadable} | {row["seq"] for row in rows if not _is_held(row)}
+            applied = [seq for seq in chunk if seq not in left]
+            txn.execute("delete from unread_events where event_seq in (select unnest(?::bigint[]))", [applied])
+            txn.inputs_changed()
+        read, stay = read + len(chunk), stay + len(left)
+    return read, stay
 
 
 def _retry_frames(store: Store, last: int) -> tuple[int, int]:

@@ -236,7 +236,7 @@ def _key(placed: tuple[int, Frame]) -> Key:
 
 
 def _letters(source: str, items: Iterable[Unread]) -> list[dict[str, object]]:
-    return [letter(source, item.reason, None, item.text) for item in items]
+    return [letter(source, item.reason, item.text) for item in items]
 
 
 def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
@@ -249,11 +249,14 @@ def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall:
     return txn.append_new("dead_letters", rows)
 
 
-def letter(source: str, reason: str, event_id: str | None, body: str) -> dict[str, object]:
+def letter(
+    source: str, reason: str, body: str, event_id: str | None = None, event_seq: int | None = None
+) -> dict[str, object]:
     """A dead letter: one for each event, or for each text that is no event, and reason."""
     return {
         "letter_id": _hash(event_id or body, reason),
         "event_id": event_id,
+        "event_seq": event_seq,
         "source": source,
         "reason": reason,
         "body": body[:LETTER_LIMIT],

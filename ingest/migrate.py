@@ -1,9 +1,12 @@
 """A store of an older version brought to today's schema: what was learned is kept, what follows is derived anew.
 
-The log, people, repositories with their names and numbers, what the operator said and every decision ever made are
-kept. All else follows from the log: the hop `derive` begins at its first event again, so collections that had no table
-before are read too. Everything happens in one transaction; the caller checkpoints.
+From version 2 on tables were added, and letters learned where their event stands. Of version 1 the log, people,
+repositories with their names and numbers, what the operator said and every decision ever made are kept. All else
+follows from the log: the hop `derive` begins at its first event again, so collections that had no table before are
+read too. Everything happens in one transaction; the caller checkpoints.
 """
+
+import re
 
 from ingest.log import EVENT_ID
 from ingest.records import NAMESPACE
@@ -38,12 +41,24 @@ REST = (
     "insert into fetches by name from old_fetches where kind = 'identity'",
     "insert into hops by name from old_hops where name <> 'derive'",
     "insert into hops select 'derive', 0, ran_clock from old_hops where name = 'derive'",
-    "update meta set value = '2' where key = 'schema_version'",
 )
+LETTERS = (
+    "alter table dead_letters add column if not exists event_seq bigint",
+    "update dead_letters set event_seq = e.event_seq from events e where e.event_id = dead_letters.event_id",
+)
+_CREATED = re.compile(r"^create (table|sequence) ", re.MULTILINE)
+
+
+def from_version_2(txn: Transaction, schema: str) -> None:
+    """Add what a file of schema version 2 lacks; `schema` makes an empty file of today."""
+    for statement in LETTERS:
+        txn.execute(statement)
+    missing = _CREATED.sub(r"create \1 if not exists ", schema)
+    txn.cursor.execute(missing.replace("\ncreate view ", "\ncreate or replace view "))
 
 
 def from_version_1(txn: Transaction, schema: str) -> None:
-    """Turn a file of schema version 1 into one of version 2; `schema` are the statements that make an empty one."""
+    """Turn a file of schema version 1 into one of today; `schema` are the statements that make an empty one."""
     tables = [row["table_name"] for row in txn.rows("select table_name from duckdb_tables()")]
     given = txn.value("select last_value from duckdb_sequences() where sequence_name = 'repository_numbers'") or 0
     for table in tables:

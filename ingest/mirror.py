@@ -62,6 +62,10 @@ order by r.repository_id
 """
 
 
+# A repository whose owner was erased has no knot any more.
+SERVED = "from watched_repositories anti join (from repositories where knot is null) using (repository_id)"
+
+
 @dataclass(frozen=True)
 class Limits:
     """What mirrors may take."""
@@ -88,6 +92,12 @@ def mirror_path(folder: Path, repository_id: int) -> Path:
     return folder / f"{int(repository_id)}.git"
 
 
+def mirrors_below(folder: Path) -> dict[int, Path]:
+    """The mirrors that lie in a folder, by the number of their repository."""
+    places = folder.iterdir() if folder.is_dir() else ()
+    return {int(name[1]): place for place in places if (name := _FOLDER.fullmatch(place.name))}
+
+
 def due_mirrors(rows: Rows, wall: Callable[[], datetime]) -> int:
     """How many mirrors are to be fetched now."""
     return rows.value(f"select count(*) from ({DUE_MIRRORS})", {"wall": wall()})
@@ -105,7 +115,7 @@ def fetch_mirrors(
     """Fetch the mirrors that are due into `folder`; returns how many were asked for."""
     with store.read() as rows:
         due = rows.rows(DUE_MIRRORS, {"wall": wall()})
-        watched = {row["repository_id"] for row in rows.rows("select repository_id from watched_repositories")}
+        watched = {row["repository_id"] for row in rows.rows(SERVED)}
     folder.mkdir(parents=True, exist_ok=True)
     _forget(folder, watched)
     ends = time.monotonic() + SPAN_SECONDS
@@ -222,10 +232,9 @@ def folder_bytes(path: Path) -> int:
 
 
 def _forget(folder: Path, watched: set[int]) -> None:
-    """Remove the mirrors of repositories that nobody watches any more."""
-    for place in folder.iterdir():
-        name = _FOLDER.fullmatch(place.name)
-        if name and int(name[1]) not in watched:
+    """Remove the mirrors of repositories that nobody watches or serves any more."""
+    for repository, place in mirrors_below(folder).items():
+        if repository not in watched:
             shutil.rmtree(place, ignore_errors=True)
 
 

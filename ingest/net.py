@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -66,6 +67,12 @@ class _Target:
     path: str
 
 
+@cache  # reading them takes 23 ms of CPU
+def _public_authorities() -> ssl.SSLContext:
+    """What certificates are checked against unless a fetcher is given something else."""
+    return ssl.create_default_context()
+
+
 class Fetcher:
     """Fetches from strangers' hosts over https. Safe to share between threads; close() ends what is under way.
 
@@ -86,7 +93,7 @@ class Fetcher:
     ) -> None:
         self.stand_in, self.timeout = stand_in, timeout
         self._book = AddressBook(resolver, route)
-        self._context = context or ssl.create_default_context()
+        self._context = context or _public_authorities()
         self._context.sslsocket_class = LeashedTLS
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._sites: OrderedDict[str, _Site] = OrderedDict()
@@ -112,10 +119,11 @@ class Fetcher:
         for site in sites:
             site.pool.close()
 
-    def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None) -> bytes:
+    def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None, sent: bytes | None = None) -> bytes:
         """The body of a 200 answer, at most `limit` bytes after decompression. Raises FetchProblem.
 
         `seconds` bounds the whole request from name look-up to the last byte; without it the fetcher's timeout does.
+        `sent` is JSON that is posted: only questions, since a request may be sent twice.
         """
         target = self._target(url)
         self._refuse_once_closed()
@@ -123,15 +131,22 @@ class Fetcher:
         token = running.set(leash)
         try:
             with self.manners.place(target.authority, leash):
-                return self._fetch(self._site(target, leash), target, limit, leash)
+                return self._fetch(self._site(target, leash), target, limit, leash, sent)
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self._explained(error, target, leash, limit) from None
         finally:
             running.reset(token)
 
-    def get_json(self, url: str, shape: type[T], limit: int = 1_000_000, seconds: float | None = None) -> T:
+    def get_json(
+        self,
+        url: str,
+        shape: type[T],
+        limit: int = 1_000_000,
+        seconds: float | None = None,
+        sent: bytes | None = None,
+    ) -> T:
         """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
-        body = self.get(url, limit, seconds)
+        body = self.get(url, limit, seconds, sent)
         try:
             return msgspec.json.decode(body, type=shape)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -197,8 +212,8 @@ class Fetcher:
         pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
         return _Site(pool, time.monotonic() + PIN_SECONDS)
 
-    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash) -> bytes:
-        answer = self._ask(site, target, leash)
+    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: bytes | None) -> bytes:
+        answer = self._ask(site, target, leash, sent)
         limited = limit_seconds(answer.headers.get("RateLimit-Remaining"), answer.headers.get("RateLimit-Reset"))
         if limited:
             self.manners.hush(target.authority, limited)
@@ -212,16 +227,20 @@ class Fetcher:
                 answer.close()
             answer.release_conn()
 
-    def _ask(self, site: _Site, target: _Target, leash: Leash) -> BaseHTTPResponse:
+    def _ask(self, site: _Site, target: _Target, leash: Leash, sent: bytes | None) -> BaseHTTPResponse:
         """Send the request; once more where a kept connection turned out closed before it said a byte."""
         headers = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
         options: dict[str, Any] = {"headers": headers, "retries": False, "redirect": False, "preload_content": False}
+        method = "GET" if sent is None else "POST"
+        if sent is not None:
+            headers["Content-Type"] = "application/json"
+            options["body"] = sent
         try:
-            return site.pool.urlopen("GET", target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+            return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
         except urllib3.exceptions.ProtocolError:
             if leash.received:
                 raise
-            return site.pool.urlopen("GET", target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
+            return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
 
     def _refusal(self, answer: BaseHTTPResponse, target: _Target, limited: float | None) -> FetchProblem:
         """The problem that a status other than 200 stands for."""

@@ -19,7 +19,7 @@ from ingest.transaction import Transaction
 Key = tuple[str, str | None, str | None]  # did, collection, rkey
 Version = tuple[str, int]  # rev and number in the log
 
-# Events with a dead letter wrote nothing. What is no TID is no rev, and orders by number alone.
+# Events that could not be understood wrote nothing. What is no TID is no rev, and orders by number alone.
 LOGGED = f"""
 with wanted as (select unnest($dids) as did, unnest($collections) as collection, unnest($rkeys) as rkey),
 logged as (
@@ -27,7 +27,7 @@ logged as (
     {{'rev': case when {IS_TID} then rev else '' end, 'seq': event_seq}} as version
   from {{events}} semi join wanted using (did, collection, rkey)
   where kind = 'commit' and event_seq <= (select position_seq from hops where name = 'derive')
-    and event_id not in (select event_id from dead_letters where event_id is not null)
+    and event_seq not in (select event_seq from dead_letters where event_seq is not null union all from unread_events)
 )
 select did, collection, rkey,
   max(version) as newest, arg_max(is_put, version) as stands, arg_max(seen_at, version) as newest_at,

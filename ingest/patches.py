@@ -14,6 +14,7 @@ from ingest.diffs import DiffReader
 from ingest.durable import sync
 
 _GZIP = b"\x1f\x8b"
+_MEMBERS = 100  # of one gzip file: each costs a copy of what follows, and 50,000 empty ones fit into 1 MB
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -45,7 +46,7 @@ def read_patch(data: bytes, limit: int) -> Patch:
 
     At most `limit` bytes are unpacked; what goes beyond is 'oversized', what git would not apply is 'malformed'.
     """
-    raw, whole, sound = _unpack(data, limit)
+    raw, whole, sound = unpack(data, limit)
     if not whole:
         raw = raw[: raw.rfind(b"\n") + 1]
     reader = _read(raw)
@@ -55,6 +56,29 @@ def read_patch(data: bytes, limit: int) -> Patch:
     if state != "read":
         return Patch(text, state, None, *counts)
     return Patch(text, state, reader.identity(), *counts, reader.series(), tuple(reader.change_ids), reader.proves)
+
+
+def unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
+    """(bytes, whether that is all of them, whether the packing was sound) of plain or gzipped data; at most `limit`."""
+    if not data.startswith(_GZIP):
+        return data[:limit], len(data) <= limit, True
+    pieces, size, rest = [], 0, data
+    for _ in range(_MEMBERS):
+        if not rest.startswith(_GZIP):
+            break
+        member = zlib.decompressobj(wbits=31)
+        try:
+            piece = member.decompress(rest, limit - size + 1)
+        except zlib.error:
+            return b"".join(pieces)[:limit], True, False
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            return b"".join(pieces)[:limit], False, True
+        if not member.eof:
+            return b"".join(pieces), True, False
+        rest = member.unused_data
+    return b"".join(pieces), True, not rest.strip(b"\0")
 
 
 def patch_id(text: str) -> str | None:
@@ -104,27 +128,6 @@ def load_patch(folder: Path, sha256: str) -> str:
 
 def _place(folder: Path, sha256: str) -> Path:
     return folder / sha256[:2] / f"{sha256}.patch.gz"
-
-
-def _unpack(data: bytes, limit: int) -> tuple[bytes, bool, bool]:
-    """(bytes, whether that is all of them, whether the packing was sound); never more than `limit` bytes."""
-    if not data.startswith(_GZIP):
-        return data[:limit], len(data) <= limit, True
-    pieces, size, rest = [], 0, data
-    while rest.startswith(_GZIP):
-        member = zlib.decompressobj(wbits=31)
-        try:
-            piece = member.decompress(rest, limit - size + 1)
-        except zlib.error:
-            return b"".join(pieces)[:limit], True, False
-        pieces.append(piece)
-        size += len(piece)
-        if size > limit:
-            return b"".join(pieces)[:limit], False, True
-        if not member.eof:
-            return b"".join(pieces), True, False
-        rest = member.unused_data
-    return b"".join(pieces), True, not rest.strip(b"\0")
 
 
 def _read(raw: bytes) -> DiffReader:

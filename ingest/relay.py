@@ -23,7 +23,6 @@ import sys
 from array import array
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from struct import Struct
 from typing import Any, Self, cast
@@ -41,6 +40,7 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame
 from websockets.protocol import Event
 
 from ingest.batch import SCHEMA, Events, read_commits
+from ingest.lean import leave_pandas_out
 
 CHUNK_FRAMES, CHUNK_BYTES, CHUNK_SECONDS = 512, 500_000, 0.005
 PIPE_BYTES = 1 << 20  # what a Linux pipe may hold without privileges
@@ -145,7 +145,7 @@ def _split(data: bytes, sizes: array) -> list[bytes]:
 class Messages(ClientConnection):
     """A connection that hands on every message as it comes; the library's queue and a turn for each cost 1.3 µs."""
 
-    def __init__(self, deliver: Callable[[bytes | bytearray], None], protocol: ClientProtocol, **options: Any) -> None:
+    def __init__(self, deliver: Callable[[bytes], None], protocol: ClientProtocol, **options: Any) -> None:
         super().__init__(protocol, **options)
         self._deliver = deliver
         self._begun = bytearray()  # of a message in fragments; the protocol bounds it by the limit of a message
@@ -154,12 +154,12 @@ class Messages(ClientConnection):
         if not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
         elif event.fin and not self._begun:
-            self._deliver(event.data)
+            self._deliver(cast(bytes, event.data))  # a bytearray, which is read like bytes
         else:
             self._begun += event.data
             if event.fin:
                 begun, self._begun = self._begun, bytearray()
-                self._deliver(begun)
+                self._deliver(bytes(begun))
 
 
 class _Pipe(asyncio.BaseProtocol):
@@ -171,7 +171,7 @@ class _Pipe(asyncio.BaseProtocol):
 
     def __init__(self, reads: bool) -> None:
         self._reads = reads
-        self._frames: list[bytes | bytearray] = []
+        self._frames: list[bytes] = []
         self._bytes = 0
         self._loop = asyncio.get_running_loop()
         self._source: asyncio.Transport | None = None
@@ -205,7 +205,7 @@ class _Pipe(asyncio.BaseProtocol):
         self._write(END, json.dumps({"kind": kind, "text": text[:300]}).encode())
         await self._drained.wait()
 
-    def put(self, frame: bytes | bytearray) -> None:
+    def put(self, frame: bytes) -> None:
         """Add a frame."""
         if not self._frames:
             self._loop.call_later(CHUNK_SECONDS, self._flush)
@@ -221,7 +221,7 @@ class _Pipe(asyncio.BaseProtocol):
         for begin in range(0, len(frames), CHUNK_FRAMES):
             self._hand_on(frames[begin : begin + CHUNK_FRAMES])
 
-    def _hand_on(self, frames: list[bytes | bytearray]) -> None:
+    def _hand_on(self, frames: list[bytes]) -> None:
         events = read_commits(frames) if self._reads else None
         if events is not None:
             self._write(COLUMNS, memoryview(events.table.to_batches()[0].serialize()))
@@ -243,10 +243,15 @@ async def _relay(address: str, largest_frame: int, reads: bool) -> None:
 
 
 async def _how_it_ended(address: str, largest_frame: int, pipe: _Pipe) -> tuple[str, str]:
-    limits = {"max_size": largest_frame, "ping_timeout": PONG_SECONDS, "close_timeout": 1.0}
+    connection = cast(type[ClientConnection], partial(Messages, pipe.put))
     try:
         async with Straight(
-            address, compression=None, create_connection=partial(Messages, pipe.put), **limits
+            address,
+            compression=None,
+            create_connection=connection,
+            max_size=largest_frame,
+            ping_timeout=PONG_SECONDS,
+            close_timeout=1.0,
         ) as socket:
             pipe.open(socket.transport)
             await socket.recv()  # no message comes this way: it ends with the connection
@@ -271,15 +276,7 @@ def _is_too_large(error: Exception) -> bool:
     return error.sent.code == CloseCode.MESSAGE_TOO_BIG
 
 
-class _WithoutPandas(MetaPathFinder):
-    """Where pyarrow finds pandas it loads it with the first list, for 1 s and 50 MB, and has no use for it here."""
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
-
-
 if __name__ == "__main__":
-    sys.meta_path.insert(0, _WithoutPandas())
+    leave_pandas_out()
     gc.freeze()  # what is loaded stays: it need not be looked through with every 70,000 frames
     asyncio.run(_relay(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1"))

@@ -27,6 +27,7 @@ class Runtime:
     plc_url: str
     bluesky_api: str
     appview_url: str | None  # None: pull requests have no number
+    ask_advisories: bool  # whether OSV and deps.dev may be told which packages pull requests name
     diff_folder: Path
     patch_limit: int
     mirror_folder: Path

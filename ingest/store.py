@@ -19,7 +19,7 @@ from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MEMORY_MB = 192  # with it the worker and its reader keep below 500 MB where 300,000 events come at once; with 256 not
 # Everyone, with the newest rev of their repository: written with every batch it would cost .7 µs an event, read from
 # the rows at the start it costs .15 s for the 1,000,000 that a table holds.
@@ -121,10 +121,11 @@ class Store:
                     "update Sunstead, or restore a backup made by this version."
                 )
             schema = "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
-            if version == 1:
-                from ingest.migrate import from_version_1  # which reads the log's rules, and those this module
+            if 0 < version < SCHEMA_VERSION:
+                from ingest import migrate  # which reads the log's rules, and those this module
 
-                from_version_1(txn, schema)
+                (migrate.from_version_1 if version == 1 else migrate.from_version_2)(txn, schema)
+                txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
             if version == 0:
                 txn.cursor.execute(schema)
                 txn.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])

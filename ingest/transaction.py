@@ -87,20 +87,32 @@ class Transaction(Rows):
     ) -> int:
         """Make a table hold exactly these rows where the column `among` has one of these values.
 
-        `keys` tell rows apart; returns how many were written or taken out. What stands already is left as it is:
-        comparing costs a quarter of writing.
+        `keys` tell rows apart; returns how many were written or taken out. What stands already is left as it is. Rows
+        meet by their keys alone and are compared then: hashing 700,000 whole rows with their lists took twice as long.
         """
         if not among[1]:
             return 0
         schema = self._store.arrow_schema(table)
         whole = pa.concat_tables([part.select(schema.names).cast(schema) for part in parts] or [schema.empty_table()])
-        same = " and ".join(f"t.{name} is not distinct from i.{name}" for name in schema.names)
-        found = " and ".join(f"t.{name} = i.{name}" for name in keys)
+        met = " and ".join(f"t.{name} = i.{name}" for name in keys)
+        differs = " or ".join(f"t.{name} is distinct from i.{name}" for name in schema.names)
         scope = f"t.{among[0]} in ({', '.join(str(int(value)) for value in among[1])})"
-        other = f"delete from {table} t where {scope} and not exists (from incoming i where {same})"
-        missing = f"insert into {table} by name select i.* from incoming i anti join {table} t on {found}"
+        statements = (
+            f"create or replace temp table differing as select i.* from incoming i left join {table} t on {met} "
+            f"where {differs}",
+            f"delete from {table} t where {scope} and not exists (from incoming i where {met})",
+            f"delete from {table} t using differing i where {met}",
+            f"insert into {table} by name from differing",
+            "drop table differing",
+        )
         with self.registered(self._store.tombstones.living_columns(whole)):
-            return max(self.cursor.execute(statement).fetchall()[0][0] for statement in (other, missing))
+            _, gone, _, written, _ = (self._counted(statement) for statement in statements)
+        return gone + written
+
+    def _counted(self, statement: str) -> int:
+        """How many rows a statement changed; 0 where it does not tell."""
+        told = self.cursor.execute(statement).fetchall()
+        return int(told[0][0]) if told and isinstance(told[0][0], int) else 0
 
     @contextmanager
     def registered(self, columns: pa.Table) -> Generator[None]:

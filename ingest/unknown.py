@@ -3,11 +3,13 @@
 Anybody can make up names, so the number of rows is bounded; what comes after is summed under '(others)'.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from ingest.reading import Event
+from ingest.archive import events_at_hand
+from ingest.reading import Event, Unreadable, decode
 from ingest.records import Kind
 from ingest.shapes import last_word
 from ingest.transaction import Transaction
@@ -16,6 +18,13 @@ MOST_SHAPES = 1000
 NAME_LIMIT = 100
 FIELD_LIMIT = 100  # names counted of one record: one may carry 100,000
 OTHERS = ("(others)", "(others)")
+FORGET = """
+delete from unknown_shapes where (collection, what) in (select (unnest(?::varchar[]), unnest(?::varchar[])))
+"""
+RECORDS = """
+select event_seq as seq, event_id, source, kind, did, collection, rkey, operation, rev, cid, seen_at, late, body
+from {events} where kind = 'commit' and did = ?
+"""
 
 Shape = tuple[str, str]  # collection, what
 
@@ -47,6 +56,16 @@ class UnknownShapes:
         times, first, last = self._seen.get(shape, (0, now, now))
         self._seen[shape] = (times + 1, min(first, now), max(last, now))
 
+    def forget(self) -> None:
+        """Sum under '(others)' what was counted here as often as in all."""
+        rows = {(row["collection"], row["what"]): row for row in self._txn.rows("select * from unknown_shapes")}
+        going = [row for shape, row in rows.items() if shape in self._seen and row["sightings"] <= self._seen[shape][0]]
+        if going:
+            names = [[row[name] for row in going] for name in ("collection", "what")]
+            self._txn.execute(FORGET, names)
+            others = [rows[OTHERS]] if OTHERS in rows else []
+            self._txn.upsert("unknown_shapes", [_sum([*others, *going])])
+
     def write(self) -> None:
         """Add to what was counted before, in the order of first sight."""
         if not self._seen:
@@ -64,6 +83,26 @@ class UnknownShapes:
                 "last_seen_at": max(row["last_seen_at"], last),
             }
         self._txn.upsert("unknown_shapes", list(changed.values()))
+
+
+def forget_shapes(txn: Transaction, did: str) -> None:
+    """Sum under '(others)' what nobody but this account showed: whoever writes a record chooses its names."""
+    shapes, kinds = UnknownShapes(txn), txn.registry.kinds
+    for event in (Event(**row) for row in txn.rows(RECORDS.format(events=events_at_hand(txn)), [did])):
+        kind = kinds.get(event.collection or "")
+        if kind is None:
+            shapes.note_collection(event)
+        elif event.body is not None:
+            with suppress(Unreadable):
+                shapes.note_record(event, decode(event.body, "a record"), kind)
+    shapes.forget()
+
+
+def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return _row(OTHERS, min(row["first_seen_at"] for row in rows)) | {
+        "sightings": sum(row["sightings"] for row in rows),
+        "last_seen_at": max(row["last_seen_at"] for row in rows),
+    }
 
 
 def _row(shape: Shape, seen_at: datetime) -> dict[str, Any]:

@@ -28,6 +28,7 @@ HELP = frozenset({"--help", "-h"})
 STATELESS = HELP | {"help", "version", "--version"}
 STATELESS |= {
     "check",
+    "check_models",
     "collectstatic",
     "makemigrations",
     "review_diff",

@@ -13,6 +13,7 @@ def folders_from_settings() -> Folders:
     """Where a person may be told of besides the store."""
     return Folders(
         diffs=settings.DIFF_CORPUS_DIR,
+        mirrors=settings.MIRROR_DIR,
         staging=settings.STAGING_DIR,
         models=settings.MODEL_DIR,
         graphs=settings.PYG_ROOT,

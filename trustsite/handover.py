@@ -82,6 +82,7 @@ def make_runtime(
         plc_url=settings.PLC_URL,
         bluesky_api=settings.BLUESKY_API.rstrip("/"),
         appview_url=None if settings.STAND_IN_ORIGIN else settings.APPVIEW_URL.rstrip("/"),
+        ask_advisories=settings.ASK_ADVISORIES,
         diff_folder=settings.DIFF_CORPUS_DIR,
         patch_limit=settings.PATCH_LIMIT_BYTES,
         mirror_folder=settings.MIRROR_DIR,

@@ -11,18 +11,19 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
 log = logging.getLogger(__name__)
 
-FIRST_HOPS = ("derive_events", "ask_network", "follow_mirrors", "score_everyone", "erase_deleted")
+FIRST_HOPS = ("derive_events", "ask_network", "follow_mirrors", "score_everyone", "review_pulls", "erase_deleted")
 JOB = "run_job"  # what a command handed over: it is no step of the work, and whoever asked is told how it ended
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "load": ("derive_events", "ask_network"),
     "gap": (),  # the backfill looks for gaps by itself
     "backfill": ("derive_events", "ask_network"),
     "derive_events": ("derive_events", "ask_network", "score_everyone", "erase_deleted"),
-    "ask_network": ("ask_network", "follow_mirrors", "score_everyone"),
+    "ask_network": ("ask_network", "follow_mirrors", "score_everyone", "review_pulls"),
     "follow_mirrors": ("score_everyone",),
     "job": FIRST_HOPS,
     "archive_events": (),
-    "score_everyone": (),
+    "score_everyone": ("review_pulls",),  # which asks how far the author is trusted
+    "review_pulls": ("review_pulls", "score_everyone"),
     "erase_deleted": ("score_everyone",),
     "number_pulls": (),
     "sweep": FIRST_HOPS,

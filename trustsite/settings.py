@@ -12,6 +12,7 @@ from environs import Env, EnvError
 from environs import validate as check
 
 from ingest import records
+from scoring.claude_models import parse_prices
 from trustsite import drive
 
 env = Env()
@@ -41,6 +42,23 @@ def _check_origins(urls: list[str]) -> None:
     for url in urls:
         if re.fullmatch(r"https://[a-z0-9.-]+", url) is None:
             raise check.ValidationError(f"{url!r} is not an origin such as https://host.example")
+
+
+def _check_api(url: str) -> None:
+    """Refuse what is neither https nor on this machine: the key goes there."""
+    if (
+        re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9/._-]*)?|http://127\.0\.0\.1:[0-9]{1,5}", url)
+        is None
+    ):
+        raise check.ValidationError(f"{url!r} is no address such as https://api.anthropic.com")
+
+
+def _check_prices(lines: list[str]) -> None:
+    """Refuse a line that is no price."""
+    try:
+        parse_prices(lines)
+    except ValueError as problem:
+        raise check.ValidationError(str(problem)) from problem
 
 
 def _check_address(address: str) -> None:
@@ -85,6 +103,7 @@ QUEUE_PATH = ROOT / "queue.sqlite3"
 STATUS_PATH = ROOT / "status.json"
 REDTEAM_PATH = ROOT / "redteam.json"  # what the red team found last
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
+AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(
@@ -97,6 +116,7 @@ KNOT_STREAMS: list[str] = env.list("KNOT_STREAMS", [], validate=_check_event_str
 PLC_URL: str = env.str("PLC_URL", "https://plc.directory", validate=check.URL(schemes={"https"}))
 BLUESKY_API: str = env.str("BLUESKY_API", "https://public.api.bsky.app", validate=check.URL(schemes={"https"}))
 APPVIEW_URL: str = env.str("APPVIEW_URL", "https://tangled.org", validate=check.URL(schemes={"https"}))
+ASK_ADVISORIES: bool = env.bool("ASK_ADVISORIES", False)
 BACKFILL_HOSTS: list[str] = env.list(
     "BACKFILL_HOSTS",
     ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],
@@ -128,6 +148,10 @@ TRUST_BUDGET: float = env.float("TRUST_BUDGET", 1.0, validate=check.Range(min=0,
 TRUST_HOPS: int = env.int("TRUST_HOPS", 4, validate=check.Range(min=1, max=4))
 TRUST_HALF_LIFE_DAYS: float = env.float("TRUST_HALF_LIFE_DAYS", 730.0, validate=check.Range(min=1))
 TRUST_DENOUNCE_STRENGTH: float = env.float("TRUST_DENOUNCE_STRENGTH", 1.0, validate=check.Range(min=0, max=100))
+TRUST_VOUCH_WEIGHT: float = env.float(
+    "TRUST_VOUCH_WEIGHT", 0.9, validate=check.Range(min=0, max=1, min_inclusive=False)
+)
+TRUST_EVIDENCE_WEIGHT: float = env.float("TRUST_EVIDENCE_WEIGHT", 0.05, validate=unit)
 TRUST_MERGE_WEIGHT: float = env.float("TRUST_MERGE_WEIGHT", 0.0, validate=unit)
 # s = w / (w + c) behind one seed: from a cap of c on, farmed merges by one person alone reach s = .5.
 TRUST_MERGE_CAP: float = env.float("TRUST_MERGE_CAP", 0.09, validate=unit)
@@ -135,6 +159,14 @@ if TRUST_MERGE_WEIGHT > 0 and TRUST_MERGE_CAP >= TRUST_TRANSFER:
     raise EnvError(
         f"TRUST_MERGE_CAP={TRUST_MERGE_CAP} must be below TRUST_TRANSFER={TRUST_TRANSFER}: "
         "else merges of trivial changes by one person alone reach s = .5."
+    )
+TRUST_FAST_LANE: float = env.float("TRUST_FAST_LANE", 0.50, validate=unit)
+TRUST_TWO_WAYS: bool = env.bool("TRUST_TWO_WAYS", True)
+# One vouch of a seed that names no evidence gives s = w / (w + c): the surest way in must not be too weak.
+if TRUST_FAST_LANE * (TRUST_VOUCH_WEIGHT + TRUST_TRANSFER) > TRUST_VOUCH_WEIGHT:
+    raise EnvError(
+        f"TRUST_FAST_LANE={TRUST_FAST_LANE} is above {TRUST_VOUCH_WEIGHT / (TRUST_VOUCH_WEIGHT + TRUST_TRANSFER):.3f}, "
+        "what a seed's own vouch gives: a maintainer could vouch nobody into the fast lane."
     )
 LABEL_WINDOW_DAYS: int = env.int("LABEL_WINDOW_DAYS", 14, validate=check.Range(min=0, max=365))
 # 4,540 people's first pull requests to 11 public projects: 53.4 % were merged.
@@ -144,8 +176,44 @@ T_LOW: float = env.float("T_LOW", 0.30, validate=unit)
 T_HIGH: float | None = env.float("T_HIGH", None, validate=unit) if env.str("T_HIGH", "") else None
 if T_HIGH is not None and T_HIGH < T_LOW:
     raise EnvError(f"T_HIGH={T_HIGH} is below T_LOW={T_LOW}: a pull request would belong into both lanes.")
+R_LOW: float = env.float("R_LOW", 0.20, validate=unit)
+R_HIGH: float = env.float("R_HIGH", 0.60, validate=unit)
+if R_HIGH <= R_LOW:
+    raise EnvError(f"R_HIGH={R_HIGH} must be above R_LOW={R_LOW}: content would be clear and alarming at once.")
 FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=inside_unit)
 FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
+
+# --- Content review by Claude (DESIGN.md §4). Without a key the deterministic reviewer alone serves. ------------------
+ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")
+ANTHROPIC_BASE_URL: str = env.str("ANTHROPIC_BASE_URL", "https://api.anthropic.com", validate=_check_api)
+CLAUDE_MODEL: str = env.str("CLAUDE_MODEL", "claude-sonnet-4-6")
+CLAUDE_HARD_MODEL: str = env.str("CLAUDE_HARD_MODEL", "claude-opus-4-8")
+CLAUDE_SCREEN_MODEL: str = env.str("CLAUDE_SCREEN_MODEL", "claude-haiku-4-5-20251001")
+CLAUDE_SCREEN: bool = env.bool("CLAUDE_SCREEN", False)
+# As of 2026-11-20: dollars for a million tokens of input, output, cache written (for five minutes) and cache read.
+CLAUDE_PRICES: list[str] = env.list(
+    "CLAUDE_PRICES",
+    [
+        "claude-sonnet-4-6=3/15/3.75/0.3",
+        "claude-haiku-4-5-20251001=1/5/1.25/0.1",
+        "claude-opus-4-8=5/25/6.25/0.5",
+    ],
+    validate=_check_prices,
+)
+for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
+    if _model and _model not in parse_prices(CLAUDE_PRICES):
+        raise EnvError(f"The model {_model} has no price: add it to CLAUDE_PRICES, else its cost has no bound.")
+if not CLAUDE_MODEL:
+    raise EnvError("CLAUDE_MODEL is empty: name a model, or leave ANTHROPIC_API_KEY empty for no review by Claude.")
+REVIEW_DOLLARS_A_DAY: float = env.float("REVIEW_DOLLARS_A_DAY", 5.0, validate=check.Range(min=0, max=100_000))
+SECRET_RULES: Path | None = None
+if env.str("SECRET_RULES", ""):
+    SECRET_RULES = env.path("SECRET_RULES", validate=check.Predicate("is_file", error="{input} is no file"))
+SENSITIVE_PATHS: list[str] = env.list("SENSITIVE_PATHS", [])
+REVIEW_INPUT_TOKENS: int = env.int("REVIEW_INPUT_TOKENS", 60_000, validate=check.Range(min=4_000, max=900_000))
+REVIEW_WAIT_SECONDS: float = env.float("REVIEW_WAIT_SECONDS", 5.0, validate=check.Range(min=0, max=60))
+REVIEW_SECONDS: float = env.float("REVIEW_SECONDS", 120.0, validate=check.Range(min=1, max=600))
+REVIEW_ATTEMPTS: int = env.int("REVIEW_ATTEMPTS", 3, validate=check.Range(min=1, max=5))
 
 # --- The web process. ------------------------------------------------------------------------------------------------
 BIND: str = env.str("BIND", "127.0.0.1:8000")
@@ -173,7 +241,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
-DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000  # bytes of a body: a diff that is sent for review
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

@@ -7,13 +7,14 @@ every minute finds what a kill left behind (Huey takes a task off the queue befo
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
 from django.utils.module_loading import autodiscover_modules
+from huey import Huey
 from huey.consumer import Consumer
 
 from ingest import enrich, erase, runtime
@@ -25,24 +26,27 @@ from ingest.derive import has_underived
 from ingest.event_streams import EventStream
 from ingest.history import unread_mirrors
 from ingest.jetstream import Listener, Subscription
+from ingest.lean import leave_pandas_out
 from ingest.mirror import due_mirrors
 from ingest.net import Fetcher
 from ingest.records import wanted_collections
 from ingest.snapshot import Publisher
-from ingest.status import Heartbeat
-from ingest.store import StoreProblem, StreamClock
+from ingest.status import Heartbeat, Status
+from ingest.store import Store, StoreProblem, StreamClock
 from scoring.score import has_work
+from trustsite import shutdown
 from trustsite.handover import FOLLOWED_DAYS, make_runtime, open_store
 from trustsite.heartbeat import Publishing, status_of
 from trustsite.hops import Hops
 from trustsite.network import sources
+from trustsite.shutdown import Part
 
 log = logging.getLogger(__name__)
 
 BEHIND_US = 60_000_000
 QUIET_SECONDS = 60.0  # account events of the whole network come several a second, whatever collections are wanted
-WORKERS = 7  # one for each hop, one for what is handed over, one that reads pages slowly
-SHUTDOWN_SECONDS = 8
+WORKERS = 8  # one for each hop, one for what is handed over, one that reads pages slowly
+FINISH_SECONDS = 600.0  # for hops that run when a recording was worked off
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,68 +65,96 @@ def stream_from_settings() -> Stream:
     return Stream(settings.STREAM_SOURCE, tuple(settings.JETSTREAM_URLS), collections)
 
 
+def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
+    """The queue, and the tasks of the first hops by name."""
+    autodiscover_modules("tasks")
+    from ingest import tasks as ingest_tasks
+    from scoring import tasks as scoring_tasks
+
+    tasks = {
+        "derive_events": ingest_tasks.derive_events,
+        "ask_network": ingest_tasks.ask_network,
+        "follow_mirrors": ingest_tasks.follow_mirrors,
+        "score_everyone": scoring_tasks.score_everyone,
+        "review_pulls": scoring_tasks.review_pulls,
+        "erase_deleted": ingest_tasks.erase_deleted,
+    }
+    return ingest_tasks.huey, tasks
+
+
+def _own_store(source: str) -> Store:
+    """The store, tied to this stream; StoreProblem where it cannot be had."""
+    store = open_store()
+    try:
+        store.bind(source)
+        adopt(store, settings.STAGING_DIR)
+    except StoreProblem:
+        store.close()
+        raise
+    return store
+
+
 class Worker:
     """Owns the store from `start` to `stop`; `run` stays until a signal or `finish`."""
 
     def __init__(self, stream: Stream) -> None:
-        autodiscover_modules("tasks")
-        from ingest import tasks as ingest_tasks
-        from scoring import tasks as scoring_tasks
-
+        leave_pandas_out()
         self.stream = stream
-        self.huey = ingest_tasks.huey
-        tasks = {
-            "derive_events": ingest_tasks.derive_events,
-            "ask_network": ingest_tasks.ask_network,
-            "follow_mirrors": ingest_tasks.follow_mirrors,
-            "score_everyone": scoring_tasks.score_everyone,
-            "erase_deleted": ingest_tasks.erase_deleted,
-        }
-        self.store = open_store()
-        try:
-            self.store.bind(stream.source)
-            adopt(self.store, settings.STAGING_DIR)
-        except StoreProblem:
-            self.store.close()
-            raise
+        self.huey, tasks = _huey_and_tasks()
+        self.store = _own_store(stream.source)
         self.huey.flush()  # only now that the store is ours: every hop is found again by the sweep
         self.hops = Hops(self.huey, tasks)
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
         self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         self.sources = sources(self.fetcher, self.clock)
-        self.backfiller: Backfiller | None = None  # a recording has no past elsewhere
-        if not settings.STREAM_CLOCK:
-            begin_first(self.store, stream.source)
-            self.backfiller = Backfiller(self.store, self.sources, self.cursor_us, lambda: self._changed("backfill"))
+        self.backfiller = self._backfiller()
         self.publishing = Publishing(settings.SNAPSHOT_DIR)
         self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, self.publishing.note)
+        self.listener = self._listener()
+        self.event_streams = self._event_streams()
+        self.heartbeat = Heartbeat(settings.STATUS_PATH, self._status)
+        self.runtime = make_runtime(self.store, self.fetcher, self.clock, self.is_behind, self._changed)
+        self.consumer = self._consumer()
+        self._ends = 0.0  # moment by which all parts have to have ended, once the worker is to stop
+        self._has_ended = threading.Event()
+
+    def _backfiller(self) -> Backfiller | None:
+        """None for a recording, which has no past elsewhere."""
+        if settings.STREAM_CLOCK:
+            return None
+        begin_first(self.store, self.stream.source)
+        return Backfiller(self.store, self.sources, self.cursor_us, lambda: self._changed("backfill"))
+
+    def _listener(self) -> Listener:
+        stream = self.stream
         quiet_seconds = QUIET_SECONDS if stream.end_us is None else None
         subscription = Subscription(stream.source, stream.urls, stream.collections, quiet_seconds)
-        self.listener = Listener(
-            self.store, subscription, lambda: self._changed("load"), lambda gap: self._changed("gap")
+        return Listener(self.store, subscription, lambda: self._changed("load"), lambda gap: self._changed("gap"))
+
+    def _event_streams(self) -> list[EventStream]:
+        def changed() -> None:
+            self._changed("load")
+
+        return [EventStream(self.store, self.fetcher, url, changed) for url in settings.KNOT_STREAMS]
+
+    def _status(self) -> Status:
+        return status_of(
+            self.listener,
+            self.publishing,
+            self.hops,
+            self.fetcher,
+            self.store.path,
+            self.backfiller,
+            self.event_streams,
+            self.runtime.letters.dropped,
         )
-        self.heartbeat = Heartbeat(
-            settings.STATUS_PATH,
-            lambda: status_of(
-                self.listener,
-                self.publishing,
-                self.hops,
-                self.fetcher,
-                self.store.path,
-                self.backfiller,
-                self.event_streams,
-                self.runtime.letters.dropped,
-            ),
-        )
-        self.event_streams = [
-            EventStream(self.store, self.fetcher, url, lambda: self._changed("load")) for url in settings.KNOT_STREAMS
-        ]
-        self.runtime = make_runtime(self.store, self.fetcher, self.clock, self.is_behind, self._changed)
-        self.consumer: Consumer = self.huey.create_consumer(
+
+    def _consumer(self) -> Consumer:
+        return self.huey.create_consumer(
             workers=WORKERS,
             worker_type="thread",
             graceful_signal="TERM",
-            shutdown_timeout=SHUTDOWN_SECONDS,
+            shutdown_timeout=shutdown.PARTS_SECONDS,
             max_delay=0.2,  # idle workers look five times a second: an event is scored within a second, not ten
             flush_locks=True,
         )
@@ -130,7 +162,8 @@ class Worker:
     def run(self, beside: Future[None] | None = None) -> None:
         """Work until SIGTERM, Ctrl-C or `finish`; then finish what is in hand, publish and let go of the store.
 
-        A job `beside` it, which reads the store, is waited for before the store is closed.
+        A job `beside` it, which reads the store, is waited for before the store is closed. What is not over within
+        nine seconds of a signal is cut off with the process; after `finish` it may take as long as it takes.
         """
         # The consumer does this once all of its threads run: a SIGTERM before that would kill what has begun.
         self.consumer._set_signal_handlers()
@@ -143,41 +176,57 @@ class Worker:
             stream.start()
         if self.backfiller:
             self.backfiller.start()
-        threading.Thread(target=self._interrupt_look_ups, name="interrupt", daemon=True).start()
+        end = threading.Thread(target=self._see_to_the_end, args=[beside], name="end", daemon=True)
+        end.start()
         try:
             self.consumer.run()
         finally:
             self._stop(beside)
+            end.join()
 
     def finish(self) -> None:
         """End `run` from another thread."""
         self.consumer.stop_flag.set()
 
-    def _interrupt_look_ups(self) -> None:
-        """On stop, end what waits for a peer: a hop asks for up to 30 s, and the consumer waits for running hops."""
+    def _see_to_the_end(self, beside: Future[None] | None) -> None:
+        """From the moment of a stop: nothing waits for a peer any more, and the process ends in time.
+
+        A hop asks for up to 30 s, and the consumer waits for running hops before `run` goes on.
+        """
         self.consumer.stop_flag.wait()
+        is_finished = beside is not None and beside.done()
+        self._ends = time.monotonic() + (FINISH_SECONDS if is_finished else shutdown.PARTS_SECONDS)
         self.fetcher.close()
+        for part in self._parts(beside):
+            part.tell()
+        if not is_finished:
+            shutdown.cut_off(self._has_ended, shutdown.WHOLE_SECONDS)
+
+    def _parts(self, beside: Future[None] | None) -> list[Part]:
+        """All that works on the store."""
+        threads = [self.listener, *self.event_streams, *([self.backfiller] if self.backfiller else [])]
+        parts = [shutdown.of_thread(thread, thread.interrupt) for thread in threads]
+        parts += [shutdown.of_thread(thread, self.finish) for _, thread in self.consumer.worker_threads]
+        if beside is not None:
+            parts.append(Part("beside", self.finish, lambda seconds: not wait([beside], seconds).not_done))
+        return parts
 
     def _stop(self, beside: Future[None] | None) -> None:
-        ends = time.monotonic() + SHUTDOWN_SECONDS
-        for stream in self.event_streams:
-            stream.stop()
-        self.listener.stop()
-        for stream in self.event_streams:
-            stream.join(max(0.0, ends - time.monotonic()))
-        if self.backfiller:
-            self.backfiller.stop()
-        if beside is not None:
-            wait([beside], SHUTDOWN_SECONDS)
-        for _, thread in self.consumer.worker_threads:
-            thread.join(max(0.0, ends - time.monotonic()))
+        """Wait for the parts, then publish and close; where one goes on, both are left to the next start."""
+        self.finish()
+        seconds = max(self._ends - time.monotonic(), 0.0) if self._ends else shutdown.PARTS_SECONDS
+        going_on = shutdown.going_on(self._parts(beside), seconds)
+        if going_on:
+            log.error("%s did not end in time", ", ".join(going_on))
+            shutdown.cut_off(self._has_ended, 0.0)
         self.publisher.stop()
         self.heartbeat.stop()
         runtime.stop()
         self.store.close()
+        self._has_ended.set()
 
     def _changed(self, hop: str) -> None:
-        if hop == "sweep" and self.listener.ended_because:
+        if hop == "sweep" and self.listener.ended_because and not self.consumer.stop_flag.is_set():
             log.error("%s; a new one starts", self.listener.ended_because)
             self.listener = self.listener.renewed()
             self.listener.start()

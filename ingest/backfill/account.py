@@ -203,7 +203,7 @@ class Account:
         listed = [hash(rkey) for rkey, _ in usable(self.did, collection, page)]
         fresh = len(set(listed) - self.keys[collection])
         if fresh:
-            self.pages.append(staging.keep(f"{self.did} {collection} {len(self.pages)}", collection, data))
+            self.pages.append(staging.keep(self.did, collection, len(self.pages), data))
         self.keys[collection].update(listed)
         self.records += fresh
         self.progress += 1

@@ -1,4 +1,7 @@
-"""Raw pages of a running backfill on the drive: bounded in all, named by hash, deleted after their commit."""
+"""Raw pages of a running backfill on the drive: bounded in all, named by hash, deleted after their commit.
+
+A page's name begins with a hash of its account, so that an erasure finds the pages of one.
+"""
 
 import hashlib
 import shutil
@@ -32,13 +35,13 @@ class Staging:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
-    def keep(self, name: str, collection: str, data: bytes) -> Page:
-        """Write a page, whose name becomes a hash. FetchProblem, to try again, where the folder is full; OSError."""
+    def keep(self, did: str, collection: str, number: int, data: bytes) -> Page:
+        """Write the numbered page of an account. FetchProblem, to try again, where the folder is full; OSError."""
         with self._lock:
             if self._used + len(data) > self._limit:
                 raise FetchProblem("the staging folder is full for now", retry=True, after=FULL_SECONDS)
             self._used += len(data)
-        path = self._folder / hashlib.sha256(name.encode()).hexdigest()[:32]
+        path = self._folder / f"{account_hash(did)}-{_hash(collection)}-{number}"
         path.write_bytes(data)
         return Page(collection, path, len(data))
 
@@ -52,3 +55,12 @@ class Staging:
     def close(self) -> None:
         """Delete whatever is left."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def account_hash(did: str) -> str:
+    """What the names of an account's pages begin with."""
+    return _hash(did)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

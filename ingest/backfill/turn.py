@@ -133,10 +133,14 @@ class Backfiller(threading.Thread):
 
     def stop(self) -> None:
         """End the look-ups under way (the fetcher stays closed), commit what is in hand and end."""
-        self._stopping.set()
-        self._sources.fetcher.close()
+        self.interrupt()
         if self.is_alive():
             self.join()
+
+    def interrupt(self) -> None:
+        """As `stop`, but returns at once."""
+        self._stopping.set()
+        self._sources.fetcher.close()
 
     def run(self) -> None:
         """Turn after turn; one that fails waits longer each time, up to five minutes."""

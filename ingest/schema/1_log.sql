@@ -75,18 +75,24 @@ create table event_segments (
 create table dead_letters (
   letter_id varchar primary key,      -- hash of (event_id, or the whole text, and reason): a repetition is no second letter
   letter_seq bigint not null,
-  event_id varchar,                    -- null where the frame itself could not be read
+  event_id varchar,                   -- null where the frame itself could not be read
+  event_seq bigint,                   -- that event's place in the log; null with it
   source varchar not null,
   reason varchar not null,            -- one sentence
-  body varchar not null,              -- the text, cut at 64 kB; empty where only the log holds it
+  body varchar not null,              -- the text, cut at 64 kB
   found_clock timestamp not null
+);
+
+-- Events that could not be understood either and whose letter was let go: the log holds what they say.
+create table unread_events (
+  event_seq bigint not null           -- as events.event_seq
 );
 
 -- How far each hop has come. A hop has work while its position is behind what it follows.
 create table hops (
   -- 'derive' (event_seq), 'inputs' (changes to what scores read), 'score' (inputs judged), 'erase' (erasures), 'compact'
   -- (erasures whose bytes are gone), 'file' (times the file was written anew), 'people' (highest number ever given),
-  -- 'letters' (dead letters let go)
+  -- 'letters' (dead letters let go that were no events)
   name varchar primary key,
   position_seq bigint not null,
   ran_clock timestamp not null
@@ -94,8 +100,9 @@ create table hops (
 
 -- What has been asked of the network, so that a failed look-up is tried again later and a finished one is not.
 create table fetches (
-  kind varchar not null,              -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages'
-  subject varchar not null,           -- DID, repository key, or pull request and patch reference
+  -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package'
+  kind varchar not null,
+  subject varchar not null,           -- DID, repository key, pull request and patch reference, or package URL
   outcome varchar not null,           -- 'found', 'absent', 'failed', 'wanted' (somebody asked for it)
   reason varchar,                     -- why not, in words
   attempts integer not null,

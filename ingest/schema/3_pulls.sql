@@ -180,8 +180,9 @@ create table ref_updates (
 -- Facts learned outside the stream, read as of a moment by the features: of each key the newest row known by then.
 -- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations (how many up to then).
 -- 'bluesky': followers, follows, posts (counts), created_at.
+-- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version.
 create table signals (
-  subject varchar not null,           -- DID or at-uri
+  subject varchar not null,           -- DID, at-uri or package URL
   source varchar not null,
   key varchar not null,
   value varchar not null,

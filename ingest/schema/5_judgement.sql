@@ -17,13 +17,15 @@ create table seeds (
   primary key (repository_id, contributor_id)
 );
 
--- Structural trust from each seed set; only people whom it reaches or whom somebody trusted denounces.
+-- Structural trust from each seed set; only people whom it reaches or whom somebody trusted denounces. Figures are cut
+-- (never rounded up) to four significant digits, eigentrust to three: a vouch somewhere moves everybody's a little, and
+-- a row is written only where more than that has changed. What is explained is computed in full.
 create table trust (
   repository_id integer not null,
   contributor_id integer not null,
   first_passage double not null,      -- F >= 0, denounces counted
   structural_trust double not null,   -- what is served, in [0, 1], 1 for a seed: s = F / (F + c^2), or under TRUST=eigentrust that scaled
-  eigentrust double not null,         -- share of the personalised walk, in [0, 1], four significant digits
+  eigentrust double not null,         -- share of the personalised walk, in [0, 1]
   distance integer,                   -- hops from the nearest seed; null beyond TRUST_HOPS
   path integer[] not null,            -- strongest path, seed first, the contributor last; empty if none
   path_merges smallint[] not null,    -- for each vouch on it the number of merges that it stands for; 0: a real vouch

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from ingest import enrich
 from ingest.net import Fetcher
-from ingest.store import Store
 from tests.ingest.peer import Answer, Peer, Request, response
+from tests.stores import fresh_store
 
 NOW = datetime(2026, 11, 20, 12)
 PLC = "https://plc.directory"
@@ -44,7 +44,7 @@ class World:
         ] = {}  # by the end of the path; bytes go out as such
         self.collaborators = [did("mara")]
         self.blobs = {cid_of(PACKED): PACKED}
-        self.store = Store.open(folder / "trust.duckdb")
+        self.store = fresh_store(folder / "trust.duckdb")
         self.peer = Peer(self.answer).__enter__()
         self.fetcher = Fetcher(self.peer.origin)
         with self.store.write() as txn:

@@ -9,14 +9,17 @@ import duckdb
 import pytest
 
 from ingest.backfill.summary import summarize
+from ingest.net import Fetcher
 from ingest.store import Store
 from tests.ingest.asked import World
 from tests.ingest.backfilled import run_backfill, sources
 from tests.ingest.fetched import HOST
+from tests.ingest.git_world import REPO_DID, TEXT, Knot, Place, Work
 from tests.ingest.listed import NOW
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate
 from tests.ingest.planted import KEY
 from tests.ingest.stream import SOURCE
+from tests.stores import fresh_store
 
 Open = Callable[[str], Store]
 
@@ -38,7 +41,7 @@ def open_store_fixture(tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as opened:
 
         def open_store(name: str) -> Store:
-            store = Store.open(tmp_path / name / "trust.duckdb")
+            store = fresh_store(tmp_path / name / "trust.duckdb")
             opened.callback(store.close)
             store.bind(SOURCE)
             return store
@@ -63,11 +66,29 @@ def world_fixture(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture(name="kept")
 def kept_fixture(tmp_path: Path) -> Iterator[Store]:
     """A store with the key of a drive."""
-    store = Store.open(tmp_path / "duckdb" / "trust.duckdb", key=KEY)
+    store = fresh_store(tmp_path / "duckdb" / "trust.duckdb", key=KEY)
     store.bind(SOURCE)
     yield store
     with suppress(duckdb.ConnectionException):  # some tests have closed it, to open it again
         store.close()
+
+
+@pytest.fixture(name="work")
+def work_fixture(tmp_path: Path) -> Work:
+    """A working copy with two files and one commit."""
+    work = Work(tmp_path / "work")
+    work.commit("First", {"a.txt": TEXT, "b.txt": TEXT})
+    return work
+
+
+@pytest.fixture(name="place")
+def place_fixture(store: Store, work: Work, tmp_path: Path) -> Iterator[Place]:
+    """A store that watches the repository of that copy and has looked at it once."""
+    with Knot({REPO_DID: work.folder}) as knot:
+        place = Place(store, Fetcher(knot.origin), tmp_path / "mirrors")
+        place.folder.mkdir()
+        place.look()
+        yield place
 
 
 @pytest.fixture(name="ask")

@@ -20,6 +20,8 @@ class Request:
 
     path: str
     headers: dict[str, str]
+    method: str = "GET"
+    body: bytes = b""
 
 
 def response(body: bytes = b"", status: int = 200, **headers: str) -> bytes:
@@ -80,7 +82,8 @@ class Peer:
                     while (header := incoming.readline().strip().decode()) != "":
                         name, _, value = header.partition(": ")
                         headers[name.lower()] = value
-                    request = Request(line.decode().split(" ")[1], headers)
+                    method, path, _ = line.decode().split(" ")
+                    request = Request(path, headers, method, incoming.read(int(headers.get("content-length", "0"))))
                     self.requests.append(request)
                     said = self.answer(request)
                     if not isinstance(said, bytes):

@@ -24,11 +24,13 @@ MARK = "zq7MARKEDzq7"
 SHORT = f"{GONE[:14]}…{GONE[-4:]}"
 WHEN = datetime(2026, 9, 21)
 PLAIN: dict[str, object] = {"BOOLEAN": True, "TIMESTAMP": WHEN, "DOUBLE": 0.5, "INTEGER[]": [], "VARCHAR[]": []}
+PLAIN["FLOAT[512]"] = [1.0] * 512
 
 
 def folders_below(root: Path) -> Folders:
     return Folders(
         diffs=root / "diffs",
+        mirrors=root / "mirrors",
         staging=root / "staging",
         models=root / "models",
         graphs=root / "pyg",

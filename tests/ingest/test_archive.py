@@ -22,6 +22,7 @@ from ingest.transaction import Transaction
 from tests.conftest import count
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, STRANGER, Frames, at, digest_of, rows, take
 from tests.sources import PROJECT
+from tests.stores import fresh_store
 
 FAR = 100_000
 ARCHIVE_FOR_EVER = """
@@ -207,13 +208,13 @@ def test_a_kill_at_any_moment_leaves_every_row_once(tmp_path: Path) -> None:
         store.close()
 
 
-@settings(max_examples=count(8, 200))
+@settings(max_examples=count(5, 200))
 @given(data=st.data())
 def test_when_and_what_is_archived_changes_nothing(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder, frames = tmp_path_factory.mktemp("when"), world(30)
-    plain, moved = Store.open(folder / "plain.duckdb"), Store.open(folder / "moved.duckdb")
+    plain, moved = fresh_store(folder / "plain.duckdb"), fresh_store(folder / "moved.duckdb")
     try:
         for one in (plain, moved):
             one.bind(SOURCE)

@@ -165,11 +165,11 @@ def test_where_nobody_names_anybody_the_run_stays_to_be_tried_again(store: Store
 
 def test_a_full_staging_folder_asks_to_wait_and_has_room_again_after_a_commit(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "run", limit=10)
-    page = staging.keep("did:plc:a/../../x", PULL, b"12345678")
+    page = staging.keep("did:plc:a/../../x", f"{PULL}/../x", 0, b"12345678")
     assert page.path.parent == tmp_path / "run"
     with pytest.raises(FetchProblem, match="full for now"):
-        staging.keep("b", PULL, b"123")
+        staging.keep("b", PULL, 0, b"123")
     staging.drop([page])
-    staging.keep("b", PULL, b"123")
+    staging.keep("b", PULL, 0, b"123")
     staging.close()
     assert not (tmp_path / "run").exists()

@@ -31,12 +31,13 @@ from tests.ingest.stream import (
     rows,
     take,
 )
+from tests.stores import fresh_store
 from tests.waiting import loaded
 
 STANDING = "select kind from vouches where superseded_at is null"
 
 
-@settings(max_examples=count(100, 2000))
+@settings(max_examples=count(40, 2000))
 @example(collection=PULL, record={"title": "a\0b", "target": {"repo": REPO}, "rounds": [[[]]] * 300})
 @example(collection=PULL, record={"target": {"repo": REPO}, "body": "x" * 1_000_000})
 @example(collection=VOUCH, record={"kind": 10**400})
@@ -123,14 +124,14 @@ def play(plan: list[tuple[str, ...]]) -> Frames:
     return frames
 
 
-@settings(max_examples=count(15, 300))
+@settings(max_examples=count(8, 300))
 @given(plan=st.lists(steps, min_size=2, max_size=25), data=st.data())
 def test_any_split_into_batches_ends_in_the_same_tables(
     plan: list[tuple[str, ...]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     frames = play(plan)
     folder = tmp_path_factory.mktemp("split")
-    whole, single, split = (Store.open(folder / name) for name in ("whole", "single", "split"))
+    whole, single, split = (fresh_store(folder / name) for name in ("whole", "single", "split"))
     try:
         for one in (whole, single, split):
             one.bind(SOURCE)

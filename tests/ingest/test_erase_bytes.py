@@ -95,7 +95,18 @@ def test_a_diff_goes_with_its_only_author_and_stays_with_another(kept: Store, tm
 
 def test_every_column_is_of_a_kind_that_erasure_knows(store: Store) -> None:
     """A new type, or a new number of a person, must first be taught to `ingest.held`."""
-    known = {TEXT, TEXTS, "INTEGER[]", "SMALLINT[]", "BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "TIMESTAMP"}
+    known = {
+        TEXT,
+        TEXTS,
+        "INTEGER[]",
+        "SMALLINT[]",
+        "BOOLEAN",
+        "INTEGER",
+        "BIGINT",
+        "DOUBLE",
+        "TIMESTAMP",
+        "FLOAT[512]",
+    }
     found = rows(store, "select column_name, data_type from duckdb_columns() where not internal")
     assert {kind for _, kind in found} <= known
     numbers = {name for name, kind in found if kind in ("INTEGER", "BIGINT") and name.endswith("_id")}
@@ -109,7 +120,7 @@ SPELLINGS = st.sampled_from(
 )
 
 
-@settings(max_examples=count(15, 500))
+@settings(max_examples=count(8, 500))
 @given(st.lists(st.tuples(st.integers(0, 10_000), SPELLINGS, st.text(max_size=5)), max_size=6))
 def test_whatever_was_planted_no_row_names_them(planted: list[tuple[int, str, str]]) -> None:
     store = PLANTED.store()

@@ -1,37 +1,17 @@
 """What becomes of merged lines: every revert and every change of them is found, and nothing else is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from ingest.net import Fetcher
-from ingest.store import Store
 from tests.conftest import Count
 from tests.ingest.git_history import History
-from tests.ingest.git_world import REPO_DID, Knot, Place, Work
+from tests.ingest.git_world import TEXT, Place, Work
 
 Landed = tuple[str, str]  # pull request, commit
 ANA = "did:plc:ana22222222222222222222a"
-TEXT = "".join(f"line {number}\n" for number in range(30))
 NEW = TEXT.replace("line 9\n", "line 9\n    alpha\n    beta = 1\n    gamma\n")
-
-
-@pytest.fixture(name="work")
-def work_fixture(tmp_path: Path) -> Work:
-    work = Work(tmp_path / "work")
-    work.commit("First", {"a.txt": TEXT, "b.txt": TEXT})
-    return work
-
-
-@pytest.fixture(name="place")
-def place_fixture(store: Store, work: Work, tmp_path: Path) -> Iterator[Place]:
-    with Knot({REPO_DID: work.folder}) as knot:
-        place = Place(store, Fetcher(knot.origin), tmp_path / "mirrors")
-        place.folder.mkdir()
-        place.look()
-        yield place
 
 
 def landed(work: Work, place: Place, content: str = NEW) -> Landed:

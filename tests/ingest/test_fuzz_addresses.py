@@ -135,7 +135,7 @@ def fetcher_to(found: Sequence[str], passed: list[str]) -> Fetcher:
     return Fetcher(resolver=lambda _: found, route=route, texts=lambda _: [], timeout=2)
 
 
-@settings(max_examples=count(500, 20_000))
+@settings(max_examples=count(200, 20_000))
 @given(addresses)
 def test_no_special_address_is_taken_for_public(address: str) -> None:
     try:
@@ -264,7 +264,7 @@ def network_fixture(open_store: Open, tmp_path: Path) -> Iterator[Network]:
     made.directory.__exit__()
 
 
-@settings(max_examples=count(20, 500), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count(10, 500), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hosts=st.lists(names, min_size=5, max_size=5), found=answers)
 def test_no_record_and_no_document_leads_a_hop_to_a_private_address(
     hosts: list[str], found: list[str], seen: Dialled, network: Network

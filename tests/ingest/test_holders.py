@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from ingest.forge import push_holders
@@ -16,6 +16,7 @@ from ingest.net import Fetcher
 from ingest.settle import settle
 from ingest.store import Store
 from ingest.watch import add_maintainer
+from tests.conftest import count
 from tests.ingest.conftest import Start
 from tests.ingest.peer import response
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, REPOSITORY, SEED, Frames, at, digest_of, pull_uri, rows, take
@@ -231,6 +232,7 @@ def scratch_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]
     store.close()
 
 
+@settings(max_examples=count(20, 1000))
 @given(lists=LISTS)
 def test_whatever_a_knot_says_day_by_day_the_newest_answer_stands_and_no_right_begins_late(
     scratch: Store, lists: Sequence[dict[str, int]]

@@ -20,7 +20,7 @@ from tests.ingest.test_kinds_own import OWN, SEEN
 KEYS = st.sampled_from(["self", "3mxf3x7ivft22", ANA, "knot.example.test"])
 
 
-@settings(max_examples=count(150, 5000))
+@settings(max_examples=count(60, 5000))
 @example("sh.tangled.actor.profile", "self", {"links": ["https://" + "x" * 1_000_000]})
 @example("sh.tangled.actor.profile", "self", {"preferredHandle": "a-" * 500_000})
 @example(
@@ -57,7 +57,7 @@ def columns_of(table: str) -> set[str]:
 COLUMNS: dict[str, set[str]] = {}
 
 
-@settings(max_examples=count(25, 1000))
+@settings(max_examples=count(10, 1000))
 @given(
     words=st.lists(
         st.tuples(st.sampled_from(sorted(REGISTRY.kinds)), KEYS, hostile.records, st.booleans()),

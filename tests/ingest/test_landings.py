@@ -1,35 +1,15 @@
 """Landings: a merge is proven by the change's arrival after it was offered, and by nothing that its author says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from ingest.backfill.runs import begin, end, next_run
 from ingest.gaps import Gap, record_gap
-from ingest.net import Fetcher
-from ingest.store import Store
-from tests.ingest.git_world import REPO_DID, Knot, Place, Work
+from tests.ingest.git_world import TEXT, Place, Work
 
-TEXT = "".join(f"line {number}\n" for number in range(30))
 ANA, MALLORY = "did:plc:ana22222222222222222222a", "did:plc:mallory2222222222222222a"
-
-
-@pytest.fixture(name="work")
-def work_fixture(tmp_path: Path) -> Work:
-    work = Work(tmp_path / "work")
-    work.commit("First", {"a.txt": TEXT, "b.txt": TEXT})
-    return work
-
-
-@pytest.fixture(name="place")
-def place_fixture(store: Store, work: Work, tmp_path: Path) -> Iterator[Place]:
-    with Knot({REPO_DID: work.folder}) as knot:
-        place = Place(store, Fetcher(knot.origin), tmp_path / "mirrors")
-        place.folder.mkdir()
-        place.look()
-        yield place
 
 
 def change(name: str, line: int, word: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from ingest import load as loading
 from ingest.derive import derive
+from ingest.letter_bound import LetterBound
 from ingest.letters import Retried, retry_dead_letters
 from ingest.load import load
 from ingest.reading import Unreadable
@@ -94,6 +95,21 @@ def test_a_frame_that_can_be_read_by_now_is_loaded_and_derived(store: Store) -> 
     assert rows(store, "select subject from follows order by uri") == [(ANA,), (SEED,)]
     assert [reason[:27] for reason in letters(store)] == ["a frame that cannot be read"]
     assert rows(store, "select count(*) from dead_letters where letter_id like 'retried%'") == [(0,)]
+
+
+@pytest.mark.parametrize("most", [10, 1_000])
+def test_what_the_log_holds_no_more_is_not_called_applied_and_stops_no_other(store: Store, most: int) -> None:
+    """A replaced record loses its body after a month; what an erased one said is not in the log at all."""
+    frames = Frames()
+    for number in range(70):
+        frames.commit(MARA, FOLLOW, f"a{number}", {"subject": ANA})
+    of_another_day(store, frames)
+    LetterBound(store, most).keep()
+    with store.write() as txn:
+        txn.execute("update events set body = null where event_seq <= 60")
+    told = retry_dead_letters(store)
+    assert (told.applied, told.left) == (10, 60)
+    assert rows(store, "select count(*) from follows") == [(10,)]
 
 
 def test_what_was_cut_or_never_came_by_the_stream_is_left_alone(store: Store) -> None:

@@ -14,6 +14,7 @@ from ingest.load import Listed, load, load_listing
 from ingest.store import Store
 from tests.conftest import count
 from tests.ingest.stream import ANA, FIRST_US, MARA, PULL, SOURCE, at, digest_of, letters, rows
+from tests.stores import fresh_store
 from trustsite.world.encoding import encode_tid
 
 SHOWN = Listed(MARA, PULL, "one", "create", "cid-1", encode_tid(FIRST_US), at(0), b'{"title":"One"}')
@@ -123,7 +124,7 @@ def test_the_newest_rev_outlives_the_process(tmp_path: Path) -> None:
     store.close()
 
 
-@settings(max_examples=count(15, 500))
+@settings(max_examples=count(8, 500))
 @given(data=st.data())
 def test_batches_in_any_order_and_number_give_one_log(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -132,7 +133,7 @@ def test_batches_in_any_order_and_number_give_one_log(
     events = st.builds(frame, seconds, st.sampled_from([ANA, MARA]), st.sampled_from("abc"), cid=st.sampled_from("xy"))
     raws = data.draw(st.lists(events, max_size=30), label="frames")
     folder, order = tmp_path_factory.mktemp("log"), data.draw(st.permutations(raws), label="order")
-    stores = [Store.open(folder / name) for name in ("whole", "pieces")]
+    stores = [fresh_store(folder / name) for name in ("whole", "pieces")]
     try:
         for one in stores:
             one.bind(SOURCE)

@@ -17,6 +17,7 @@ from ingest.transaction import Transaction
 from tests.conftest import count
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, FIRST_US, MARA, PULL, SOURCE, STRANGER, VOUCH, Frames, digest_of, letters, rows
+from tests.stores import fresh_store
 
 LOGGED = "select did, collection, rkey, operation from events order by event_seq"
 
@@ -71,14 +72,14 @@ def test_what_repeats_within_a_batch_is_logged_once(store: Store) -> None:
     assert len(letters(store)) == 1
 
 
-@settings(max_examples=count(15, 300))
+@settings(max_examples=count(8, 300))
 @given(data=st.data())
 def test_any_cut_and_any_rewind_ends_in_the_same_tables(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     frames = [*small(), b"no frame", *small()[:2]]
     folder = tmp_path_factory.mktemp("cut")
-    stores = [Store.open(folder / name) for name in ("whole", "cut")]
+    stores = [fresh_store(folder / name) for name in ("whole", "cut")]
     try:
         for one in stores:
             one.bind(SOURCE)

@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from ingest.settle import settle
 from ingest.store import Store
+from tests.conftest import count
 from tests.ingest.stream import (
     ANA,
     BLOB,
@@ -275,6 +276,7 @@ def say(store: Store, words: Sequence[tuple[str, str]], pushers: Sequence[str], 
     settle(store)
 
 
+@settings(max_examples=count(20, 1000))
 @given(words=WORDS, landed_at=draw.sampled_from([None, at(-1), at(99)]), pushes=draw.booleans())
 def test_no_word_of_the_author_or_a_stranger_moves_what_others_settled(
     scratch: Store, words: list[tuple[str, str]], landed_at: datetime | None, pushes: bool

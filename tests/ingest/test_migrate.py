@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from ingest.backfill.runs import next_run
-from ingest.store import Store
+from ingest.store import SCHEMA, SCHEMA_VERSION, Store
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, letters, pull_uri, rows, take
 
 VERSION_1 = Path(__file__).with_name("version_1.sql")
@@ -17,8 +17,8 @@ CHANGED = (
     "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
     "insert into old.contributors by name select * exclude archived_rev from contributors",
-    "insert into old.dead_letters select * replace (if(event_id is null, letter_id, 'old') as letter_id) "
-    "from dead_letters",
+    "insert into old.dead_letters by name select * exclude event_seq "
+    "replace (if(event_id is null, letter_id, 'old') as letter_id) from dead_letters",
 )
 
 
@@ -57,7 +57,7 @@ def test_a_migrated_store_says_what_a_fresh_one_says(store: Store, tmp_path: Pat
     take(migrated, [])
     assert digest_of(migrated) == fresh
     assert letters(migrated) == newer
-    assert rows(migrated, "select value from meta where key = 'schema_version'") == [("2",)]
+    assert rows(migrated, "select value from meta where key = 'schema_version'") == [(str(SCHEMA_VERSION),)]
     assert rows(migrated, "select count(*) from duckdb_tables() where starts_with(table_name, 'old_')") == [(0,)]
     take(migrated, history())
     assert digest_of(migrated) == fresh, "what was logged before was logged again"
@@ -94,3 +94,32 @@ def test_a_live_store_of_that_version_is_backfilled_by_itself(
     assert rows(store, "select from_us, to_us, filled_clock from gaps") == gaps
     assert (next_run(store) is not None) is bool(gaps)
     store.close()
+
+
+def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("[1-5]_*.sql")):
+            old.execute(part.read_text())
+        old.execute("drop table unread_events")
+        old.execute("alter table dead_letters drop column event_seq")
+        old.execute("insert into meta values ('schema_version', '2')")
+        old.execute(
+            "insert into events by name select 'e' as event_id, 7 as event_seq, 'test' as source, 'commit' as kind, "
+            "'did:plc:a' as did, localtimestamp as seen_at, false as late, localtimestamp as loaded_clock"
+        )
+        old.execute("insert into dead_letters values ('l', 1, 'e', 'test', 'why', '', localtimestamp)")
+        old.execute(
+            "insert into repositories (repo_key, repository_id) values ('did:plc:kept', nextval('repository_numbers'))"
+        )
+    store = Store.open(path)
+    assert rows(store, "select repo_key from repositories") == [("did:plc:kept",)]
+    assert rows(store, "select count(*) from advisories") == [(0,)]
+    assert rows(store, "select letter_id, event_seq from dead_letters") == [("l", 7)]
+    assert rows(store, "select nextval('repository_numbers')") == [(2,)]
+    store.close()
+    fresh = Store.open(tmp_path / "fresh.duckdb")
+    listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
+    with duckdb.connect(str(path)) as migrated:
+        assert migrated.execute(listed).fetchall() == rows(fresh, listed)
+    fresh.close()

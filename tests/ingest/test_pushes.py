@@ -183,7 +183,7 @@ def reading(world: World, url: str) -> Generator[tuple[EventStream, threading.Ev
     try:
         yield stream, due
     finally:
-        stream.stop()
+        stream.interrupt()
         stream.join(LONG_SECONDS)
         assert not stream.is_alive()
 
@@ -226,7 +226,7 @@ def test_a_stream_whose_name_points_to_a_private_address_is_never_connected_to(w
     stream = EventStream(world.store, fetcher, "wss://knot.example.test", lambda: None)
     stream.start()
     wait_for(lambda: stream.problem)
-    stream.stop()
+    stream.interrupt()
     stream.join(LONG_SECONDS)
     assert stream.problem is not None
     assert "not a public address" in stream.problem

@@ -1,5 +1,6 @@
 """The one file: who may open it, what a failure or a kill leaves in it."""
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -34,7 +35,6 @@ from pathlib import Path
 from ingest.derive import derive
 from ingest.load import load
 from ingest.store import Store
-from tests.conftest import count
 from tests.ingest.stream import ANA, FIRST_US, SOURCE, Frames
 store = Store.open(Path(sys.argv[1]))
 frames = Frames([b""] * ((store.bind(SOURCE) - FIRST_US) // 1_000_000 + 1) if store.bind(SOURCE) else [])
@@ -275,11 +275,18 @@ def test_a_kill_at_any_moment_leaves_rows_and_cursor_in_step(tmp_path: Path) -> 
         store.close()
 
 
-@pytest.mark.parametrize("place", [0.1, 0.3, 0.6, 0.9])
-def test_a_damaged_log_of_changes_is_refused_and_named(tmp_path: Path, place: float) -> None:
-    path = tmp_path / "trust.duckdb"
-    with child(FILL_THE_LOG, path) as killed:
+@pytest.fixture(scope="module")
+def killed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store whose owner was killed with changes in its log; tests copy it."""
+    folder = tmp_path_factory.mktemp("killed")
+    with child(FILL_THE_LOG, folder / "trust.duckdb") as killed:
         killed.kill()
+    return folder
+
+
+@pytest.mark.parametrize("place", [0.1, 0.3, 0.6, 0.9])
+def test_a_damaged_log_of_changes_is_refused_and_named(killed_store: Path, tmp_path: Path, place: float) -> None:
+    path = shutil.copytree(killed_store, tmp_path / "copy") / "trust.duckdb"
     log = path.with_name(path.name + ".wal")
     damaged = bytearray(log.read_bytes())
     begin = int(len(damaged) * place)

@@ -161,7 +161,7 @@ def sample(_: Store, url: str) -> Callable[[], object]:
 def read_events(store: Store, url: str) -> Callable[[], object]:
     stream = EventStream(store, Fetcher(), url.removesuffix("/subscribe"), lambda: None)
     stream.start()
-    return stream.stop
+    return stream.interrupt
 
 
 CLIENTS = [listen_for_good, sample, read_events]

@@ -11,6 +11,7 @@ from ingest.store import Store
 from tests.conftest import count
 from tests.ingest.conftest import Open
 from tests.ingest.stream import ANA, MARA, SOURCE, STATUS, VOUCH, Frames, at, digest_of, pull_uri, rows, take
+from tests.stores import fresh_store
 
 SHAPES = "select collection, what, sightings, first_seen_at, last_seen_at from unknown_shapes order by what"
 FOLLOW = "sh.tangled.graph.follow"
@@ -62,7 +63,7 @@ def test_a_thousand_shapes_are_kept_and_the_rest_is_summed(store: Store) -> None
 names = st.sampled_from(["colour", "shape", "subject", "size"])
 
 
-@settings(max_examples=count(10, 200))
+@settings(max_examples=count(5, 200))
 @given(words=st.lists(st.dictionaries(names, st.integers(), max_size=4), min_size=2, max_size=12), data=st.data())
 def test_counts_do_not_depend_on_the_batches(
     words: list[dict[str, Any]], data: st.DataObject, tmp_path_factory: Any
@@ -73,7 +74,7 @@ def test_counts_do_not_depend_on_the_batches(
     folder = tmp_path_factory.mktemp("unknown")
     digests = []
     for name, size in (("whole", 1000), ("single", 1), ("some", 3)):
-        store = Store.open(folder / name)
+        store = fresh_store(folder / name)
         store.bind(SOURCE)
         load(store, SOURCE, frames)
         while derive(store, rows=size):

@@ -5,12 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ingest.digest import digest as digest_rows
+from ingest.snapshot import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
 from tests.waiting import loaded
+from trustsite.drive import replay_place
 
 STOP_SECONDS = loaded(10)  # a worker stops within ten seconds of SIGTERM
 
@@ -47,6 +51,13 @@ def digest(folder: Path, root: Path) -> str:
     status, out, err = run("digest", "--replay", folder, DATA_ROOT=root)
     assert status == 0, err
     return out
+
+
+def digest_here(folder: Path, root: Path) -> str:
+    """The same, worked out in this process."""
+    with closing(SnapshotReader(replay_place(root, folder).root / "snapshots")) as reader, reader.pin() as snapshot:
+        assert snapshot is not None, "nothing was published"
+        return "".join(f"{value}  {table}\n" for table, value in digest_rows(snapshot).items())
 
 
 def kill_after(process: subprocess.Popen[str], seconds: float) -> bool:

@@ -17,6 +17,7 @@ from pytest_django import Settings
 from ingest.snapshot import SnapshotReader, publish
 from ingest.store import Store
 from tests.conftest import with_environment
+from tests.ingest.git_world import Work
 from tests.ingest.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, traces
 from tests.ingest.stream import ANA, REPO, SEED, Frames, pull_uri, take
 from tests.sources import PROJECT
@@ -53,6 +54,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     publish(store, root / "snapshots")
     store.close()
     plant_in_files(root)
+    work = Work(root / "work")
+    work.commit(f"As {GONE} asked")
+    work.git("clone", "-q", "--bare", ".", str(root / "mirrors" / "1.git"))
+    shutil.rmtree(work.folder)
     (root / "queue.sqlite3").unlink()  # another layout than the real one's
     (root / "backups").mkdir()
     (root / "backups" / "older.tar").write_text("sealed")
@@ -108,6 +113,7 @@ def test_without_a_worker_the_command_erases_to_the_last_byte(planted: Path) -> 
     assert status == 0, err
     assert "1 pull_requests" not in out
     assert "Erased: " in out
+    assert "1.git, the mirror of a repository, names them in 1 place: that repository's own public history" in out
     assert "older.tar (made 2026-09-21, expires 2026-10-21)" in out
     assert_gone(planted)
 

@@ -40,7 +40,7 @@ def test_an_event_stream_that_is_not_heard_is_told_with_its_host_and_reason(stor
     dead.start()
     wait_for(lambda: dead.problem)
     status = told(store, dead, quiet)
-    dead.stop()
+    dead.interrupt()
     assert status.event_streams_down == 1
     assert status.event_problems == (dead.problem,)
     assert status.event_problems[0].startswith(f"{dead.host} is not answering")

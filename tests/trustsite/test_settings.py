@@ -19,6 +19,10 @@ PATHS = ("DUCKDB_PATH", "PYG_ROOT", "STAGING_DIR", "DIFF_CORPUS_DIR", "MODEL_DIR
         ("FALSE_APPROVAL_BUDGET", "1"),
         ("FALSE_APPROVAL_DELTA", "0"),
         ("FALSE_APPROVAL_DELTA", "1"),
+        ("TRUST_VOUCH_WEIGHT", "0"),
+        ("TRUST_EVIDENCE_WEIGHT", "1.5"),
+        ("TRUST_FAST_LANE", "-0.1"),
+        ("TRUST_TWO_WAYS", "perhaps"),
         ("T_HIGH", "1.5"),
         ("T_HIGH", "nan"),
         ("LOG_LEVEL", "LOUD"),
@@ -48,6 +52,12 @@ def test_a_fast_lane_that_begins_below_the_human_one_is_refused_naming_both(mana
     assert manage("version", DATA_ROOT=tmp_path, T_HIGH="0.5", T_LOW="0.5").returncode == 0
 
 
+def test_a_content_risk_that_is_clear_and_alarming_at_once_is_refused(manage: Manage, tmp_path: Path) -> None:
+    result = manage("version", DATA_ROOT=tmp_path, R_LOW="0.6", R_HIGH="0.6")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "R_HIGH=0.6 must be above R_LOW=0.6" in result.stderr
+
+
 def test_merges_that_alone_would_make_somebody_trusted_are_refused_naming_both(manage: Manage, tmp_path: Path) -> None:
     result = manage("version", DATA_ROOT=tmp_path, TRUST_MERGE_WEIGHT="0.05", TRUST_MERGE_CAP="0.1")
     assert (result.returncode, result.stdout) == (2, "")
@@ -55,6 +65,14 @@ def test_merges_that_alone_would_make_somebody_trusted_are_refused_naming_both(m
     assert result.stderr.count("\n") == 1
     assert manage("version", DATA_ROOT=tmp_path, TRUST_MERGE_WEIGHT="0.05").returncode == 0
     assert manage("version", DATA_ROOT=tmp_path, TRUST_MERGE_CAP="1").returncode == 0, "merges are no vouches"
+
+
+def test_a_fast_lane_that_no_seeds_vouch_could_open_is_refused(manage: Manage, tmp_path: Path) -> None:
+    result = manage("version", DATA_ROOT=tmp_path, TRUST_FAST_LANE="0.95")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "TRUST_FAST_LANE=0.95 is above 0." in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert manage("version", DATA_ROOT=tmp_path, TRUST_FAST_LANE="0.8").returncode == 0
 
 
 @pytest.mark.parametrize("names", [PATHS, ("T_HIGH",), ("TRUSTED_PROXY",)])

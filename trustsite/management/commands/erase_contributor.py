@@ -47,13 +47,15 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Erased: {done['rows']} rows, {done['files']} files, {done['others']} rows of queue and accounts."
         )
+        for sentence in done["kept"]:
+            self.stdout.write(sentence)
         self._list_backups()
 
     def _tell(self, did: str, counts: Mapping[str, int]) -> None:
         self.stderr.write(f"About {did} there are, and will be gone or lose the mention:")
         for name, count in counts.items():
             self.stderr.write(f"  {count:>7} {name}")
-        self.stderr.write("Diffs, logs, models, staged records and every older snapshot are searched as well.")
+        self.stderr.write("Diffs, logs, models, staged records, mirrors and every older snapshot are searched as well.")
 
     def _ask(self) -> None:
         if not sys.stdin.isatty():
