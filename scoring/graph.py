@@ -90,6 +90,8 @@ def order_by_subject(voucher: Integers, subject: Integers, size: int) -> Integer
 
     A transposition, linear in the edges: .3 ms for 90,000 of them, where sorting takes 4.6 ms.
     """
+    from scipy.sparse import csr_array  # as in `matrix_of`
+
     places = csr_array((np.arange(len(subject)), subject, row_starts(voucher, size)), shape=(size, size))
     return places.tocsc().data
 
