@@ -51,7 +51,7 @@ left join trust t on (t.repository_id, t.contributor_id) = (p.repository_id, p.a
 left join content_reviews r on (r.pull_uri, r.patch_ref, r.rules) = (p.pull_uri, p.patch_ref, $rules)
   and r.said = md5(concat_ws(chr(31), p.title, p.body))
 where p.state = 'open' and w.review <> 'off' and k.sha256 is not null
-  and (r.state is null or r.state = 'running' or (
+  and (r.state is null or r.state = 'running' or (r.missing = 'on_trial' and not $trying) or (
     list_contains($passing, r.missing) and r.failures <= $most and r.reviewed_clock < $now - to_hours(r.failures)
   ))
 order by p.seen_at desc, p.pull_uri limit $limit
@@ -113,9 +113,9 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
     """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
     with store.write() as txn:
         txn.execute(KNOWN_BAD)
-        named = {"rules": rules_version(), "limit": BATCH, "passing": PASSING, "most": AGAIN, "now": store.wall()}
-        due = txn.rows(DUE, named)
         left = _left_to_try(txn, reviewing)
+        again = {"trying": bool(left), "passing": PASSING, "most": AGAIN, "now": store.wall()}
+        due = txn.rows(DUE, {"rules": rules_version(), "limit": BATCH, **again})
     if left and not due:
         return _try(store, left[0], reviewing)
     ends, read_now = reviewing.clock() + TURN_SECONDS, 0

@@ -282,6 +282,22 @@ def test_a_new_model_opens_no_lane_before_it_has_read_what_the_old_one_read(queu
     assert kept(queued)[-1]["state"] == "content verdict", "it has read all that the old one read"
 
 
+def test_what_waited_for_a_trial_is_read_once_it_is_over(queued: Result) -> None:
+    paid(queued, OFFERED, "old prompt")
+
+    def by_model(case: Case, call: Call, unfinished: tuple[str, ...], uri: str) -> Review:
+        return replace(by_scanners(case, call, unfinished, uri), reviewer="claude-new", model="claude-new")
+
+    trying = replace(
+        reviewing(queued, by_model), has_key=True, budget=1.0, version="new prompt", models=("claude-new",)
+    )
+    assert review_due(queued.store, trying) == 1
+    assert [review["missing"] for review in kept(queued)] == ["on_trial"]
+    paid(queued, OFFERED, "new prompt", "claude-new")
+    assert review_due(queued.store, trying) == 1
+    assert [review["state"] for review in kept(queued)] == ["content verdict"]
+
+
 def test_a_trial_reads_again_one_at_a_time_and_only_what_is_still_kept(queued: Result) -> None:
     queued.review()
     paid(queued, OFFERED, "old prompt")
