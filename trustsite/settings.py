@@ -122,7 +122,7 @@ BACKFILL_HOSTS: list[str] = env.list(
     ["https://lightrail.microcosm.blue", "https://relay1.us-east.bsky.network"],
     validate=_check_origins,
 )
-DUCKDB_MEMORY_MB: int = env.int("DUCKDB_MEMORY_MB", 256, validate=check.Range(min=128))
+DUCKDB_MEMORY_MB: int = env.int("DUCKDB_MEMORY_MB", 160, validate=check.Range(min=128))
 FETCH_TIMEOUT_SECONDS: float = env.float("FETCH_TIMEOUT_SECONDS", 15.0, validate=check.Range(min=0.1, max=300))
 DIFF_DAYS: int = env.int("DIFF_DAYS", 365, validate=check.Range(min=1))
 BACKUP_DAYS: int = env.int("BACKUP_DAYS", 30, validate=check.Range(min=1))

@@ -308,8 +308,8 @@ def _load_libraries(folder: Path) -> None:
     store.close()
 
 
-def _peak_mb(whose: int = resource.RUSAGE_SELF) -> int:
-    return round(resource.getrusage(whose).ru_maxrss / 1024)
+def _peak_mb() -> int:
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def received_and_stored(url: str, folder: Path) -> dict[str, object]:
@@ -334,7 +334,6 @@ def received_and_stored(url: str, folder: Path) -> dict[str, object]:
         "end_to_end_cpu_us": round(whole_cpu / EVENTS * 1e6, 2),
         "publishing_beside_cpu_us": round(beside_cpu / EVENTS * 1e6, 2),
         "peak_mb": stored_mb,
-        "reader_peak_mb": _peak_mb(resource.RUSAGE_CHILDREN),
         "publishing_beside_peak_mb": _peak_mb(),
         "load_average": round(os.getloadavg()[0], 1),
     }

@@ -1,10 +1,13 @@
 """Trust as rows: whom it reaches, by whose word, and that the order of arrival says nothing."""
 
+from pathlib import Path
+
 import pytest
 
+from ingest import transaction
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, Frames
-from tests.pipeline import Result
-from tests.scoring.small import take
+from tests.pipeline import Result, opened
+from tests.scoring.small import settled, take
 
 
 def world(*vouches: tuple[str, str]) -> Frames:
@@ -61,3 +64,22 @@ def test_equal_paths_are_told_apart_by_did_and_not_by_arrival(result: Result, or
     frames = world(*((SEED, middle) for middle in order), *((middle, MALLORY) for middle in order))
     take(result, frames, now=None)
     assert trust(result)[MALLORY][2] == [SEED, ANA, MALLORY]
+
+
+def test_trust_is_the_same_in_however_small_groups_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = Frames(settled("open"))
+    frames.vouch(SEED, MARA)
+    later = Frames(frames)
+    later.vouch(MARA, ANA)
+    told = []
+    for rows, folder in ((1, tmp_path / "small"), (100_000, tmp_path / "large")):
+        monkeypatch.setattr(transaction, "GROUP_ROWS", rows)
+        folder.mkdir()
+        with opened(folder) as result:
+            take(result, frames)
+            take(result, later)
+            told.append(result.rows("from trust order by repository_id, contributor_id"))
+    assert told[0] == told[1]
+    assert len({row["repository_id"] for row in told[0]}) == 2

@@ -23,6 +23,12 @@ def no_attempts() -> Generator[None]:
     cache.clear()
 
 
+@pytest.fixture(autouse=True)
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time stands, so that no window ends within a test."""
+    monkeypatch.setattr("triage.access.time.time", lambda: 300.0 * 5_900_000 + 10)
+
+
 @pytest.fixture
 def ana() -> Person:
     """Someone with an account."""
