@@ -174,7 +174,7 @@ def _groups(parts: Sequence[pa.Table], column: str) -> Iterator[pa.Table]:
     by_value: dict[object, list[pa.Table]] = {}
     for part in parts:
         for value in part[column].unique().to_pylist():
-            by_value.setdefault(value, []).append(part.filter(pc.equal(part[column], value)))
+            by_value.setdefault(value, []).append(part.filter(pc.field(column) == value))
     group: list[pa.Table] = []
     for tables in by_value.values():
         group += tables
