@@ -5,6 +5,7 @@ Bare mirrors: ingest/erase_mirrors.py.
 """
 
 import gzip
+import shutil
 import sqlite3
 import tempfile
 import zlib
@@ -23,12 +24,18 @@ from ingest.held import Table
 from ingest.mentions import Names
 
 BUSY_SECONDS = 20.0
+DRAFT = ".draft-"  # begins the name of the folder in which a file is written that replaces another
 ZSTD = b"\x28\xb5\x2f\xfd"
 LARGEST_PACKED = 2_000_000_000  # bytes that one packed file may unpack to; a larger one that may name somebody goes
 
 
 def strike_folder(folder: Path, names: Names) -> int:
-    """Take the person out of every file below a folder of sources; returns how many files went or were changed."""
+    """Take the person out of every file below a folder of sources; returns how many files went or were changed.
+
+    What a kill left of a file that was being replaced goes first: nobody else replaces files while they are searched.
+    """
+    for left in [path for path in folder.rglob(f"{DRAFT}*") if path.is_dir()]:
+        shutil.rmtree(left, ignore_errors=True)
     return sum(strike_file(path, names) for path in files_below(folder))
 
 
@@ -136,7 +143,7 @@ def _packed(path: Path, data: bytes) -> bytes:
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
     """Put what `write` makes in the file's place."""
-    with tempfile.TemporaryDirectory(prefix=".draft-", dir=path.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=DRAFT, dir=path.parent) as folder:
         draft = Path(folder) / path.name
         write(draft)
         sync(draft)

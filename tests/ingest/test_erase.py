@@ -7,6 +7,7 @@ import pytest
 
 from ingest.backfill import runs
 from ingest.erase import erase, erase_due, finish_due
+from ingest.erase_files import strike_folder
 from ingest.mentions import Names
 from ingest.store import Store, StoreProblem
 from tests.ingest.erased import LATE, WORDS, everything, story
@@ -190,3 +191,13 @@ def test_names_are_found_and_others_are_not() -> None:
     for text in ("did:web:a.example.org", "did:web:a.example-b", "diana.example.com", "ana.example.community"):
         assert not names.named_in(text), text
     assert names.struck_from("at://did:web:a.example/x/y, and more") == "(erased), and more"
+
+
+def test_what_a_kill_left_of_a_file_that_was_being_replaced_goes(tmp_path: Path) -> None:
+    left = tmp_path / "events" / ".draft-a1b2c3"
+    left.mkdir(parents=True)
+    (left / "1.parquet").write_bytes(b"PAR1")
+    kept = tmp_path / "events" / "page.json"
+    kept.write_text("{}")
+    assert strike_folder(tmp_path, Names("did:web:a.example", "ana.example.com")) == 0
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "events", kept]
