@@ -18,6 +18,8 @@ from pathlib import Path
 
 import igraph
 import numpy as np
+import scipy.sparse  # noqa: F401 - loaded by the first judgement of a process, and no part of the others
+import scipy.sparse.csgraph  # noqa: F401
 
 from ingest.store import Store
 from scoring.eigentrust import eigentrust, prepare_walk, walk_from
