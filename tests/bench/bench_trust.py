@@ -18,7 +18,7 @@ from pathlib import Path
 
 import igraph
 import numpy as np
-import scipy.sparse  # noqa: F401 - loaded by the first judgement of a process, and no part of the others
+import scipy.sparse
 import scipy.sparse.csgraph  # noqa: F401
 
 from ingest.store import Store
