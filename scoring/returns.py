@@ -30,14 +30,15 @@ class Bridges:
 def return_in_two(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]) -> Floats:
     """R_2(v): trust that v passes to somebody who passes it straight back; only for the people `wanted`."""
     size = len(flow.distance)
-    keys = flow.voucher * size + flow.subject
+    outward, _ = _rows(starts, np.flatnonzero(wanted))
     # In order, the look-ups walk through memory: 2 million among 7 million take .2 s instead of 2.3 s.
-    outward = order_by_subject(flow.voucher, flow.subject, size)
-    outward = outward[wanted[flow.voucher[outward]]]
+    outward = outward[order_by_subject(flow.voucher[outward], flow.subject[outward], size)]
+    enters = np.flatnonzero(wanted[flow.subject])
+    keys = flow.voucher[enters] * size + flow.subject[enters]
     back = flow.subject[outward] * size + flow.voucher[outward]
-    home = np.searchsorted(keys, back)
-    home = home[keys[np.minimum(home, len(keys) - 1)] == back] if len(keys) else home
-    there = np.searchsorted(keys, flow.subject[home] * size + flow.voucher[home])
+    place = np.searchsorted(keys, back)
+    met = keys[np.minimum(place, len(keys) - 1)] == back if len(keys) else np.zeros(len(back), dtype=bool)
+    home, there = enters[place[met]], outward[met]
     returned = np.bincount(flow.subject[home], weights=flow.amount[there] * flow.amount[home], minlength=size)
     return np.asarray(returned, dtype=np.float64)
 
@@ -51,8 +52,8 @@ def return_in_three(flow: Transfers, starts: Integers, wanted: NDArray[np.bool_]
     """
     size = len(flow.distance)
     returned = np.zeros(size)
-    enters = order_by_subject(flow.voucher, flow.subject, size)
-    enters = enters[wanted[flow.subject[enters]]]
+    enters = np.flatnonzero(wanted[flow.subject])
+    enters = enters[order_by_subject(flow.voucher[enters], flow.subject[enters], size)]
     enter_starts, enter_amount = row_starts(flow.subject[enters], size), flow.amount[enters]
     column, width = _columns(flow.voucher[enters], size)
     enter_column = column[flow.voucher[enters]]

@@ -65,7 +65,9 @@ def transfers_within(network: Network, seeds: Integers, parameters: Parameters) 
         distance[met[distance[met] < 0]] = hop
     places = _places_out_of(network, distance >= 0, is_seed)
     voucher, subject, weight = network.voucher[places], network.subject[places], network.weight[places]
-    distance[subject[distance[subject] < 0]] = parameters.hops
+    met = np.zeros(network.size, dtype=bool)
+    met[subject] = True
+    distance[met & (distance < 0)] = parameters.hops
     return Transfers(voucher, subject, passed_on(voucher, weight, is_seed, parameters), distance)
 
 
