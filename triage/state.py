@@ -16,6 +16,7 @@ HOPS = {
     "follow_mirrors": "Following the git history",
     "score_everyone": "Scoring",
     "erase_deleted": "Erasing accounts that are gone",
+    "deliver_outbox": "Taking over what was decided here",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",
 }

@@ -11,7 +11,15 @@ from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
 log = logging.getLogger(__name__)
 
-FIRST_HOPS = ("derive_events", "ask_network", "follow_mirrors", "score_everyone", "review_pulls", "erase_deleted")
+FIRST_HOPS = (
+    "derive_events",
+    "ask_network",
+    "follow_mirrors",
+    "score_everyone",
+    "review_pulls",
+    "erase_deleted",
+    "deliver_outbox",
+)
 JOB = "run_job"  # what a command handed over: it is no step of the work, and whoever asked is told how it ended
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "load": ("derive_events", "ask_network"),
@@ -25,6 +33,7 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "score_everyone": ("review_pulls",),  # which asks how far the author is trusted
     "review_pulls": ("review_pulls", "score_everyone"),
     "erase_deleted": ("score_everyone",),
+    "deliver_outbox": ("score_everyone",),
     "number_pulls": (),
     "sweep": FIRST_HOPS,
 }

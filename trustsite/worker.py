@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 BEHIND_US = 60_000_000
 QUIET_SECONDS = 60.0  # account events of the whole network come several a second, whatever collections are wanted
-WORKERS = 8  # one for each hop, one for what is handed over, one that reads pages slowly
+WORKERS = 9  # one for each hop, one for what is handed over, one that reads pages slowly
 FINISH_SECONDS = 600.0  # for hops that run when a recording was worked off
 
 
@@ -70,6 +70,7 @@ def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
     autodiscover_modules("tasks")
     from ingest import tasks as ingest_tasks
     from scoring import tasks as scoring_tasks
+    from triage import tasks as triage_tasks
 
     tasks = {
         "derive_events": ingest_tasks.derive_events,
@@ -78,6 +79,7 @@ def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
         "score_everyone": scoring_tasks.score_everyone,
         "review_pulls": scoring_tasks.review_pulls,
         "erase_deleted": ingest_tasks.erase_deleted,
+        "deliver_outbox": triage_tasks.deliver_outbox,
     }
     return ingest_tasks.huey, tasks
 

@@ -1,0 +1,74 @@
+"""Messages to the worker arrive once, whatever happens on the way."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from ingest.runtime import Runtime
+from triage import outbox
+from triage.deliveries import deliver_due
+from triage.models import OutboxEntry
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+RUNTIME = cast(Runtime, None)  # what is delivered here asks the worker nothing
+
+
+class Taken(list[str]):
+    """A taker that remembers the keys it was given."""
+
+    def __call__(self, runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+        """Take it."""
+        self.append(key)
+
+
+def test_a_message_is_delivered_once_it_is_due_and_never_again() -> None:
+    taken = Taken()
+    outbox.put("told", "a", {}, NOW, NOW + timedelta(seconds=10))
+    assert deliver_due(RUNTIME, NOW + timedelta(seconds=9.9), {"told": taken}) == 0
+    assert deliver_due(RUNTIME, NOW + timedelta(seconds=10), {"told": taken}) == 1
+    assert deliver_due(RUNTIME, NOW + timedelta(seconds=11), {"told": taken}) == 0
+    assert taken == ["a"]
+
+
+def test_the_same_key_twice_is_one_message() -> None:
+    outbox.put("told", "a", {"first": True}, NOW)
+    outbox.put("told", "a", {"first": False}, NOW)
+    assert OutboxEntry.objects.get().payload == {"first": True}
+
+
+def test_what_was_withdrawn_in_time_never_arrives_and_too_late_is_said() -> None:
+    taken = Taken()
+    outbox.put("told", "a", {}, NOW)
+    assert outbox.withdraw("a")
+    outbox.put("told", "b", {}, NOW)
+    deliver_due(RUNTIME, NOW, {"told": taken})
+    assert not outbox.withdraw("b")
+    assert taken == ["b"]
+
+
+def test_a_message_that_fails_is_kept_with_its_problem_and_holds_no_other_back() -> None:
+    def refuse(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+        raise ValueError("no such pull request")
+
+    taken = Taken()
+    outbox.put("refused", "a", {}, NOW)
+    outbox.put("told", "b", {}, NOW)
+    assert deliver_due(RUNTIME, NOW, {"told": taken, "refused": refuse}) == 1
+    left = OutboxEntry.objects.get(delivered_at=None)
+    assert (left.key, left.tries, left.problem) == ("a", 1, "no such pull request")
+
+
+def test_a_kill_between_the_taking_and_the_mark_brings_the_same_key_again() -> None:
+    def killed(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+        taken(runtime, key, payload)
+        raise KeyboardInterrupt
+
+    taken = Taken()
+    outbox.put("told", "a", {}, NOW)
+    with pytest.raises(KeyboardInterrupt):
+        deliver_due(RUNTIME, NOW, {"told": killed})
+    assert deliver_due(RUNTIME, NOW, {"told": taken}) == 1
+    assert taken == ["a", "a"]

@@ -1,0 +1,40 @@
+"""Who takes what from the outbox, in the worker: one line for each kind of message, and the delivery itself."""
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+
+from ingest.runtime import Runtime
+from ingest.store import StoreProblem
+from triage.models import OutboxEntry
+
+log = logging.getLogger(__name__)
+AT_ONCE = 500  # messages of one run
+
+# Each is given the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing where
+# that key was written before. What it raises of StoreProblem or ValueError is kept as the entry's problem.
+Deliver = Callable[[Runtime, str, Mapping[str, Any]], None]
+DELIVERIES: Mapping[str, Deliver] = {}
+
+
+def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] = DELIVERIES) -> int:
+    """Deliver what is due, in the order in which it was made; returns how many messages arrived.
+
+    One that fails stays with its problem and is tried again; it holds no other back.
+    """
+    due = OutboxEntry.objects.filter(delivered_at=None, due_at__lte=now).order_by("due_at", "pk")[:AT_ONCE]
+    return sum(_deliver(entry, runtime, now, takers) for entry in due)
+
+
+def _deliver(entry: Any, runtime: Runtime, now: datetime, takers: Mapping[str, Deliver]) -> bool:
+    try:
+        takers[entry.kind](runtime, entry.key, entry.payload)
+    except (StoreProblem, ValueError, KeyError) as problem:
+        log.error("%s %s could not be delivered and is tried again: %s", entry.kind, entry.key, problem)
+        OutboxEntry.objects.filter(pk=entry.pk).update(tries=F("tries") + 1, problem=str(problem)[:500])
+        return False
+    OutboxEntry.objects.filter(pk=entry.pk).update(delivered_at=now, tries=F("tries") + 1, problem="")
+    return True

@@ -1,0 +1,7 @@
+"""What the web process remembers: accounts, what people did here, and what the worker has yet to be told."""
+
+from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
+from triage.models.changes import Change
+from triage.models.outbox import OutboxEntry
+
+__all__ = ["ApiToken", "Change", "Maintainer", "OutboxEntry", "Person", "SignInMethod"]

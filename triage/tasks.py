@@ -1,0 +1,46 @@
+"""The Huey task that brings the worker what people decided on the pages."""
+
+import logging
+import sqlite3
+from pathlib import Path
+
+from django.conf import settings
+from django.db import close_old_connections
+from django.utils import timezone
+
+from ingest.queue import huey
+from triage.outbox import next_due
+
+log = logging.getLogger(__name__)
+EVERY_SECONDS = 60.0  # the sweep comes that often anyway
+ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
+
+
+@huey.task()
+@huey.lock_task("deliver_outbox")
+def deliver_outbox() -> None:
+    """Deliver what is due, and come again when the next message is."""
+    from ingest.runtime import current  # the web process, which only queues this task, starts faster without
+    from triage.deliveries import deliver_due
+
+    if not Path(settings.DATABASES["default"]["NAME"]).exists():
+        return  # no web process ever ran here, so nobody decided anything
+    runtime = current()
+    try:
+        if deliver_due(runtime, timezone.now()):
+            runtime.changed("deliver_outbox")
+        due_at = next_due()
+    finally:
+        close_old_connections()
+    seconds = (due_at - timezone.now()).total_seconds() if due_at else EVERY_SECONDS
+    if seconds < EVERY_SECONDS:
+        deliver_outbox.schedule(delay=max(seconds, 1.0))
+
+
+def wake() -> None:
+    """Have the worker look into the outbox; where the queue cannot be written its sweep finds it within a minute."""
+    try:
+        if huey.pending_count() < ON_THE_QUEUE:
+            deliver_outbox()
+    except sqlite3.Error as problem:
+        log.warning("the worker could not be woken and looks by itself within a minute: %s", problem)
