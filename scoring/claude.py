@@ -76,7 +76,8 @@ class Claude:
     def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
         """What the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
 
-        An attempt that died on the way counts as `tokens` of input: whether it was billed, nobody says.
+        An attempt that died on the way, and an answer that cannot be read, count as `tokens` of input: whether they were
+        billed, nobody says.
         """
         known = request.capability
         extra = {} if known.temperature is None else {"temperature": known.temperature}
@@ -86,11 +87,13 @@ class Claude:
             answer, lost = self._tried(
                 lambda: create(**_body(request), extra_body=extra, extra_headers=headers).read(), tokens
             )
+        billed = Usage(input_tokens=tokens)
         try:
             message = decoded(answer, Message)
-            return read_assessment(message, request.nonces), lost + message.usage.usage
+            billed = message.usage.usage
+            return read_assessment(message, request.nonces), lost + billed
         except NoAnswer as problem:
-            problem.usage += lost
+            problem.usage = lost + billed
             raise
 
     def look_up(self, model: str) -> ModelTold:

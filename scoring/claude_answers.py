@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from pydantic import ValidationError
@@ -42,8 +42,11 @@ STATUS_REASONS: Mapping[int, Why] = {
     529: "overloaded",
 }
 CUT = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
+WHOLE = frozenset({"tool_use", "end_turn"})  # how an answer ends that the model finished; any other end is none
 BEYOND = frozenset({"greater_than_equal", "less_than_equal", "finite_number", "too_long", "string_too_long"})
 T = TypeVar("T")
+# Of one call, far beyond any context window. A number below 0 would give money back to the day's budget.
+Count = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 
 
 class NoAnswer(Exception):
@@ -58,10 +61,10 @@ class NoAnswer(Exception):
 class Tokens(msgspec.Struct):
     """What a call was billed for, or will be."""
 
-    input_tokens: int
-    output_tokens: int = 0
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    input_tokens: Count
+    output_tokens: Count = 0
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
 
     @property
     def usage(self) -> Usage:
@@ -113,6 +116,9 @@ def read_assessment(message: Message, nonces: tuple[str, ...]) -> Assessment:
         raise NoAnswer("refused", f"the model refused ({plain_text(category or '', 40) or 'no category'})", usage)
     if message.stop_reason in CUT:
         raise NoAnswer("cut", f"the answer was cut ({message.stop_reason})", usage)
+    if message.stop_reason not in WHOLE:
+        ended = plain_text(message.stop_reason or "", 40) or "without a reason"
+        raise NoAnswer("malformed", f"the answer ended otherwise than a whole one does ({ended})", usage)
     calls = [one for one in message.content if one.type == "tool_use"]
     if len(calls) != 1 or calls[0].name != TOOL:
         raise NoAnswer("malformed", "the answer holds no single call of the tool", usage)

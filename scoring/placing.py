@@ -13,8 +13,9 @@ from scoring.content.finding import Finding
 from scoring.deterministic import place
 
 WORDS = frozenset({"title", "description", "discussion"})
+_COMMIT = re.compile(r"commit ([1-9][0-9]{0,3})")
 NOT_FOUND = "not found in the change: "
-_PLACE = re.compile(r"F([0-9]{1,6})(?::L([0-9]{1,7})(?: ?- ?(?:F[0-9]{1,6}:)?L?([0-9]{1,7}))?)?")
+_PLACE = re.compile(r"F([0-9]{1,6})(?::L([0-9]{1,7})(?: ?- ?(?:F([0-9]{1,6}):)?L?([0-9]{1,7}))?)?")
 
 
 def numbered(file: FileChange) -> Iterator[tuple[int, Line]]:
@@ -53,7 +54,8 @@ def is_resolved(flag: Flag) -> bool:
 
 
 def _told(location: str, change: Change) -> str | None:
-    if location in WORDS:
+    commit = _COMMIT.fullmatch(location)
+    if location in WORDS or (commit and int(commit[1]) <= len(change.mails)):
         return location
     found = _PLACE.fullmatch(location)
     if found is None or not 1 <= int(found[1]) <= len(change.files):
@@ -61,9 +63,15 @@ def _told(location: str, change: Change) -> str | None:
     file = change.files[int(found[1]) - 1]
     if found[2] is None:
         return place(file.path, None)
+    return _told_lines(found, file)
+
+
+def _told_lines(found: re.Match[str], file: FileChange) -> str | None:
+    """The first line of a range; None unless both of its ends stand in this file, in their order."""
+    first, last = int(found[2]), int(found[4] or found[2])
     lines = dict(numbered(file))
-    first, last = lines.get(int(found[2])), lines.get(int(found[3] or found[2]))
-    if first is None or last is None or int(found[3] or found[2]) < int(found[2]):
+    if int(found[3] or found[1]) != int(found[1]) or not (first <= last and first in lines and last in lines):
         return None
-    removed = first.mark == "-"
-    return place(file.path, first.old if removed else first.new, removed)
+    line = lines[first]
+    removed = line.mark == "-"
+    return place(file.path, line.old if removed else line.new, removed)

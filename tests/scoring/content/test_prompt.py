@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -188,12 +189,28 @@ def test_a_place_of_the_change_is_found(place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["F0", "F2", "F1:L0", "F1:L2", "F1:L1-L0", "src/pear.py:1", "everywhere", "F1:L1; F9", "F1:L" + "9" * 90]
-)
+    "place", ["F0", "F2", "F1:L0", "F1:L2", "F1:L1-L0", "src/pear.py:1", "everywhere", "F1:L1; F9", "F1:L" + "9" * 90, "commit 1",
+     "F1:L1-F2:L1", "F1:L\u0661"]
+)  # fmt: skip
 def test_a_place_that_is_not_there_is_kept_and_says_so(place: str) -> None:
     told = resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change())
     assert not is_resolved(told)
     assert told.explanation == "Wrong."
+
+
+def test_the_message_of_a_commit_is_a_place_where_there_is_one() -> None:
+    change = replace(a_change(), mails=(Mail("", "", "", "Fix it", ""),))
+    assert is_resolved(resolved(an_assessment(0.5, flag_parts("commit 1")).flags[0], change))
+    assert not is_resolved(resolved(an_assessment(0.5, flag_parts("commit 2")).flags[0], change))
+
+
+def test_the_words_are_described_as_they_are_given() -> None:
+    case = a_case(title="Zanzibar")
+    words = render_words(case.scrubbed)
+    assert words is not None
+    told = second_request(SONNET, rendered(case), words, SITE_KEY).blocks[1].text.partition("\n\n")[0]
+    for line in words.text.split("\n"):
+        assert all(f'"{name}":' in told for name in json.loads(line))
 
 
 @pytest.mark.parametrize(

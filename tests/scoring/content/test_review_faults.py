@@ -35,7 +35,25 @@ MALFORMED = {
     "no message": Answer({"type": "surprise"}),
     "two calls": Answer({**says().body, "content": says().body["content"] * 2}),
     "usage that is none": Answer({**says().body, "usage": None}),
-    "not a number": Answer({**says().body, "content": [{"type": "tool_use", "input": {"content_risk": float("nan")}}]}),
+    "not a number": says(content_risk=float("nan")),
+    "a number as text": says(content_risk="0.1"),
+    "a yes as a number": says(review_recommended=1),
+    "a field more": says(approved=True),
+    "a field less": message(SONNET, {name: CALM[name] for name in CALM if name != "summary"}, USAGE),
+    "a flag with a field more": says(flags=[{**a_flag(), "confidence": 1}]),
+    "a flag of no type": says(flags=[a_flag(kind="vibes")]),
+    "an end that nobody knows": message(SONNET, CALM, USAGE, "paused_for_review"),
+    "no end": Answer({**says().body, "stop_reason": None}),
+    "tokens below zero": Answer({**says().body, "usage": {**USAGE, "input_tokens": -5}}),
+    "more tokens than there are": Answer({**says().body, "usage": {**USAGE, "output_tokens": 10**18}}),
+}
+BEYOND = {
+    "risk below zero": {"content_risk": -0.01},
+    "risk above one": {"content_risk": 1.0000001},
+    "infinite risk": {"content_risk": 1e999},
+    "ten thousand flags": {"flags": [a_flag()] * 10_000},
+    "an explanation without end": {"flags": [a_flag(says="x" * 100_000)]},
+    "a summary without end": {"summary": "x" * 100_000},
 }
 
 
@@ -51,6 +69,22 @@ def test_a_failed_call_is_no_content_verdict_with_its_reason(claude: ClaudeStand
 @pytest.mark.parametrize("answer", MALFORMED.values(), ids=MALFORMED)
 def test_whatever_is_no_assessment_is_malformed(claude: ClaudeStandIn, answer: Answer) -> None:
     assert reviewed(claude, answer).reason == "malformed"
+
+
+@pytest.mark.parametrize("changes", BEYOND.values(), ids=BEYOND)
+def test_what_is_beyond_the_bounds_is_no_verdict(claude: ClaudeStandIn, changes: dict[str, object]) -> None:
+    review = reviewed(claude, says(**changes))
+    assert review.state == "no content verdict"
+    assert review.reason in ("out_of_range", "malformed")
+    assert review.assessment.review_recommended
+    assert review.dollars > 0, "it was billed all the same"
+
+
+def test_an_answer_that_cannot_be_read_counts_as_billed(claude: ClaudeStandIn) -> None:
+    review = reviewed(claude, Answer({"type": "surprise"}))
+    assert review.usage is not None
+    assert review.usage.input_tokens > 500
+    assert review.dollars > 0
 
 
 def test_an_answer_that_repeats_the_mark_is_none(claude: ClaudeStandIn) -> None:
