@@ -76,8 +76,8 @@ class Claude:
     def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
         """What the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
 
-        An attempt that died on the way, and an answer that cannot be read, count as `tokens` of input: whether they were
-        billed, nobody says.
+        An attempt that died on the way and an answer that cannot be read count as `tokens` of input: nobody says
+        whether they were billed.
         """
         known = request.capability
         extra = {} if known.temperature is None else {"temperature": known.temperature}

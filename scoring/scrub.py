@@ -29,7 +29,7 @@ class Scrubber:
         """One that knows the submission's own people: its account and the authors of its mails."""
         account = submission.knowledge.account
         mails = [text for mail in submission.change.mails for text in (mail.author, mail.email) if text]
-        return cls([account] if account else [], [*mails, *others])
+        return cls([account] if account else [], [*others, *mails])
 
     @property
     def counts(self) -> dict[str, int]:

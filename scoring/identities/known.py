@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W_]+")
 _NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _JOINT = r"[ \t._,-]{0,2}"  # between the words of a name: Jane Doe, jane.doe, JaneDoe
 _BLANK = r",?[ \t]{1,3}"
-_KNOWN_LIMIT = 300  # strings: a series has hardly more authors
+_KNOWN_LIMIT = 3_000  # different strings, about five a person: a series has at most 500 mails
 _LONGEST = 100  # characters of one
 _MOST_WORDS = 8  # of one name
 
@@ -31,7 +31,8 @@ class KnownPeople:
     def __init__(self, accounts: Iterable[Account], others: Iterable[str] = ()) -> None:
         strings = [string for account in accounts for string in _strings(account)]
         strings += [string for other in others for string in _guessed(other)]
-        known = {(kind, " ".join(text.split())) for kind, text in strings[:_KNOWN_LIMIT] if _letters(text)}
+        told = dict.fromkeys((kind, " ".join(text.split())) for kind, text in strings if _letters(text))
+        known = list(told)[:_KNOWN_LIMIT]
         longest = sorted(known, key=lambda string: (-len(string[1]), string))
         self._strings = {_letters(text): (kind, text) for kind, text in reversed(longest)}
         patterns = "|".join(_pattern(kind, text) for kind, text in longest)

@@ -13,6 +13,14 @@ import re2
 from scoring.identities.placeholders import Placeholders
 
 EMAIL = r"[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}"
+# The same where somebody keeps it from being collected: encoded, or spelled out.
+HIDDEN_EMAIL = (
+    r"[\w.+-]{1,64}"
+    r"(?:%40|\\u0040|&#64;|&#x40;|[ \t]?[\[({](?:at|@)[\])}][ \t]?|[ \t]at[ \t](?=[\w.-]{1,100}[ \t]dot[ \t]))"
+    r"(?:[\w-]{1,63}(?:\.|[ \t]?[\[({]dot[\])}][ \t]?|[ \t]dot[ \t])){1,8}[^\W\d_]{2,24}"
+)
+_CAPITAL = r"[A-Z\u00c0-\u024f][\w.'\u2019-]{0,40}"
+FULL_NAME = rf"{_CAPITAL}(?:[ \t]{_CAPITAL}){{1,5}}"
 PEOPLE = (  # names with addresses, links and remarks in brackets
     rf"(?:[\w \t.,@:/+\u2019-]|(?<=\w)'(?=\w)|<{EMAIL}>|<https?://[^\s<>\"']{{1,200}}>"
     r"|\([\w .,@:/+-]{0,80}\)){1,300}"
@@ -23,7 +31,7 @@ PEOPLE = (  # names with addresses, links and remarks in brackets
 class Rule:
     """Texts of one kind. The first group of `pattern` is replaced; `sign` is a cheap one without which none is there.
 
-    A pattern never reaches over a line end.
+    A match in which that group took no part stays as it is. A pattern never reaches over a line end.
     """
 
     kind: str
@@ -37,6 +45,8 @@ class Rule:
         return self.pattern.sub(lambda match: self._replaced(match, places), line)
 
     def _replaced(self, match: re.Match[str], places: Placeholders) -> str:
+        if match[1] is None:
+            return match[0]
         begin = match.start(1)
         value = match[1].rstrip(" \t.,:/-")
         before, after = match.string[match.start() : begin], match.string[begin + len(value) : match.end()]

