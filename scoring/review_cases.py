@@ -69,5 +69,5 @@ def _submission(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> S
         title=row["title"],
         description=row["body"],
         discussion=tuple((roles[one["author_id"]], one["body"]) for one in reversed(said)),
-        knowledge=replace(knowledge, account=account),
+        knowledge=replace(knowledge, account=knowledge.account or account),
     )

@@ -14,6 +14,7 @@ from scoring.claude_models import parse_prices
 from scoring.content.change import Change
 from scoring.content.likeness import likeness_in
 from scoring.content.submission import Knowledge
+from scoring.own_account import own_account
 from scoring.own_licence import own_licence
 from scoring.packages.comparison import comparisons, named_packages
 from scoring.policy import policy_from_settings
@@ -84,6 +85,7 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
     """What is known besides one pull request, as far as the operator's files and the store tell."""
     return Knowledge(
         licence=own_licence(rows, settings.MIRROR_DIR, pull_uri),
+        account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),
         sensitive_paths=tuple(settings.SENSITIVE_PATHS),
         advisories=advisories_in(rows),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),

@@ -7,7 +7,7 @@ from scoring.content.finding import Finding
 
 # (scanner, rule): findings that rest on who somebody is.
 IDENTITY_RULES = frozenset(
-    {("commit_author", "other-person"), ("commit_author", "other-name"), ("commit_author", "several-people")}
+    ("commit_author", rule) for rule in ("other-person", "other-name", "several-people", "two-people")
 )
 # Findings that a reviewer may read, but for the quote, which names another pull request and so its author.
 QUOTES_A_PERSON = frozenset({("near_duplicates", "like-known-bad")})

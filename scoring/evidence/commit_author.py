@@ -1,7 +1,11 @@
-"""Commits that name another author than the account that sent them: for maintainers only, see scoring.content.blind."""
+"""Commits that name another author than the account that sent them: for maintainers only, see scoring.content.blind.
+
+What is known of an account is its handle and, from its merged work, names and addresses (scoring/own_account.py). A
+commit's author is a claim that anybody can write: another name is a reason to look, the same name proves nothing.
+"""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from scoring.content.change import Mail
 from scoring.content.finding import Finding, Severity
@@ -17,16 +21,19 @@ BOTS = ("[bot]", "dependabot", "renovate", "pre-commit-ci", "github-actions")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """At most one finding: commits of another person (med), or under another name only (low).
+    """At most one finding: commits of other people (med), of two people, or under another name only (low).
 
-    Where the account has told neither a name nor an address, nothing can differ and nothing is found.
+    Where no name and no address of the account is known, a single author may be the account; of several all but one are
+    certainly somebody else.
     """
     account, mails = submission.knowledge.account, submission.change.mails[:MAILS]
-    if account is None or not mails or not (account.emails or account.names):
+    if account is None or not mails:
         return
+    yield from _strangers(mails, account) if account.emails or account.names else _several(mails)
+
+
+def _strangers(mails: Sequence[Mail], account: Account) -> Iterator[Finding]:
     strangers = [mail for mail in mails if not _is_known(mail, account)]
-    if not strangers:
-        return
     by_address = [mail for mail in strangers if account.emails and not _is_made_up(mail.email)]
     if len({_address(mail.email) for mail in by_address}) >= PEOPLE:
         yield _finding("several-people", Severity.MED, "The series holds commits of several other people.")
@@ -34,6 +41,26 @@ def scan(submission: Submission) -> Iterator[Finding]:
         yield _finding("other-person", Severity.MED, "A commit names another person as its author than the account.")
     elif any(not _same_name(mail, account) for mail in strangers):
         yield _finding("other-name", Severity.LOW, "A commit names its author otherwise than the account is known.")
+
+
+def _several(mails: Sequence[Mail]) -> Iterator[Finding]:
+    """What a series tells by itself: people who share neither an address nor two parts of a name."""
+    people: list[tuple[set[str], frozenset[str]]] = []
+    for mail in mails:
+        address, name = _address(mail.email), _name(mail.author)
+        if any(bot in f"{mail.author} {mail.email}".lower() for bot in BOTS):
+            continue
+        known = next((one for one in people if address in one[0] or one[1] == name or len(one[1] & name) >= 2), None)
+        if known is not None:
+            known[0].add(address)
+        elif len(people) < PEOPLE:
+            people.append(({address}, name))
+    if len(people) >= PEOPLE:
+        yield _finding("several-people", Severity.MED, "The series holds commits of several people.")
+    elif len(people) == 2:
+        yield _finding(
+            "two-people", Severity.LOW, "The series holds commits of two people, of whom one is not the account."
+        )
 
 
 def _finding(rule: str, severity: Severity, message: str) -> Finding:

@@ -54,6 +54,21 @@ def test_a_series_of_many_people_is_med() -> None:
     assert rules(*others) == [("several-people", "med")]
 
 
+NEW = Account("did:plc:new", "new.example.net")
+
+
+def test_of_several_people_all_but_one_are_others_whoever_the_account_is() -> None:
+    others = [mail(f"Person Number{number}", f"p{number}@rook.net") for number in range(3)]
+    assert rules(*others, account=NEW) == [("several-people", "med")]
+    assert rules(*others[:2], account=NEW) == [("two-people", "low")]
+
+
+def test_one_person_with_two_addresses_or_two_spellings_is_one() -> None:
+    same = [mail("Ana Núñez", "ana@quince.net"), mail("Nunez, Ana", "ana@work.net"), mail("ana", "ana@work.net")]
+    assert rules(*same, account=NEW) == []
+    assert rules(same[0], mail("renovate[bot]", "bot@renovate.example"), account=NEW) == []
+
+
 @pytest.mark.parametrize("account", [None, Account("did:plc:new"), Account("did:plc:new", "new.example.net")])
 def test_an_account_of_which_nothing_is_known_differs_from_nobody(account: Account | None) -> None:
     assert rules(mail("Mallory", "mallory@rook.net"), account=account) == []
@@ -87,5 +102,6 @@ def test_every_finding_of_this_scanner_is_kept_from_reviewers() -> None:
         rules(mail("M", "m@rook.net")),
         rules(mail("M R", "root@localhost")),
         rules(*(mail(f"P {n}", f"p{n}@rook.net") for n in range(3))),
+        rules(mail("P", "p@rook.net"), mail("M", "m@rook.net"), account=NEW),
     ]
     assert {(commit_author.SCANNER, rule) for found in played for rule, _ in found} == IDENTITY_RULES
