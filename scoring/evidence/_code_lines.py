@@ -6,7 +6,7 @@ import re2
 
 from scoring.content.change import Change, FileChange, Line
 from scoring.content.paths import role
-from scoring.evidence._languages import language_of
+from scoring.evidence._languages import language_of_file
 from scoring.evidence._weight import cut
 
 LINE_LENGTH = 2_000
@@ -22,7 +22,7 @@ STATEMENT = re2.compile(
 
 def is_code_file(file: FileChange) -> bool:
     """Whether a file is code of the project itself, in a language that rules exist for."""
-    return language_of(file.path) not in ("other", "config") and role(file.path) == "code"
+    return language_of_file(file) not in ("other", "config") and role(file.path) == "code"
 
 
 def code_files(change: Change) -> list[FileChange]:

@@ -1,11 +1,16 @@
 """The new side of a hunk as a text that a tolerant parser can read, and the way back to its lines. Pure."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from scoring.content.change import Hunk, Line
 
 LINE_LENGTH = 4_000  # characters: what is longer is no line that a person wrote, and is left out of the parse
 DEPTH = 200  # of brackets: rules that look upwards and downwards take time in its square (.4 s at 2,000)
+CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes on behind a backslash or an operator
+# Not behind the sign by which YAML begins a text of several lines.
+GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
+CONTINUED_LINES = 50  # of one command
 _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
@@ -29,6 +34,23 @@ def fragment_of(hunk: Hunk, language: str) -> Fragment:
     texts = [_clean(line.text) if line is not None else "" for line in kept]
     opened = _python_blocks(texts) if language == "python" else []
     return Fragment("\n".join([*opened, *texts, ""]), (*(None for _ in opened), *kept))
+
+
+def continued(lines: list[Line]) -> list[Line]:
+    """Each command that is written over several of these lines as one line, with the number of its first."""
+    commands: list[list[Line]] = []
+    is_open = False
+    for line in lines:
+        if not (is_open and line.new == (commands[-1][-1].new or 0) + 1 and len(commands[-1]) < CONTINUED_LINES):
+            commands.append([])
+        commands[-1].append(line)
+        is_open = GOES_ON.search(line.text[-40:]) is not None
+    return [_as_one(command) for command in commands if len(command) > 1]
+
+
+def _as_one(command: list[Line]) -> Line:
+    texts = [line.text.strip().removesuffix("\\") for line in command]
+    return replace(command[0], text=" ".join(texts)[:LINE_LENGTH])
 
 
 def is_too_deep(text: str) -> bool:

@@ -7,8 +7,8 @@ from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
 from scoring.content.paths import Role, role
 from scoring.content.submission import Submission
-from scoring.evidence._fragments import Fragment, fragment_of, is_too_deep
-from scoring.evidence._languages import GRAMMARS, Language, language_of
+from scoring.evidence._fragments import CONTINUED, Fragment, continued, fragment_of, is_too_deep
+from scoring.evidence._languages import GRAMMARS, Language, language_of_file
 from scoring.evidence._rules import Rule, rules_for
 from scoring.evidence._tree_rules import tree_rules
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
@@ -52,7 +52,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
 def _scan_file(reading: _Reading, file: FileChange) -> Iterator[Finding]:
     if not file.hunks:
         return
-    language, part = language_of(file.path), role(file.path)
+    language, part = language_of_file(file), role(file.path)
     rules = [rule for rule in rules_for(language) if not rule.roles or part in rule.roles]
     seen: dict[str, set[int]] = {}
     for hunk in file.hunks:
@@ -72,9 +72,10 @@ def _matches(
     text = "\n".join(cut(line.text, LINE_LENGTH) for line in added)
     meant = [rule for rule in rules if rule.removed is None and rule.may_match(text)]
     yield from _tree_matches(reading, file, hunk, [rule for rule in meant if rule.rule is not None], language)
+    whole = [*added, *continued(added)] if language in CONTINUED else added
     for rule in meant:
         if rule.lines is not None:
-            yield from _line_matches(rule, added, text)
+            yield from _line_matches(rule, whole, text)
     yield from _removed_matches(reading, hunk, rules)
     long = next((line for line in added if len(line.text) > LINE_LENGTH), None)
     if long:

@@ -1,7 +1,7 @@
 """Keys, tokens and passwords in what a change adds and in what was written beside it.
 
-A secret in a removed line is none; one that the change only moves was known before and weighs little. Every secret of a
-quoted line is masked.
+One in pieces, in escapes or in base 64 is one too. A secret in a removed line is none; one that the change only moves
+was known before and weighs little. Every secret of a quoted line is masked.
 """
 
 from collections import defaultdict
@@ -12,6 +12,7 @@ from scoring.content.submission import Submission
 from scoring.evidence._added_text import AddedText, Place, added_text, removed_text
 from scoring.evidence._assigned_secrets import find_assigned, find_settings, find_urls
 from scoring.evidence._detect_secrets import find_by_plugins
+from scoring.evidence._disguised_secrets import find_disguised
 from scoring.evidence._file_kinds import is_documentation, is_lock_file, is_minified, is_settings, is_test
 from scoring.evidence._placeholders import is_placeholder
 from scoring.evidence._private_keys import find_private_keys
@@ -59,6 +60,7 @@ def _hits(added: AddedText, rule_text: str | None) -> Iterator[Hit]:
     for hit in find_by_plugins(added.text):
         if not is_placeholder(added.text[hit.start : hit.end]):
             yield hit
+    yield from find_disguised(added.text)
     yield from find_urls(added.text)
     yield from find_assigned(added.text)
     yield from _bare_settings(added)

@@ -25,7 +25,7 @@ class Format:
         return bool(self.manifests)
 
 
-_REQUIREMENTS = r"(?:.*[-_.])?(?:requirements|constraints)(?:[-_.].*)?\.(?:txt|in|pip)"
+_REQUIREMENTS = r"(?:.*[-_.])?(?:requirements|constraints)(?:[-_.].*)?\.(?:txt|in|pip|lock)"
 _PYTHON_MANIFESTS = rf"pyproject\.toml|setup\.cfg|setup\.py|{_REQUIREMENTS}"
 FORMATS = (
     Format("PyPI", _REQUIREMENTS, python_files.requirements_file),
@@ -34,16 +34,18 @@ FORMATS = (
     Format("PyPI", r"setup\.py", python_files.setup_py),
     Format("PyPI", r"Pipfile", python_files.pipfile),
     Format("PyPI", r"Pipfile\.lock", lock_files.pipfile_lock, "Pipfile"),
-    Format("PyPI", r"(?:poetry|uv|pdm)\.lock", lock_files.python_lock, _PYTHON_MANIFESTS),
+    Format("PyPI", r"(?:poetry|uv|pdm)\.lock|pylock(?:\..*)?\.toml", lock_files.python_lock, _PYTHON_MANIFESTS),
     Format("PyPI", r"pip\.conf|pip\.ini|\.pypirc", registry_options.pip_configuration),
     Format("npm", r"package\.json", npm_files.package_json),
     Format("npm", r"package-lock\.json|npm-shrinkwrap\.json", lock_files.package_lock, r"package\.json"),
     Format("npm", r"yarn\.lock", npm_files.yarn_lock, r"package\.json|\.yarnrc\.yml"),
     Format("npm", r"pnpm-lock\.ya?ml", npm_files.pnpm_lock, r"package\.json|pnpm-workspace\.yaml"),
+    Format("npm", r"bun\.lock", npm_files.bun_lock, r"package\.json"),
+    Format("npm", r"deno\.jsonc?|import_map\.json", npm_files.deno_json),
     Format("npm", r"\.npmrc|\.yarnrc|\.yarnrc\.yml", registry_options.npm_configuration),
     Format("crates.io", r"Cargo\.toml", rust_files.cargo_toml),
     Format("crates.io", r"Cargo\.lock", lock_files.cargo_lock, r"Cargo\.toml"),
-    Format("Go", r"go\.mod", go_files.go_mod),
+    Format("Go", r"go\.(?:mod|work)", go_files.go_mod),
     Format("Go", r"go\.sum", go_files.go_sum, r"go\.mod"),
     Format("RubyGems", r"Gemfile|gems\.rb|.*\.gemspec", ruby_files.gemfile),
     Format("RubyGems", r"Gemfile\.lock|gems\.locked", ruby_files.gemfile_lock, r"Gemfile|gems\.rb|.*\.gemspec"),

@@ -12,10 +12,10 @@ _KINDS: dict[str, Source] = {"git": "git", "url": "url", "directory": "path", "e
 
 
 def python_lock(view: View) -> Iterator[Item]:
-    """poetry.lock, uv.lock and pdm.lock: [[package]] with name and version, its files with their hashes."""
+    """poetry.lock, uv.lock and pdm.lock: [[package]] with name, version and hashes; pylock.toml: [[packages]]."""
     for block in grouped(toml_leaves(view.lines, view.at_top, view.hint)).values():
         name, version = block.text("name"), block.text("version")
-        if name and version and block.path[:1] == ("package",):
+        if name and version and block.path[:1] in (("package",), ("packages",)):
             source, url = _python_source(block)
             named = normalised("PyPI", name)
             yield Entry(named, block.line("version"), version, version, source=source, url=url, touched=block.touched)

@@ -22,6 +22,11 @@ _NO_PACKAGE = frozenset({"node", "npm", "yarn", "pnpm", "vscode", "version", "na
 _NAME = re.compile(r"(?:@[a-zA-Z0-9~._-]+/)?[a-zA-Z0-9~._-]+")
 _VERSION = re.compile(r"[\^~]?v?\d+\.(?:\d+|x|\*)(?:\.[\w.*+-]+)?|[<>]=?\s?\d.*|\*|latest|next")
 _YARN_FIELD = re.compile(r'  (version|resolved|integrity|resolution|checksum):? "?([^"\s]+)"?')
+_BUN_ENTRY = re.compile(
+    r'\s*"[^"]{1,300}": \["((?:@[^/"@]{1,100}/)?[^/"@]{1,200})@([^"]{1,300})"(?:, "([^"]{0,500})")?'
+)
+_BUN_HASH = re.compile(r'"(sha[0-9]{1,3})-([A-Za-z0-9+/=]{20,200})"')
+_DENO = re.compile(r'"npm:/?((?:@[\w.-]{1,100}/)?[\w.-]{1,200})(?:@([^"/]{1,100}))?(?:/[^"]{0,200})?"')
 _PNPM_HEAD = re.compile(r"  ['\"]?/?((?:@[^@/\s'\"]+/)?[^@/\s'\"()]+)[@/](\d[^\s'\"():]*)(?:\([^'\"\s]*)?['\"]?:")
 _PNPM_HASH = re.compile(r"integrity: ([a-z0-9]+)-([A-Za-z0-9+/=]+)")
 _PNPM_TARBALL = re.compile(r"tarball: ['\"]?([^\s'\",}]+)")
@@ -33,6 +38,29 @@ def package_json(view: View) -> Iterator[Item]:
         group = _group(leaf)
         if group is not None and leaf.quoted and _NAME.fullmatch(leaf.path[-1]):
             yield _entry(leaf, group)
+
+
+def bun_lock(view: View) -> Iterator[Item]:
+    """bun.lock: an entry a line, `"name": ["name@version", "address", {…}, "sha512-…"]`."""
+    for line in view.lines:
+        found = _BUN_ENTRY.match(line.text)
+        if found is None:
+            continue
+        name, version = found[1], found[2]
+        source = source_of(version)
+        exact = version if source == "registry" else None
+        url = found[3] if source == "registry" else version
+        yield Entry(name, line, exact, exact, source=source, url=url, touched=line.mark != " ")
+        for algorithm, value in _BUN_HASH.findall(line.text):
+            yield Digest(line, f"{name}@{version}", algorithm, value)
+
+
+def deno_json(view: View) -> Iterator[Item]:
+    """deno.json and import maps: the packages of npm among the imports."""
+    for line in view.lines:
+        for name, written in _DENO.findall(line.text):
+            allowed = range_of(written, bare_is_exact=True)
+            yield Entry(name, line, allowed.version, allowed.floor, touched=line.mark != " ")
 
 
 def _group(leaf: Leaf) -> Group | None:

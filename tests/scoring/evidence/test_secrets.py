@@ -1,6 +1,7 @@
 """Secrets: every kind in every carrier, nothing in honest changes, no secret in what is said about it."""
 
 import random
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
@@ -58,6 +59,48 @@ def test_in_real_diffs_fewer_than_one_of_a_hundred_has_a_high_finding(shared: Pa
         if finding.severity is Severity.HIGH
     ]
     assert len(high) < 0.01 * diffs, high
+
+
+HALF = len(TOKEN) // 2
+DISGUISES = {
+    "in pieces": [f'token = "{TOKEN[:HALF]}" + "{TOKEN[HALF:]}"'],
+    "in three pieces": [f"token = '{TOKEN[:9]}' . '{TOKEN[9:HALF]}' . '{TOKEN[HALF:]}'"],
+    "in pieces over lines": ["token = (", f'    "{TOKEN[:HALF]}"', f'    f"{TOKEN[HALF:]}"', ")"],
+    "behind an operator": [f'token = "{TOKEN[:HALF]}" +', f'    "{TOKEN[HALF:]}"'],
+    "before an operator": [f'token = "{TOKEN[:HALF]}"', f'    + "{TOKEN[HALF:]}"'],
+    "over a continued line": [f'token = "{TOKEN[:HALF]}\\', f'{TOKEN[HALF:]}"'],
+    "with a space without width": [f'token = "{TOKEN[:HALF]}\u200b{TOKEN[HALF:]}"'],
+    "in escapes": ['token = "' + "".join(f"\\x{ord(letter):02x}" for letter in TOKEN) + '"'],
+    "in percent signs": ["token=" + "".join(f"%{ord(letter):02x}" for letter in TOKEN)],
+    "in base 64": [f"  token: {b64encode(TOKEN.encode()).decode()}"],
+    "in hexadecimal digits": [f'token = "{TOKEN.encode().hex()}"'],
+}
+
+
+@pytest.mark.parametrize("lines", DISGUISES.values(), ids=DISGUISES)
+def test_a_token_that_is_spelled_otherwise_is_found_and_masked(lines: list[str]) -> None:
+    findings = found("deploy.py", *lines)
+    assert {(finding.rule, finding.severity) for finding in findings} == {("github-token", Severity.HIGH)}
+    for finding in findings:
+        assert TOKEN[: HALF - 1] not in finding.quote
+
+
+def test_a_private_key_in_base_64_is_found() -> None:
+    key = b64encode(private_key("RSA PRIVATE KEY")(random.Random(3)).replace("\\n", "\n").encode()).decode()
+    assert [finding.rule for finding in found("secret.yml", f"  tls.key: {key}")] == ["private-key"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['names = ["ghp_", "other"]', 'x = "a" + "b"'],
+        ["aGVsbG8gd29ybGQsIHRoaXMgaXMgbm90aGluZyBhdCBhbGw="],
+        ['prefix = "ghp_" + name', 'sha = "' + "ab12" * 16 + '"'],
+        [f'x = "{"a" * 40}" + "{"b" * 40}"', 'url = "https://" + host + "/x"'],
+    ],
+)
+def test_honest_pieces_and_encodings_are_no_finding(lines: list[str]) -> None:
+    assert found("deploy.py", *lines) == []
 
 
 def test_two_secrets_of_one_line_are_both_masked_in_both_quotes() -> None:
