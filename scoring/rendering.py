@@ -14,11 +14,11 @@ from scoring.assessment import plain_text
 from scoring.content.blind import without_identity
 from scoring.content.change import FileChange
 from scoring.content.finding import Finding
+from scoring.content.paths import rank
 from scoring.content.submission import Submission
 from scoring.deterministic import changed_lines, strongest_first
 from scoring.placing import finding_place
 from scoring.scrub import Scrubber
-from scoring.sensitivity import kind_of
 
 RENDERING = 1  # raise it with any change of what is written here
 NAMING_SCANNERS = frozenset({"dependencies", "licences", "typosquats"})  # whose explanations name what they found
@@ -80,7 +80,7 @@ def render_change(case: Case, characters: int) -> Rendering:
     files = case.scrubbed.change.files
     lines = [_json({"findings": list(_findings(case))})]
     room, changed, read, left_out = characters - len(lines[0]), 0, 0, list[int]()
-    for index in sorted(range(len(files)), key=lambda index: (kind_of(files[index].path), index)):
+    for index in sorted(range(len(files)), key=lambda index: (rank(files[index].path), index)):
         rows, whole = _taken(index, files[index], room)
         room -= sum(len(row.text) + 1 for row in rows)
         lines += [row.text for row in rows]

@@ -13,13 +13,13 @@ from scoring.claude import OUTPUT_TOKENS, Claude
 from scoring.claude_answers import NoAnswer
 from scoring.claude_models import Price, Usage, capability
 from scoring.content.finding import Severity
+from scoring.content.paths import Rank, rank
 from scoring.cost_gate import Call
 from scoring.deterministic import FLOOR, WHOLE, changed_lines, combine, review_without_model
 from scoring.placing import resolved
 from scoring.prompt import content_hash, first_request, prompt_version, second_request
 from scoring.readings import Ledger, Reading, Ticket
 from scoring.rendering import Case, Rendering, render_change, render_words
-from scoring.sensitivity import Kind, kind_of
 
 CHARACTERS_A_TOKEN = 3  # of code as it is rendered; what is counted decides
 FITTING = 4  # times the data is cut before it is called too large
@@ -133,7 +133,7 @@ def is_hard(case: Case) -> bool:
     """Whether the strong model reads: a med or high finding of security or a bug, or much of CI, build or auth."""
     if any(found.type in HARD_TYPES and found.severity is not Severity.LOW for found in case.findings):
         return True
-    risky = (file for file in case.sent.change.files if kind_of(file.path) in (Kind.CI, Kind.BUILD, Kind.AUTH))
+    risky = (file for file in case.sent.change.files if rank(file.path) in (Rank.CI, Rank.BUILD, Rank.AUTH))
     return sum(map(changed_lines, risky)) >= HARD_LINES
 
 

@@ -17,6 +17,7 @@ from ingest.transaction import Rows, Transaction
 from scoring.assessment import Review
 from scoring.content.change import Change
 from scoring.content.likeness import record_vector
+from scoring.content.paths import is_sensitive
 from scoring.content.submission import Knowledge, Submission
 from scoring.cost_gate import Ask, Call, Mode, decide
 from scoring.gate import Thresholds
@@ -24,7 +25,6 @@ from scoring.rendering import Case
 from scoring.review_cases import case_of_pull, kept_change
 from scoring.review_rows import BEGUN as EMPTY
 from scoring.review_rows import RUNNING, review_columns
-from scoring.sensitivity import is_sensitive
 from scoring.trial import left_to_read
 
 # A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass
@@ -178,7 +178,7 @@ def _ask(row: Row, submission: Submission, reviewing: Reviewing) -> Ask:
     return Ask(
         mode=mode,
         structural_trust=row["structural_trust"],
-        sensitive=any(is_sensitive(file.path, patterns) for file in submission.change.files),
+        sensitive=any(is_sensitive(file, patterns) for file in submission.change.files),
         has_key=reviewing.has_key,
         screens=reviewing.screens,
         spent=reviewing.spent(),

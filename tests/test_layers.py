@@ -66,7 +66,7 @@ PURE = {
         for name in ("explain_content", "figures", "dominators", "worth", "edge_files", "named_graph")
     ),
 }
-REVIEW = ("assessment", "deterministic", "cost_gate", "sensitivity", "placing", "rendering", "prompt", "readings")
+REVIEW = ("assessment", "deterministic", "cost_gate", "placing", "rendering", "prompt", "readings")
 PURE |= {f"scoring/{name}.py" for name in (*REVIEW, "claude_models", "claude_answers")}
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
 RED_TEAM += ("bombing", "farming", "fitting", "report", "words")

@@ -1,14 +1,35 @@
-"""What a path says about a change: which part of a project it touches, and what no lane may wave through. Pure."""
+"""What a path says about a change: what a file is for, what runs unread, what is read first and always. Pure.
 
-from collections.abc import Iterator
+The one place where files are told apart by their names; who reads a file's lines asks here first.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from functools import lru_cache
 from typing import Literal
 
 from scoring.content.change import Change, FileChange
-from scoring.content.globs import clean_path, first_match
+from scoring.content.globs import PatternProblem, clean_path, first_match, matching_pattern
 
 Kind = Literal["ci", "release", "install_hook", "build", "dependencies", "binary", "submodule", "symlink", "executable"]
 Role = Literal["code", "tests", "docs", "vendored", "generated"]
+
+
+class Rank(IntEnum):
+    """What a file is for, the most dangerous reading of its path, in the order in which reviewers are given files."""
+
+    CI = 0
+    BUILD = 1
+    AUTH = 2
+    DEPENDENCIES = 3
+    CODE = 4
+    TESTS = 5
+    PROSE = 6
+    LOCK = 7  # many lines that the scanner of dependencies reads; sensitive all the same
+
+
+SENSITIVE = frozenset({Rank.CI, Rank.BUILD, Rank.AUTH, Rank.DEPENDENCIES, Rank.LOCK})
 
 # Paths whose change runs somewhere before a person has read it, or cannot be read at all. In lower case: a checkout on
 # a file system that ignores case takes any spelling. The first kind that matches is told.
@@ -55,7 +76,17 @@ NEVER_FAST: dict[Kind, tuple[str, ...]] = {
         *("pipfile", "*.lock", "*.lockb", "package.json", "package-lock.json", "npm-shrinkwrap.json", "deno.json*"),
         *("pnpm-lock.yaml", "pnpm-workspace.yaml", "cargo.toml", "go.mod", "go.sum", "go.work", "go.work.sum"),
         *("gemfile*", "composer.json", "packages.config", "*.lockfile", "environment*.y*ml", "conda*.y*ml"),
-        *("package.resolved", "podfile.lock", "cartfile*", "vcpkg.json", "conanfile.*", "buildpack.toml"),
+        *(
+            "pylock*.toml",
+            "pixi.toml",
+            "import_map.json",
+            "package.resolved",
+            "podfile.lock",
+            "cartfile*",
+            "vcpkg.json",
+            "conanfile.*",
+            "buildpack.toml",
+        ),
     ),
     "binary": (
         *("*.exe", "*.dll", "*.so", "*.so.*", "*.dylib", "*.a", "*.o", "*.obj", "*.lib", "*.jar", "*.war", "*.class"),
@@ -74,13 +105,57 @@ ROLES: dict[Role, tuple[str, ...]] = {
     "tests": (
         *("test", "tests", "testing", "testdata", "__tests__", "spec", "specs", "fixtures", "e2e", "cypress"),
         *("test_*.py", "*_test.py", "*_test.go", "*.test.*", "*.spec.*", "tests.py", "conftest.py", "*_test.rs"),
-        *("*_spec.rb", "benches", "bench", "benchmarks"),
+        *("*_spec.rb", "benches", "bench", "benchmarks", "mock", "mocks", "__mocks__", "__snapshots__", "cassettes"),
+        *("golden", "goldens", "stubs", "*-test.*", "*_tests.*", "*test.java", "*tests.java", "*test.kt", "*tests.cs"),
     ),
     "docs": (
         *("docs", "doc", "documentation", "examples", "example", "*.md", "*.rst", "*.adoc", "*.txt", "*.po"),
+        *("*.mdx", "*.markdown", "*.asciidoc", "*.tex", "*.org", "sample", "samples", "tutorial", "tutorials", "news*"),
         *("changelog*", "changes*", "history*", "readme*", "license*", "authors*", "contributing*"),
     ),
 }
+# Lists of resolved packages with their hashes, and other lists of hashes.
+LOCKS = (
+    *("*.lock", "*.lockb", "*.lockfile", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "go.sum"),
+    *("go.work.sum", "packages.lock.json", "pylock*.toml", "*sha256sum*", "*sha512sum*"),
+)
+TRANSLATIONS = (
+    *("*.po", "*.pot", "*.mo", "*.xlf", "*.xliff", "*.arb", "*.strings", "*.resx", "*.ftl", "locale", "locales"),
+    *("i18n", "l10n", "lang", "langs", "language", "languages", "translation", "translations", "intl", "lc_messages"),
+)
+# What a machine reads as a language.
+LANGUAGES = (
+    *("*.py", "*.pyi", "*.pyx", "*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts", "*.vue"),
+    *("*.svelte", "*.go", "*.rs", "*.rb", "*.php", "*.java", "*.kt", "*.kts", "*.scala", "*.swift", "*.c", "*.h"),
+    *("*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh", "*.m", "*.mm", "*.cs", "*.fs", "*.sh", "*.bash", "*.zsh", "*.fish"),
+    *("*.ps1", "*.pl", "*.pm", "*.lua", "*.r", "*.jl", "*.ex", "*.exs", "*.erl", "*.hs", "*.ml", "*.mli", "*.clj"),
+    *("*.dart", "*.sol", "*.zig", "*.nim", "*.sql", "*.tf", "*.nix", "*.gradle", "*.groovy", "*.proto", "*.graphql"),
+    *("*.css", "*.scss", "*.less", "*.yml", "*.yaml", "*.toml", "*.json", "*.ini", "*.cfg", "*.xml", "*.cmake"),
+    *("*.mk", "makefile*", "dockerfile*", "jenkinsfile*", "rakefile*", "gemfile*", "justfile*", "meson.build*"),
+    *("build*", "workspace*"),
+)
+# Files in which a value may stand without quotes.
+SETTINGS = (
+    *(".env", ".env.*", "env", "env.*", ".envrc", "envrc", "*.env", "*.ini", "*.cfg", "*.conf", "*.cnf", "*.toml"),
+    *("*.properties", "*.yml", "*.yaml", "*.tfvars", "*.npmrc", "*.pypirc", "*.netrc", "*.sh", "*.bash", "*.zsh"),
+    *("*.service", "*.tf", "dockerfile*", "makefile*", "credentials*", "config*"),
+)
+# Beside what no fast lane may carry: folders of a forge, and programs that people start by hand.
+FORGE_FOLDERS = ("/.github", "/.gitlab", "/.tangled")
+PROGRAMS = ("*.sh", "*.bash", "*.zsh", "*.ps1", "*.bat", "*.cmd", "*.service")
+# Words of a path that stand for letting people in.
+_AUTH = """
+    auth authentication authorization authz login logout signin session sessions password passwords credential
+    credentials token tokens secret secrets crypto cryptography cipher oauth oidc saml jwt permission permissions acl
+    rbac sudo signing signature tls ssl security sandbox csrf cors keyring
+"""
+AUTH_WORDS = frozenset(_AUTH.split())
+_RANKS: dict[Kind, Rank] = {
+    **dict.fromkeys(("ci", "release"), Rank.CI),
+    **dict.fromkeys(("install_hook", "build", "binary"), Rank.BUILD),
+}
+_LOWER_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PATH_WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 @lru_cache(maxsize=8192)
@@ -98,6 +173,72 @@ def role(path: str) -> Role:
     """What a file is for, by its path alone: code where nothing says otherwise."""
     clean = clean_path(path).lower()
     return next((role for role, patterns in ROLES.items() if first_match(patterns, clean)), "code")
+
+
+@lru_cache(maxsize=8192)
+def has_role(path: str, wanted: Role) -> bool:
+    """Whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
+    return first_match(ROLES[wanted], clean_path(path).lower())
+
+
+@lru_cache(maxsize=8192)
+def is_lock_file(path: str) -> bool:
+    """A list of resolved packages with their hashes."""
+    return first_match(LOCKS, clean_path(path).lower())
+
+
+@lru_cache(maxsize=8192)
+def is_translation(path: str) -> bool:
+    """Texts in the languages of its users."""
+    return first_match(TRANSLATIONS, clean_path(path).lower())
+
+
+@lru_cache(maxsize=8192)
+def is_language(path: str) -> bool:
+    """Something that a machine reads as a language."""
+    return first_match(LANGUAGES, clean_path(path).lower())
+
+
+@lru_cache(maxsize=8192)
+def is_settings(path: str) -> bool:
+    """A file in which a value may stand without quotes."""
+    return first_match(SETTINGS, clean_path(path).lower())
+
+
+@lru_cache(maxsize=8192)
+def rank(path: str) -> Rank:
+    """How early a file is read; the most dangerous reading of its path counts."""
+    clean, kind = clean_path(path).lower(), never_fast(path)
+    if is_lock_file(path):
+        return Rank.LOCK
+    if kind in _RANKS:
+        return _RANKS[kind]
+    if first_match(FORGE_FOLDERS, clean):
+        return Rank.CI
+    if first_match(PROGRAMS, clean):
+        return Rank.BUILD
+    words = {word.lower() for word in _PATH_WORD.findall(_LOWER_START.sub(" ", path))}
+    if words & AUTH_WORDS:
+        return Rank.AUTH
+    if kind == "dependencies":
+        return Rank.DEPENDENCIES
+    ranks = {"tests": Rank.TESTS, "docs": Rank.PROSE}
+    return ranks.get(role(path), Rank.CODE)
+
+
+def is_sensitive(file: FileChange, patterns: Sequence[str] = ()) -> bool:
+    """Whether a part of a change is always read: by its kind, or by one of the operator's own patterns (globs.py).
+
+    Its old name counts too: what is moved away from such a place is changed there. Where the patterns cannot be read,
+    everything is sensitive.
+    """
+    paths = {file.path, file.old_path}
+    if kinds_of(file) or any(rank(path) in SENSITIVE for path in paths):
+        return True
+    try:
+        return any(matching_pattern(patterns, path) for path in paths)
+    except PatternProblem:
+        return True
 
 
 def kinds_of(file: FileChange) -> frozenset[Kind]:

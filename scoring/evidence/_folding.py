@@ -14,9 +14,9 @@ from typing import Literal
 from urllib.parse import unquote
 
 from scoring.content.change import FileChange, Line
+from scoring.content.paths import has_role, is_lock_file
 from scoring.content.submission import Submission
 from scoring.evidence._added_text import said
-from scoring.evidence._file_kinds import is_documentation, is_lock_file
 from scoring.evidence._unicode import confusables, revealed
 
 Carrier = Literal["code", "docs", "name", "talk"]
@@ -84,7 +84,7 @@ def _blocks(submission: Submission) -> Iterator[list[Source]]:
         yield [Source("name", file.path, file)]
         if is_lock_file(file.path):
             continue
-        carrier: Carrier = "docs" if is_documentation(file.path) else "code"
+        carrier: Carrier = "docs" if has_role(file.path, "docs") else "code"
         for hunk in file.hunks:
             block: list[Source] = []
             for line in hunk.lines:

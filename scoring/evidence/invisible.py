@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from scoring.content.change import FileChange, Line
 from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
+from scoring.content.paths import has_role, is_language, is_translation
 from scoring.content.submission import Submission
 from scoring.evidence import _unicode
 from scoring.evidence._added_text import said
-from scoring.evidence._file_kinds import is_code, is_documentation, is_translation
 
 SCANNER = "invisible"
 RUN = 4  # characters without width in a row: enough to carry hidden text
@@ -83,7 +83,7 @@ def _in_line(file: FileChange, line: Line) -> Iterator[Finding]:
     for rule, character in _hidden(text) if _unicode.HIDDEN.search(text) else ():
         severity = Severity.LOW if character == _SOFT_HYPHEN else _severity(rule, text, file.path)
         yield _finding(rule, severity, f"{_unicode.name(character)} {_MEANING[rule]}.", line.text, file, line)
-    if is_code(file.path) and not is_translation(file.path):
+    if is_language(file.path) and not is_translation(file.path):
         yield from _imitations(file, line, text)
 
 
@@ -145,9 +145,9 @@ def _severity(rule: str, text: str, path: str) -> Severity:
         return Severity.HIGH
     honest = is_translation(path) or bool(_RIGHT_TO_LEFT.search(text))
     if rule == "bidi":
-        closed = honest and not (is_code(path) and not is_translation(path))
+        closed = honest and not (is_language(path) and not is_translation(path))
         return Severity.LOW if closed else Severity.HIGH
-    if honest or is_documentation(path) or rule == "line-break":
+    if honest or has_role(path, "docs") or rule == "line-break":
         return Severity.LOW
     return Severity.MED
 

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
+from scoring.content.paths import has_role, is_lock_file, is_settings
 from scoring.content.submission import Submission
 from scoring.evidence._added_text import AddedText, Place, added_text, removed_text
 from scoring.evidence._assigned_secrets import find_assigned, find_settings, find_urls
 from scoring.evidence._detect_secrets import find_by_plugins
 from scoring.evidence._disguised_secrets import find_disguised
-from scoring.evidence._file_kinds import is_documentation, is_lock_file, is_minified, is_settings, is_test
 from scoring.evidence._placeholders import is_placeholder
 from scoring.evidence._private_keys import find_private_keys
 from scoring.evidence._rule_file import find_by_file
@@ -21,6 +21,7 @@ from scoring.evidence._secret_hits import Hit
 from scoring.evidence._token_rules import RULES
 
 SCANNER = "secrets"
+MINIFIED_LENGTH = 1_000  # characters of a line that no person wrote
 SHOWN = 4  # characters of a masked secret that tell its kind and open nothing
 _LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW: None}
 
@@ -96,13 +97,14 @@ def _weighed(hit: Hit, place: Place, line: str) -> Severity | None:
     if place.file is None:
         return None if hit.generic else hit.severity
     path = place.file.path
-    if is_lock_file(path) or (hit.generic and is_minified(line)):
+    if is_lock_file(path) or (hit.generic and len(line) > MINIFIED_LENGTH):
         return None
-    if not (is_test(path) or is_documentation(path)):
+    is_test = has_role(path, "tests")
+    if not (is_test or has_role(path, "docs")):
         return hit.severity
     if hit.generic:
         return None
-    return Severity.LOW if hit.rule == "private-key" and is_test(path) else _LOWER[hit.severity]
+    return Severity.LOW if hit.rule == "private-key" and is_test else _LOWER[hit.severity]
 
 
 def _masked(added: AddedText, index: int, hits: Sequence[Hit]) -> str:

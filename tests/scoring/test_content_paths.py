@@ -3,7 +3,21 @@
 import pytest
 
 from scoring.content.change import FileChange
-from scoring.content.paths import Kind, kinds_of, never_fast, role, touched_kinds
+from scoring.content.paths import (
+    Kind,
+    Rank,
+    has_role,
+    is_language,
+    is_lock_file,
+    is_sensitive,
+    is_settings,
+    is_translation,
+    kinds_of,
+    never_fast,
+    rank,
+    role,
+    touched_kinds,
+)
 from tests.scoring.evidence.written import added_lines, change_of
 
 EXAMPLES: dict[Kind, tuple[str, ...]] = {
@@ -92,3 +106,60 @@ def test_a_change_touches_what_any_of_its_files_touches() -> None:
 )
 def test_what_a_file_is_for(path: str, expected: str) -> None:
     assert role(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (".github/workflows/ci.yml", Rank.CI),
+        (".tangled/workflows/build.yml", Rank.CI),
+        (".github/labeler.yml", Rank.CI),
+        ("Dockerfile.prod", Rank.BUILD),
+        ("tests/conftest.py", Rank.BUILD),
+        ("install.sh", Rank.BUILD),
+        ("lib/x.so", Rank.BUILD),
+        ("src/authTokens.go", Rank.AUTH),
+        ("tests/test_login.py", Rank.AUTH),
+        ("requirements-dev.txt", Rank.DEPENDENCIES),
+        ("web/package.json", Rank.DEPENDENCIES),
+        ("Cargo.lock", Rank.LOCK),
+        ("pylock.toml", Rank.LOCK),
+        ("src/author.py", Rank.CODE),
+        ("tests/test_pear.py", Rank.TESTS),
+        ("docs/guide.md", Rank.PROSE),
+        ("", Rank.CODE),
+    ],
+)
+def test_a_path_says_how_early_a_file_is_read(path: str, expected: Rank) -> None:
+    assert rank(path) is expected
+    assert rank(f"./x/../{path}") is expected
+
+
+def test_what_is_sensitive_by_its_path_its_old_path_or_what_it_is() -> None:
+    plain = added_lines("x", "src/pear.py")
+    assert not is_sensitive(plain)
+    assert is_sensitive(added_lines("x", "go.sum"))
+    assert is_sensitive(FileChange("notes/old.txt", ".github/workflows/ci.yml", "renamed"))
+    assert is_sensitive(FileChange("src/pear", "src/pear", "mode", old_mode="100644", new_mode="100755"))
+    assert is_sensitive(FileChange("src/pear", "src/pear", "added", symlink=True))
+
+
+def test_an_operator_names_further_paths_by_the_same_patterns_everywhere() -> None:
+    plain = added_lines("x", "src/deep/pear.py")
+    assert is_sensitive(plain, ("src/",))
+    assert is_sensitive(plain, ("pear.*",))
+    assert is_sensitive(plain, ("src/**/pear.py",))
+    assert not is_sensitive(plain, ("src/*.py",))
+    assert not is_sensitive(plain, ("src/", "!src/deep/"))
+    assert is_sensitive(plain, ("[z-a]",)), "what cannot be read spares nothing"
+
+
+def test_a_file_can_be_more_than_one_thing() -> None:
+    assert role("vendor/x/tests/a.py") == "vendored"
+    assert has_role("vendor/x/tests/a.py", "tests")
+    assert not has_role("src/latest.py", "tests")
+    assert is_translation("web/locales/de.json")
+    assert is_language("web/locales/de.json")
+    assert is_settings("deploy/.env.production")
+    assert not is_settings("src/app.py")
+    assert is_lock_file("dist/SHA256SUMS.txt")

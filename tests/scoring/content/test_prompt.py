@@ -16,7 +16,6 @@ from scoring.content.submission import Submission
 from scoring.placing import finding_place, is_resolved, numbered, resolved
 from scoring.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
 from scoring.rendering import WORDS_LENGTH, Case, Rendering, render_change, render_words
-from scoring.sensitivity import Kind, is_sensitive, kind_of
 from tests.scoring.content.reviewing import SITE_KEY, SONNET, a_case, a_change, a_file, a_finding, an_assessment
 from tests.scoring.content.reviewing import a_flag as flag_parts
 
@@ -214,35 +213,6 @@ def test_the_words_are_described_as_they_are_given() -> None:
     told = second_request(SONNET, rendered(case), words, SITE_KEY).blocks[1].text.partition("\n\n")[0]
     for line in words.text.split("\n"):
         assert all(f'"{name}":' in told for name in json.loads(line))
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        (".github/workflows/ci.yml", Kind.CI),
-        (".tangled/workflows/build.yml", Kind.CI),
-        ("Dockerfile.prod", Kind.BUILD),
-        ("tests/conftest.py", Kind.BUILD),
-        ("install.sh", Kind.BUILD),
-        ("src/authTokens.go", Kind.AUTH),
-        ("tests/test_login.py", Kind.AUTH),
-        ("requirements-dev.txt", Kind.DEPENDENCIES),
-        ("web/package.json", Kind.DEPENDENCIES),
-        ("Cargo.lock", Kind.LOCK),
-        ("src/author.py", Kind.CODE),
-        ("tests/test_pear.py", Kind.TESTS),
-        ("docs/guide.md", Kind.PROSE),
-        ("", Kind.CODE),
-    ],
-)
-def test_a_path_says_what_a_file_is_for(path: str, kind: Kind) -> None:
-    assert kind_of(path) is kind
-
-
-def test_an_operator_names_further_paths_that_are_always_read() -> None:
-    assert not is_sensitive("src/pear.py")
-    assert is_sensitive("src/pear.py", ("src/*.py",))
-    assert is_sensitive("go.sum")
 
 
 def test_equal_content_has_one_hash_and_words_count() -> None:
