@@ -85,7 +85,7 @@ def parse_licence(text: str) -> Licence:
     text = text.strip()[:LONGEST]
     try:
         tree = _licensing().parse(text, validate=False)
-    except (ExpressionError, ParseError, RecursionError):
+    except (ExpressionError, ParseError, RecursionError, IndexError):  # the last for brackets around nothing
         return Licence(text, readable=False)
     if tree is None:
         return Licence(text, readable=False)

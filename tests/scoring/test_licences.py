@@ -69,6 +69,14 @@ def test_what_asks_for_more_than_the_repository_gives_may_not_come_in(
     assert may_come_in(parse_licence(incoming), parse_licence(own)) is allowed
 
 
+@pytest.mark.parametrize(
+    "text", ["()", "( )", "MIT AND ()", "(()())", "((", ")(", "(MIT", "MIT OR", "NOT MIT", "(" * 500]
+)
+def test_an_expression_that_no_parser_takes_is_an_unreadable_licence(text: str) -> None:
+    assert not parse_licence(text).readable
+    assert told("src/a.py", "", f"# SPDX-License-Identifier: {text}\n") == [("unknown_identifier", Severity.LOW)]
+
+
 @given(some.text("()ANDORWITHMITGPL-2.0+ /", max_size=40))
 def test_any_text_is_read_and_the_same_licence_always_may_come_in(text: str) -> None:
     licence = parse_licence(text)
