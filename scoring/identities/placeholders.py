@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 _PLACEHOLDER = re.compile(
-    r"<(?:at-uri|avatar|badge|change-id|did|email|handle|host|name|person|pgp|ssh-key|time|url|user)-[0-9]{1,9}>"
+    r"<(?:at-uri|avatar|badge|change-id|did|email|handle|host|name|person|pgp|ssh-key|standing|time|url|user)-[0-9]{1,9}>"
 )
 _BESIDE = " \t\r,;.:-/()[]{}\"'*&"  # what may stand between or behind placeholders that are all of a value
 

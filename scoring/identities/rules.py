@@ -3,9 +3,9 @@
 import re
 
 from scoring.identities.patterns import EMAIL, FULL_NAME, HIDDEN_EMAIL, PEOPLE, Rule, Rules, rule
+from scoring.identities.word_rules import BETWEEN_PEOPLE, CLOCK, COLON, DATE
 
 _LEAD = r"^[^\w\n]{0,20}"  # marks of a comment or a quotation
-_COLON = r"[ \t]{0,8}:[ \t]{0,8}"
 _TRAILERS = (
     "signed-off-by|co-authored-by|co-developed-by|reviewed-by|acked-by|tested-by|reported-by|suggested-by|helped-by|"
     "mentored-by|based-on-patch-by|requested-by|approved-by|committed-by|authored-by|paired-with|thanks-to|"
@@ -31,15 +31,15 @@ _LINE_RULES = (
         "person",
         "-by|paired-with|thanks-to|last-translator|language-team",
         PEOPLE,
-        f"{_LEAD}(?:(?i:{_TRAILERS})|{_OTHER_TRAILER}){_COLON}",
+        f"{_LEAD}(?:(?i:{_TRAILERS})|{_OTHER_TRAILER}){COLON}",
     ),
-    rule("change-id", "change-id", r"[\w./-]{1,200}", f"{_LEAD}change-id{_COLON}", flags=re.IGNORECASE),
+    rule("change-id", "change-id", r"[\w./-]{1,200}", f"{_LEAD}change-id{COLON}", flags=re.IGNORECASE),
     rule(
-        "change-id", "git-subtree", r"[\w./-]{1,200}", f"{_LEAD}git-subtree-[a-z]{{1,20}}{_COLON}", flags=re.IGNORECASE
+        "change-id", "git-subtree", r"[\w./-]{1,200}", f"{_LEAD}git-subtree-[a-z]{{1,20}}{COLON}", flags=re.IGNORECASE
     ),
     rule("change-id", "From [0-9a-f]{40}", "[0-9a-f]{40}", "^From ", " "),
-    rule("person", "@", PEOPLE, rf"{_LEAD}(?:{_SENDERS}){_COLON}(?=[^\n]*@)", flags=re.IGNORECASE),
-    rule("email", "@", r"<[^\s<>@]{1,200}@[^\s<>]{1,200}>", f"{_LEAD}(?:{_MAIL_IDS}){_COLON}", flags=re.IGNORECASE),
+    rule("person", "@", PEOPLE, rf"{_LEAD}(?:{_SENDERS}){COLON}(?=[^\n]*@)", flags=re.IGNORECASE),
+    rule("email", "@", r"<[^\s<>@]{1,200}@[^\s<>]{1,200}>", f"{_LEAD}(?:{_MAIL_IDS}){COLON}", flags=re.IGNORECASE),
     rule(
         "person",
         r"copyright|©|\(c\)|&copy;",
@@ -155,8 +155,6 @@ _ACCOUNT = rf"(?!(?i:{_NOBODY})(?![\w.-]))[\w.-]{{1,64}}"
 _NO_FILE = r"\b(?<!\.png)(?<!\.jpg)(?<!\.jpeg)(?<!\.svg)(?<!\.gif)(?<!\.webp)"  # icon@2x.png
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_CLOCK = "[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?"
-_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _OFFSET = "[+-][0-9]{2}:?[0-9]{2}"
 _FINGERPRINT = "(?:[0-9A-F]{4} {1,2}){9}[0-9A-F]{4}"
 
@@ -246,20 +244,9 @@ _INLINE_RULES = (
     ),
     rule("user", r"home/|users[\\/]", _ACCOUNT, _HOMES),
     rule("user", "~[a-z_]", r"(?!(?:user|root)/)[a-z_][\w-]{1,31}", r"(?<![\w/.~)\]])~", "(?=/[A-Za-z._])"),
-    rule("time", "[0-9]:[0-9]{2}", f"{_DATE}[T ]{_CLOCK} ?{_OFFSET}", r"\b", r"\b"),
-    rule("time", "[0-9]:[0-9]{2}", f"{_DAY},? [0-9]{{1,2}} {_MONTH} [0-9]{{4}} {_CLOCK} {_OFFSET}", r"\b", r"\b"),
-    rule("time", "[0-9]:[0-9]{2}", f"{_DAY} {_MONTH} {{1,2}}[0-9]{{1,2}} {_CLOCK} [0-9]{{4}} {_OFFSET}", r"\b", r"\b"),
-)
-
-_QUOTE = r"^[ \t>]{0,8}"
-_ROLES = "author|committer|tagger|sender|reviewer|assignee"
-_MAIL_LINES = "message-id|in-reply-to|references|received|return-path|list-[a-z-]{1,20}|x-[a-z-]{1,40}"
-# What names people between people only: in code `Date:` is a header of HTTP, and `@name` a decorator.
-_WORD_RULES = (
-    rule("person", ":", PEOPLE, f"{_QUOTE}(?:{_ROLES}){_COLON}", flags=re.IGNORECASE),
-    rule("time", "date", r"[^\n]{1,100}", f"{_QUOTE}(?:author|commit)?date{_COLON}", flags=re.IGNORECASE),
-    rule("email", ":", r"[^\n]{1,300}", f"{_QUOTE}(?:{_MAIL_LINES}){_COLON}", flags=re.IGNORECASE),
-    rule("time", "[0-9]{4}-[0-9]{2}-", f"{_DATE}(?:[T ]{_CLOCK}Z?)?", r"\b", r"\b(?!-)"),
+    rule("time", "[0-9]:[0-9]{2}", f"{DATE}[T ]{CLOCK} ?{_OFFSET}", r"\b", r"\b"),
+    rule("time", "[0-9]:[0-9]{2}", f"{_DAY},? [0-9]{{1,2}} {_MONTH} [0-9]{{4}} {CLOCK} {_OFFSET}", r"\b", r"\b"),
+    rule("time", "[0-9]:[0-9]{2}", f"{_DAY} {_MONTH} {{1,2}}[0-9]{{1,2}} {CLOCK} [0-9]{{4}} {_OFFSET}", r"\b", r"\b"),
 )
 
 _TAGS = (
@@ -275,7 +262,7 @@ _HANDLE = rule(
 )
 
 CODE_RULES = Rules(*_LINE_RULES, *_INLINE_RULES)
-WORD_RULES = Rules(*_LINE_RULES, *_INLINE_RULES, *_WORD_RULES)
+WORD_RULES = Rules(*_LINE_RULES, *_INLINE_RULES, *BETWEEN_PEOPLE)
 HANDLE_RULES = Rules(_HANDLE)
 # In code only behind other words, where a decorator does not stand.
 MENTION_RULES = Rules(rule("handle", "@", _MENTIONED, r"(?<=[A-Za-z,.:;)-][ \t(])@", r"(?![\w(/])"))

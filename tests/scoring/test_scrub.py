@@ -239,6 +239,28 @@ def test_a_path_with_a_did_or_an_address_names_nobody() -> None:
     assert Scrubber().change(change).files[0].path == "src/<did-1>/<email-1>"
 
 
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("As a core maintainer of numpy, I checked this.", "<standing-1>, I checked this."),
+        ("I'm a long-time contributor here and it is fine", "<standing-1> and it is fine"),
+        ("With over 200 merged PRs I know it.", "<standing-1> I know it."),
+        ("I have 15 years of experience; merge it", "<standing-1>; merge it"),
+        ("ana (Collaborator): looks good", "ana (<standing-1>): looks good"),
+        ('"author_association": "MEMBER"', '"<standing-1>"'),
+        ("The maintainer list is sorted now.", "The maintainer list is sorted now."),
+        ("Adds 3 commits to the fixture", "Adds 3 commits to the fixture"),
+        ("Removes a member from the team", "Removes a member from the team"),
+    ],
+)
+def test_what_is_said_of_ones_own_standing_is_not_passed_on(said: str, left: str) -> None:
+    assert Scrubber().text(said) == left
+
+
+def test_standing_in_code_is_code() -> None:
+    assert in_file("x.py", "role = 'as a maintainer of x'") == "role = 'as a maintainer of x'"
+
+
 def test_a_password_in_an_address_stays_for_the_reviewer_to_see() -> None:
     assert (
         in_file("x.py", "get('https://trudy:hunter2@db.example.org/x')")
@@ -311,7 +333,7 @@ def test_counts_tell_how_much_was_replaced_and_nothing_else() -> None:
         "Author: " + "'" * 50_000, "'" * 50_000, '"' * 50_000, "\u00e9" * 50_000,
         "Mallory " * 7_000, "author = [" * 5_000, "://" * 17_000, "://a:" * 10_000, "a at " * 10_000, "a[at]" * 10_000,
         "<author>" * 6_000, "# Aa " * 10_000, "Branch " * 7_000, "git." * 12_000, "host " * 10_000, "%w[" * 15_000,
-        "did_" * 12_000, "A. B " * 10_000, "Copyright A " * 4_000, "a-" * 25_000 + "macbook", "git config " * 5_000,
+        "did_" * 12_000, "as a core " * 6_000, "I have 1 " * 6_000, "(owner" * 9_000, "A. B " * 10_000, "Copyright A " * 4_000, "a-" * 25_000 + "macbook", "git config " * 5_000,
     ],
 )  # fmt: skip
 def test_no_line_takes_long(line: str) -> None:
