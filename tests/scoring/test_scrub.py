@@ -333,7 +333,8 @@ def test_counts_tell_how_much_was_replaced_and_nothing_else() -> None:
         "Author: " + "'" * 50_000, "'" * 50_000, '"' * 50_000, "\u00e9" * 50_000,
         "Mallory " * 7_000, "author = [" * 5_000, "://" * 17_000, "://a:" * 10_000, "a at " * 10_000, "a[at]" * 10_000,
         "<author>" * 6_000, "# Aa " * 10_000, "Branch " * 7_000, "git." * 12_000, "host " * 10_000, "%w[" * 15_000,
-        "did_" * 12_000, "as a core " * 6_000, "I have 1 " * 6_000, "(owner" * 9_000, "A. B " * 10_000, "Copyright A " * 4_000, "a-" * 25_000 + "macbook", "git config " * 5_000,
+        "did_" * 12_000, "as a core " * 6_000, "I have 1 " * 6_000, "(owner" * 9_000,
+        "A. B " * 10_000, "Copyright A " * 4_000, "a-" * 25_000 + "macbook", "git config " * 5_000,
     ],
 )  # fmt: skip
 def test_no_line_takes_long(line: str) -> None:
