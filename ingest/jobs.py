@@ -68,10 +68,19 @@ def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) ->
         raise JobProblem(str(problem)) from problem
 
 
+def _set_review(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`repositories` and `review`: how changes of these are read from now on; the repositories' `keys`."""
+    try:
+        return {"keys": watch.set_review(runtime.store, wanted["repositories"], wanted["review"])}
+    except watch.UnknownRepository as problem:
+        raise JobProblem(str(problem)) from problem
+
+
 JOBS: Mapping[str, Job] = {
     "add_maintainer": _add_maintainer,
     "begin_backfill": _begin_backfill,
     "erase": _erase,
     "import_osv": _import_osv,
     "retry_dead_letters": _retry_dead_letters,
+    "set_review": _set_review,
 }

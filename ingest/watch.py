@@ -8,6 +8,8 @@ from ingest.repositories import Repositories, logged_record, standing_records
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 
+REVIEWS = ("off", "deterministic", "claude")  # who reads changes besides: nobody, the scanners' verdict, Claude
+
 
 class UnknownRepository(Exception):
     """No repository of that name is known; the message says what to do."""
@@ -64,6 +66,29 @@ def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: dat
             if number and not txn.value("select count(*) from watched_repositories where repository_id = ?", [number]):
                 row = {"repository_id": number, "review": "deterministic", "watched_at": now}
                 txn.append("watched_repositories", [row])
+        txn.inputs_changed()
+        sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
+        return [row["repo_key"] for row in txn.rows(sql, [numbers])]
+
+
+def set_review(store: Store, repositories: Sequence[str], review: str) -> list[str]:
+    """From now on changes of these watched repositories are read so; returns the repositories' keys.
+
+    `review` is one of REVIEWS. Raises UnknownRepository, with nothing changed, where one is not known or not watched.
+    """
+    if review not in REVIEWS:
+        raise ValueError(f"review is one of {', '.join(REVIEWS)}, not {review!r}")
+    with store.write() as txn:
+        numbers = [_known(txn, name) for name in repositories]
+        changed = txn.rows(
+            "update watched_repositories set review = ? where repository_id in (select unnest(?)) "
+            "returning repository_id",
+            [review, numbers],
+        )
+        missing = set(numbers) - {row["repository_id"] for row in changed}
+        if missing:
+            name = next(name for name, number in zip(repositories, numbers, strict=True) if number in missing)
+            raise UnknownRepository(f"{name[:200]} is not watched: name a maintainer for it with add_maintainer first.")
         txn.inputs_changed()
         sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
         return [row["repo_key"] for row in txn.rows(sql, [numbers])]

@@ -21,9 +21,9 @@ Reason = Literal[
 class Call(StrEnum):
     """Who reads a change besides the scanners.
 
-    NOBODY: nothing is judged, scanners included. DETERMINISTIC: the findings alone. SCREEN: the small model first,
-    which may only ask for the full reading. CLAUDE: the full reading. MISSING: it was asked for and cannot be paid,
-    so there is no content verdict.
+    NOBODY: the findings count and are shown, and nobody gives a content verdict. DETERMINISTIC: the findings alone are
+    the verdict. SCREEN: the small model first, which may only ask for the full reading. CLAUDE: the full reading.
+    MISSING: it was asked for and cannot be paid, so there is no content verdict.
     """
 
     NOBODY = "nobody"

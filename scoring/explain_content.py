@@ -37,6 +37,7 @@ MISSING_WORDS: Mapping[str, str] = {
     "no_such_model": "the configured model does not exist",
     "too_large": "the change is too large for the model",
     "over_budget": "the day's budget for reviews is spent",
+    "review_off": "content review is off for this repository",
     "under_way": "the same content is being reviewed",
     "review_failed": "its review failed",
     "on_trial": "a new model or prompt is still being tried beside the old one",

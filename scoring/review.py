@@ -51,8 +51,10 @@ class Reviewer:
     def review(self, case: Case, call: Call, unfinished: Sequence[str] = (), pull_uri: str | None = None) -> Review:
         """The final result on one case. `unfinished` are ids of scanners that could not look at all of it."""
         ground = review_without_model(case.sent.change, case.findings, unfinished)
-        if call in (Call.NOBODY, Call.DETERMINISTIC):
+        if call is Call.DETERMINISTIC:
             return ground
+        if call is Call.NOBODY:
+            return _without_verdict(ground, "review_off")
         if call is Call.MISSING:
             return _without_verdict(ground, "over_budget")
         if call is Call.SCREEN and self._models.screen:

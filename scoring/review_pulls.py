@@ -36,30 +36,36 @@ AGAIN = 5  # times that a reading is tried anew, each an hour later than the one
 # Why a model gave no verdict that it may give later; what it refuses or garbles it would refuse again.
 PASSING = [
     *("timeout", "unreachable", "rate_limited", "overloaded", "server_error"),
-    *("no_access", "over_budget", "under_way"),
+    *("no_access", "no_such_model", "under_way"),
 ]
-# What stands now and was not read by these rules, newest first: that is what somebody is waiting for.
+# What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
+# first, since that is what somebody is waiting for. What the day had no dollars for waits until there are some.
 DUE = """
 select p.pull_uri, p.patch_ref, p.round, p.record_cid, p.author_id, p.repository_id, p.title, p.body, w.review,
   md5(concat_ws(chr(31), p.title, p.body)) as said, k.sha256, k.bytes, k.state as patch_state,
   coalesce(t.structural_trust, 0) as structural_trust, coalesce(r.attempts, 0) as attempts,
-  coalesce(r.failures, 0) as failures
+  coalesce(r.failures, 0) as failures, coalesce(r.state, 'running') <> 'running' as has_review
 from pull_requests p
 join watched_repositories w using (repository_id)
 join patches k on (k.pull_uri, k.patch_ref) = (p.pull_uri, p.patch_ref)
 left join trust t on (t.repository_id, t.contributor_id) = (p.repository_id, p.author_id)
 left join content_reviews r on (r.pull_uri, r.patch_ref, r.rules) = (p.pull_uri, p.patch_ref, $rules)
   and r.said = md5(concat_ws(chr(31), p.title, p.body))
-where p.state = 'open' and w.review <> 'off' and k.sha256 is not null
+where p.state = 'open' and k.sha256 is not null
   and (r.state is null or r.state = 'running' or (r.missing = 'on_trial' and not $trying) or (
     list_contains($passing, r.missing) and r.failures <= $most and r.reviewed_clock < $now - to_hours(r.failures)
-  ))
+  ) or (
+    r.missing = 'over_budget' and $has_dollars and r.reviewed_clock < $now - to_hours(1)
+  ) or (
+    r.asked_because = 'review_off' and w.review <> 'off'
+  ) or ($has_key and w.review = 'claude' and (
+    r.asked_because in ('claude_off', 'no_key')
+    or (r.asked_because = 'trusted' and coalesce(t.structural_trust < $t_high, true))
+  )))
 order by p.seen_at desc, p.pull_uri limit $limit
 """
-BEGUN = """
-select begun_clock, attempts, failures from content_reviews
-where pull_uri = ? and patch_ref = ? and said = ? and rules = ?
-"""
+EARLIER = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
+MODE = "select review from watched_repositories where repository_id = ?"
 # What was taken back on the target branch is what a later change must not repeat.
 KNOWN_BAD = """
 update diff_vectors set known_bad = true
@@ -111,11 +117,11 @@ def rules_version() -> str:
 
 def review_due(store: Store, reviewing: Reviewing) -> int:
     """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
+    known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
     with store.write() as txn:
         txn.execute(KNOWN_BAD)
         left = _left_to_try(txn, reviewing)
-        again = {"trying": bool(left), "passing": PASSING, "most": AGAIN, "now": store.wall()}
-        due = txn.rows(DUE, {"rules": rules_version(), "limit": BATCH, **again})
+        due = txn.rows(DUE, {**known, "trying": bool(left)})
     if left and not due:
         return _try(store, left[0], reviewing)
     ends, read_now = reviewing.clock() + TURN_SECONDS, 0
@@ -125,6 +131,18 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
         if reviewing.clock() > ends:
             break
     return read_now
+
+
+def _known(reviewing: Reviewing) -> dict[str, Any]:
+    """What decides, beside the tables, whether a review is due."""
+    return {
+        "rules": rules_version(),
+        "passing": PASSING,
+        "most": AGAIN,
+        "has_key": reviewing.has_key,
+        "has_dollars": reviewing.has_key and reviewing.spent() < reviewing.budget,
+        "t_high": reviewing.thresholds.t_high,
+    }
 
 
 def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
@@ -137,21 +155,29 @@ def _groups(due: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
 def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
     """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
     if group[0]["attempts"] >= TRIES:
-        failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing"}
-        told = {**EMPTY, **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
+        failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing", "recommended": True}
+        told = {**_meanwhile(group[0]), **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
         _write(store, [Outcome(group[0], told)])
         return
-    _write(store, [Outcome(row, {**EMPTY, "attempts": row["attempts"] + 1}) for row in group])
+    _write(store, [Outcome(row, {**_meanwhile(row), "attempts": row["attempts"] + 1}) for row in group])
     _write(store, [_reviewed(store, row, reviewing) for row in group])
+
+
+def _meanwhile(row: Row) -> Mapping[str, Any]:
+    """What stands while a change is read: what was said of it before, else nothing. No flag is lost on the way."""
+    return {} if row["has_review"] else EMPTY
 
 
 def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
     change = kept_change(row, reviewing.folder)
-    reviewing.learn(change)
+    if row["review"] != "off":
+        reviewing.learn(change)
     with store.read() as rows:
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
         is_trial = bool(_left_to_try(rows, reviewing))
-    call, because = decide(_ask(row, case.sent, reviewing), reviewing.thresholds.t_low, reviewing.thresholds.t_high)
+        mode: Mode = rows.value(MODE, [row["repository_id"]]) or "off"  # it may have been switched off since
+    ask = _ask(row, mode, case.sent, reviewing)
+    call, because = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
     review = reviewing.review(case, call, unfinished, row["pull_uri"])
     if is_trial and review.model and review.state == "content verdict":
         review = replace(review, state="no content verdict", reason="on_trial")
@@ -172,8 +198,7 @@ def _try(store: Store, row: Row, reviewing: Reviewing) -> int:
     return int(reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"]).state == "content verdict")
 
 
-def _ask(row: Row, submission: Submission, reviewing: Reviewing) -> Ask:
-    mode: Mode = row["review"]
+def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:
     patterns = submission.knowledge.sensitive_paths
     return Ask(
         mode=mode,
@@ -190,7 +215,7 @@ def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
     """Write rows of `content_reviews`, and the vectors of the changes that were read, in one transaction."""
     with store.write() as txn:
         txn.upsert("content_reviews", [_row(txn, one) for one in outcomes])
-        if any(one.columns["state"] != RUNNING for one in outcomes):
+        if any(one.columns.get("state", RUNNING) != RUNNING for one in outcomes):
             txn.inputs_changed()
         for one in outcomes:
             if one.change is not None:
@@ -201,5 +226,5 @@ def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
     names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
     key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], rules_version()]
     begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
-    kept = {**begun, **(txn.row(BEGUN, key) or {})}
-    return {**{name: one.pull[name] for name in names}, "rules": rules_version(), **kept, **one.columns}
+    kept = {**begun, **(txn.row(EARLIER, key) or {})}
+    return {**kept, **{name: one.pull[name] for name in names}, "rules": rules_version(), **one.columns}

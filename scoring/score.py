@@ -36,8 +36,11 @@ OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
   exists (from seeds s where s.repository_id = p.repository_id and s.contributor_id = p.author_id
           and s.role <> 'maintainer') as own,
-  c.state, c.missing, c.content_risk, c.recommended, c.coverage, c.high_flags, c.worst, c.place
-from pull_requests p semi join watched_repositories using (repository_id)
+  -- Where content review is off no content opens a lane, and what was found in it before still counts.
+  if(w.review = 'off' and c.state is not null, 'no content verdict', c.state) as state,
+  if(w.review = 'off', 'review_off', c.missing) as missing,
+  c.content_risk, c.recommended, c.coverage, c.high_flags, c.worst, c.place
+from pull_requests p join watched_repositories w using (repository_id)
 -- What arrived while this pass was under way has no features yet: the next pass finds it.
 semi join features f on f.contributor_id = p.author_id and f.repository_id = p.repository_id
 left join patches t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref

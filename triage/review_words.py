@@ -12,7 +12,7 @@ from triage.words import visible
 SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
 # Why Claude was asked or not, by the cost gate's code.
 ASKED_WORDS = {
-    "review_off": "Content review is off for this repository.",
+    "review_off": "Content review is off for this repository: what the scanners find counts all the same.",
     "claude_off": "This repository is reviewed by the scanners alone.",
     "no_key": "No key for Claude is set, so the scanners alone reviewed it.",
     "trusted": "The author is trusted enough here that Claude was not asked.",

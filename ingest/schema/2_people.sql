@@ -44,7 +44,7 @@ create table repository_aliases (
 -- Repositories that a maintainer added: only these have a queue, decisions, patches and seeds of their own.
 create table watched_repositories (
   repository_id integer primary key,
-  review varchar not null,            -- 'off', 'deterministic', 'claude'
+  review varchar not null,            -- 'off' (no content verdict), 'deterministic', 'claude'
   watched_at timestamp not null
 );
 

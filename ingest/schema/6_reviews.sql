@@ -36,7 +36,7 @@ create table content_reviews (
   missing varchar,                    -- why there is no verdict; null: there is one, or it is under way
   attempts integer not null,          -- how often its reading began and did not end
   failures integer not null,          -- how often it ended without a verdict for a reason that passes
-  asked varchar not null,             -- what the cost gate said: 'deterministic', 'screen', 'claude', 'missing'
+  asked varchar not null,             -- the cost gate: 'nobody', 'deterministic', 'screen', 'claude', 'missing'
   asked_because varchar not null,     -- its reason's code
   reviewer varchar not null,          -- 'deterministic' or the model that read
   content_risk double not null,       -- [0, 1]

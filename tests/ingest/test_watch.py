@@ -6,7 +6,7 @@ import pytest
 
 from ingest import watch
 from ingest.store import Store
-from ingest.watch import UnknownRepository, add_maintainer, find_repository
+from ingest.watch import REVIEWS, UnknownRepository, add_maintainer, find_repository, set_review
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, REPOSITORY, SEED, Frames, at, rows, take
 
 NOW = datetime(2026, 11, 20)
@@ -96,3 +96,25 @@ def test_a_recording_has_every_repository_watched_that_it_holds(town: Store) -> 
     assert watch.watch_everything(town, NOW) == 0
     mine = f"at://{MALLORY}/{REPOSITORY}/lantern"
     assert rows(town, WATCHED) == [(mine, "deterministic", at(1)), (REPO, "deterministic", at(0))]
+
+
+@pytest.mark.parametrize("mode", REVIEWS)
+def test_the_review_of_a_watched_repository_is_chosen_and_scores_become_due(town: Store, mode: str) -> None:
+    add_maintainer(town, ANA, [REPO], NOW)
+    before = rows(town, "select position_seq from hops where name = 'inputs'")
+    assert set_review(town, [f"{SEED}/lantern", REPO], mode) == [REPO]
+    assert rows(town, WATCHED) == [(REPO, mode, NOW)]
+    assert rows(town, "select position_seq from hops where name = 'inputs'") > before
+    add_maintainer(town, MARA, [REPO], NOW)
+    assert rows(town, WATCHED) == [(REPO, mode, NOW)], "a further maintainer does not change it"
+
+
+def test_a_review_of_what_is_not_watched_or_no_mode_changes_nothing(town: Store) -> None:
+    add_maintainer(town, ANA, [REPO], NOW)
+    with pytest.raises(UnknownRepository, match=f"{MALLORY}/lantern is not watched"):
+        set_review(town, [REPO, f"{MALLORY}/lantern"], "claude")
+    with pytest.raises(UnknownRepository, match="not known yet"):
+        set_review(town, [REPO, "nobody/nothing"], "claude")
+    with pytest.raises(ValueError, match="review is one of off, deterministic, claude"):
+        set_review(town, [REPO], "Claude")
+    assert rows(town, WATCHED) == [(REPO, "deterministic", NOW)]

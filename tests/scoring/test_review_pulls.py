@@ -88,13 +88,12 @@ def test_other_words_beside_the_same_patch_are_read_anew(queued: Result) -> None
 @pytest.mark.parametrize(
     "sql",
     [
-        "update watched_repositories set review = 'off'",
         "delete from watched_repositories",
         "update pull_requests set state = 'closed'",
         "update patches set sha256 = null",
     ],
 )
-def test_only_open_ones_of_watched_repositories_that_want_it_are_read(queued: Result, sql: str) -> None:
+def test_only_open_ones_of_watched_repositories_are_read(queued: Result, sql: str) -> None:
     with queued.store.write() as txn:
         txn.execute(sql)
     assert review_due(queued.store, reviewing(queued)) == 0

@@ -54,10 +54,20 @@ def test_a_bare_diff_is_read_in_one_pass(claude: ClaudeStandIn) -> None:
     assert len(claude.messages) == 1
 
 
-@pytest.mark.parametrize("call", [Call.NOBODY, Call.DETERMINISTIC])
-def test_nobody_is_asked_where_the_gate_says_so(claude: ClaudeStandIn, call: Call) -> None:
-    review = a_reviewer(claude).review(a_case(), call)
-    assert (review.reviewer, review.state, review.model) == ("deterministic", "content verdict", None)
+@pytest.mark.parametrize(
+    ("call", "state", "reason"),
+    [
+        (Call.NOBODY, "no content verdict", "review_off"),
+        (Call.DETERMINISTIC, "content verdict", None),
+        (Call.MISSING, "no content verdict", "over_budget"),
+    ],
+)
+def test_no_model_is_asked_where_the_gate_says_so_and_the_findings_count_all_the_same(
+    claude: ClaudeStandIn, call: Call, state: str, reason: str | None
+) -> None:
+    review = a_reviewer(claude).review(a_case(a_change(), a_finding(Severity.HIGH)), call)
+    assert (review.reviewer, review.state, review.reason, review.model) == ("deterministic", state, reason, None)
+    assert (review.assessment.content_risk, review.assessment.review_recommended) == (0.8, True)
     assert claude.requests == []
 
 

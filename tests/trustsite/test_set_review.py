@@ -1,0 +1,72 @@
+"""`manage.py set_review`: who reads is chosen for each watched repository; any other is refused in one sentence."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from ingest.watch import add_maintainer
+from tests.ingest.stream import ANA, MALLORY, REPO, SEED, SOURCE, at, rows, take
+from tests.scoring.small import settled
+from trustsite.handover import open_store
+
+MODES = "select review from watched_repositories"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, settings: Settings) -> None:
+    """A store with seed's watched repository; no worker runs, so the command owns it."""
+    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
+    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+    settings.ANTHROPIC_API_KEY = ""
+    store = open_store()
+    store.bind(SOURCE)
+    take(store, settled("open"))
+    add_maintainer(store, ANA, [REPO], at(9))
+    store.close()
+
+
+def call(*arguments: str) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    call_command("set_review", *arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def modes() -> list[tuple[object, ...]]:
+    store = open_store()
+    try:
+        return rows(store, MODES)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("mode", ["off", "deterministic"])
+def test_a_mode_is_kept_and_its_meaning_said(mode: str) -> None:
+    out, err = call(mode, f"{SEED}/lantern")
+    assert out.startswith(f"{REPO}: review is {mode}: the ")
+    assert (err, modes()) == ("", [(mode,)])
+
+
+def test_claude_without_a_key_is_kept_and_what_is_missing_is_said(settings: Settings) -> None:
+    out, err = call("claude", REPO)
+    assert "scrubbed diffs go to Anthropic" in out
+    assert "ANTHROPIC_API_KEY is not set" in err
+    assert modes() == [("claude",)]
+    settings.ANTHROPIC_API_KEY = "sk-ant-x"
+    assert call("claude", REPO)[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["all", REPO], "invalid choice: 'all'"),
+        (["claude", f"{MALLORY}/lantern"], "is not known yet"),
+        (["claude"], "required: REPO"),
+    ],
+)
+def test_a_refusal_changes_nothing(arguments: list[str], sentence: str) -> None:
+    with pytest.raises(CommandError, match=sentence):
+        call(*arguments)
+    assert modes() == [("deterministic",)]

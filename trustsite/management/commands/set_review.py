@@ -1,0 +1,33 @@
+"""`manage.py set_review`: who reads the changes of a watched repository."""
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from ingest.watch import REVIEWS
+from trustsite.handover import hand_over_job
+
+MEANINGS = {
+    "off": "the scanners alone read, what they find counts, and no content opens the fast lane",
+    "deterministic": "the deterministic reviewer alone reads",
+    "claude": "scrubbed diffs go to Anthropic where the cost gate says so",
+}
+
+
+class Command(BaseCommand):
+    """Has the owner of the store change how repositories are reviewed; open pull requests follow within a minute."""
+
+    help = "Choose who reads the changes of a watched repository: " + "; ".join(
+        f"{name}: {meaning}" for name, meaning in MEANINGS.items()
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """MODE and one or more REPO."""
+        parser.add_argument("review", metavar="MODE", choices=REVIEWS, help=", ".join(REVIEWS))
+        parser.add_argument("repositories", metavar="REPO", nargs="+", help="OWNER/NAME, DID or at-uri of its record")
+
+    def handle(self, *args: object, review: str, repositories: list[str], **options: object) -> None:
+        """Say what holds now; CommandError in one sentence, with nothing changed, where a name is not watched."""
+        done = hand_over_job("set_review", {"repositories": repositories, "review": review})
+        self.stdout.write(f"{', '.join(done['keys'])}: review is {review}: {MEANINGS[review]}.")
+        if review == "claude" and not settings.ANTHROPIC_API_KEY:
+            self.stderr.write("ANTHROPIC_API_KEY is not set: until it is, the deterministic reviewer alone serves.")
