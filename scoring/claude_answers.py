@@ -29,6 +29,17 @@ Why = Literal[
     "over_budget",
     "under_way",
 ]
+# What may be answered later all the same; what a model refuses or garbles it would refuse again.
+PASSING: tuple[Why, ...] = (
+    "timeout",
+    "unreachable",
+    "rate_limited",
+    "overloaded",
+    "server_error",
+    "no_access",
+    "no_such_model",
+    "under_way",
+)
 # By status of the answer; any other 4xx is "rejected", any other 5xx "server_error".
 STATUS_REASONS: Mapping[int, Why] = {
     401: "no_access",

@@ -23,14 +23,17 @@ where state = 'running' and started_clock < ?
 COSTS = """
 select count(*) as reviews, coalesce(sum(dollars), 0) as dollars, quantile_cont(dollars, 0.5) as median,
   quantile_cont(dollars, 0.95) as p95
-from reviews where state <> 'running' and started_clock >= ?
+from reviews where state <> 'running' and dollars > 0 and started_clock >= ?
 """
 USAGE = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
 _ASSESSMENTS = TypeAdapter(tuple[Assessment, ...])
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What readings cost since a moment; median and 95th percentile in dollars a reading, None without any."""
+    """What readings cost since a moment; median and 95th percentile in dollars a reading, None without any.
+
+    A call that never got as far as a model cost nothing and counts as no reading.
+    """
 
     reviews: int
     dollars: float

@@ -7,6 +7,7 @@ What is due is found by asking the tables; a review happens outside any lock and
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from typing import Any
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.assessment import Review
+from scoring.claude_answers import PASSING
 from scoring.content.change import Change
 from scoring.content.likeness import record_vector
 from scoring.content.paths import is_sensitive
@@ -25,19 +27,15 @@ from scoring.rendering import Case
 from scoring.review_cases import case_of_pull, kept_change
 from scoring.review_rows import BEGUN as EMPTY
 from scoring.review_rows import RUNNING, review_columns
-from scoring.trial import left_to_read
+from scoring.trial import left_to_read, note_try
 
 # A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass
 # costs as much as ten reviews by scanners.
 BATCH, TURN_SECONDS = 200, 5.0
 GROUP = 20  # that scanners read between two transactions; what a model may read, for minutes, is written one by one
 TRIES = 2
+TRIED_AGAIN = timedelta(hours=1)
 AGAIN = 5  # times that a reading is tried anew, each an hour later than the one before
-# Why a model gave no verdict that it may give later; what it refuses or garbles it would refuse again.
-PASSING = [
-    *("timeout", "unreachable", "rate_limited", "overloaded", "server_error"),
-    *("no_access", "no_such_model", "under_way"),
-]
 # What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
 # first, since that is what somebody is waiting for. What the day had no dollars for waits until there are some.
 DUE = """
@@ -94,6 +92,7 @@ class Reviewing:
     clock: Callable[[], float] = monotonic
     version: str = ""  # of the prompt
     models: tuple[str, ...] = ()  # that may read in full
+    screen: str = ""  # the model that only screens
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
         left = _left_to_try(txn, reviewing)
         due = txn.rows(DUE, {**known, "trying": bool(left)})
     if left and not due:
-        return _try(store, left[0], reviewing)
+        return _try(store, left, reviewing)
     ends, read_now = reviewing.clock() + TURN_SECONDS, 0
     for group in _groups(due, 1 if reviewing.has_key else GROUP):
         _review(store, group, reviewing)
@@ -137,7 +136,7 @@ def _known(reviewing: Reviewing) -> dict[str, Any]:
     """What decides, beside the tables, whether a review is due."""
     return {
         "rules": rules_version(),
-        "passing": PASSING,
+        "passing": list(PASSING),
         "most": AGAIN,
         "has_key": reviewing.has_key,
         "has_dollars": reviewing.has_key and reviewing.spent() < reviewing.budget,
@@ -187,15 +186,29 @@ def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
 
 
 def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
-    return left_to_read(rows, reviewing.version, reviewing.models) if reviewing.has_key else []
+    left = left_to_read(rows, reviewing.version, reviewing.models, reviewing.screen)
+    return left if reviewing.has_key else []
 
 
-def _try(store: Store, row: Row, reviewing: Reviewing) -> int:
-    """Have today's models read what earlier ones read; 0 where they cannot just now, so that nobody asks at once."""
+def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
+    """Have today's models read one more that earlier ones read, an hour after its last try; 0 where there is none."""
+    latest = store.wall() - TRIED_AGAIN
+    row = next((one for one in left if one["tried_clock"] is None or one["tried_clock"] < latest), None)
+    if row is None or reviewing.spent() >= reviewing.budget:
+        return 0
     with store.read() as rows:
         change = kept_change(row, reviewing.folder)
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
-    return int(reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"]).state == "content verdict")
+    review = reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"])
+    with store.write() as txn:
+        if _is_untold(row, _left_to_try(txn, reviewing)):
+            note_try(txn, row["pull_uri"], reviewing.version, review)
+    return int(review.state == "content verdict")
+
+
+def _is_untold(row: Row, left: Sequence[Row]) -> bool:
+    """Whether no reading of it was kept by this try."""
+    return any((one["pull_uri"], one["tried_clock"]) == (row["pull_uri"], row["tried_clock"]) for one in left)
 
 
 def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> Ask:

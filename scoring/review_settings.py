@@ -66,6 +66,7 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         named = named_packages(comparisons(change))
         learn_of_packages(runtime, [Wanted(one.ecosystem, one.name, one.version) for _, _, one in named if one.version])
 
+    full = tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""})
     return Reviewing(
         thresholds=policy_from_settings().thresholds,
         folder=settings.DIFF_CORPUS_DIR,
@@ -77,7 +78,8 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         spent=ledger.spent_today,
         learn=learn,
         version=prompt_version(),
-        models=tuple({settings.CLAUDE_MODEL, settings.CLAUDE_HARD_MODEL} - {""}),
+        models=full,
+        screen="" if settings.CLAUDE_SCREEN_MODEL in full else settings.CLAUDE_SCREEN_MODEL,
     )
 
 

@@ -1,7 +1,7 @@
 """The review hop: what is due is read once, what it says reaches the decision, and nothing ends it for good."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
@@ -232,87 +232,6 @@ def test_one_that_ends_the_program_takes_no_other_along(result: Result) -> None:
         pass
     states = {review["pull_uri"]: review["missing"] for review in kept(result)}
     assert states == dict.fromkeys(uris) | {uris[2]: "review_failed"}
-
-
-def paid(result: Result, uri: str, version: str, model: str = "claude-old", at: int = 1) -> None:
-    """A reading of an earlier day."""
-    row = {
-        "review_id": f"{uri}{version}{model}",
-        "cache_key": f"{uri}{version}{model}",
-        "content_hash": uri,
-        "prompt_version": version,
-        "model": model,
-        "pull_uri": uri,
-        "state": "content verdict",
-        "verdict": "{}",
-        "coverage": 1.0,
-        "input_tokens": 1,
-        "output_tokens": 1,
-        "cache_write_tokens": 0,
-        "cache_read_tokens": 0,
-        "dollars": 0.01,
-        "started_clock": datetime(2026, 1, at),
-    }
-    with result.store.write() as txn:
-        txn.append("reviews", [row])
-        txn.execute("update watched_repositories set review = 'claude'")
-
-
-def test_a_new_model_opens_no_lane_before_it_has_read_what_the_old_one_read(queued: Result) -> None:
-    paid(queued, OFFERED, "old prompt")
-    calls: list[str] = []
-
-    def by_model(case: Case, call: Call, unfinished: tuple[str, ...], uri: str) -> Review:
-        if call is Call.CLAUDE:
-            if not calls:
-                paid(queued, uri, "new prompt", "claude-new")
-            return replace(by_scanners(case, call, unfinished, uri), reviewer="claude-new", model="claude-new")
-        return by_scanners(case, call, unfinished, uri)
-
-    trying = replace(
-        reviewing(queued, by_model), has_key=True, budget=1.0, version="new prompt", models=("claude-new",)
-    )
-    assert review_due(queued.store, trying) == 1
-    (first,) = kept(queued)
-    assert (first["state"], first["missing"]) == ("no content verdict", "on_trial")
-    offer(queued, CLEAN.replace("print(2)", "print(3)"), ref="blob:next")
-    calls.append("again")
-    assert review_due(queued.store, trying) == 1
-    assert kept(queued)[-1]["state"] == "content verdict", "it has read all that the old one read"
-
-
-def test_what_waited_for_a_trial_is_read_once_it_is_over(queued: Result) -> None:
-    paid(queued, OFFERED, "old prompt")
-
-    def by_model(case: Case, call: Call, unfinished: tuple[str, ...], uri: str) -> Review:
-        return replace(by_scanners(case, call, unfinished, uri), reviewer="claude-new", model="claude-new")
-
-    trying = replace(
-        reviewing(queued, by_model), has_key=True, budget=1.0, version="new prompt", models=("claude-new",)
-    )
-    assert review_due(queued.store, trying) == 1
-    assert [review["missing"] for review in kept(queued)] == ["on_trial"]
-    paid(queued, OFFERED, "new prompt", "claude-new")
-    assert review_due(queued.store, trying) == 1
-    assert [review["state"] for review in kept(queued)] == ["content verdict"]
-
-
-def test_a_trial_reads_again_one_at_a_time_and_only_what_is_still_kept(queued: Result) -> None:
-    queued.review()
-    paid(queued, OFFERED, "old prompt")
-    paid(queued, "at://did:plc:gone/pull/1", "old prompt")
-    asked: list[str] = []
-
-    def by_model(case: Case, call: Call, unfinished: tuple[str, ...], uri: str) -> Review:
-        asked.append(uri)
-        paid(queued, uri, "new prompt", "claude-new")
-        return by_scanners(case, call, unfinished, uri)
-
-    trying = replace(
-        reviewing(queued, by_model), has_key=True, budget=1.0, version="new prompt", models=("claude-new",)
-    )
-    assert [review_due(queued.store, trying) for _ in range(3)] == [1, 0, 0]
-    assert asked == [OFFERED]
 
 
 def test_what_failed_for_a_reason_that_passes_is_tried_again_later_and_a_refusal_is_not(
