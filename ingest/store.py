@@ -61,6 +61,7 @@ class Store:
         self.path = path
         self._config = config
         self.wall = wall
+        self.opened_clock = wall()  # what says that it runs since before then was killed
         self.registry = registry  # what the records in it mean
         self.people = People()
         self.tombstones = Tombstones(b"", {})

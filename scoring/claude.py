@@ -64,6 +64,11 @@ class Claude:
     def __init__(self, access: Access, sleep: Callable[[float], None]) -> None:
         self._access, self._sleep = access, sleep
 
+    @property
+    def attempts(self) -> int:
+        """How many attempts one call may take."""
+        return self._access.attempts
+
     def count_tokens(self, request: Request) -> int:
         """Input tokens of the request as this model counts them; free of charge. Raises NoAnswer."""
         body = {name: value for name, value in _body(request).items() if name != "max_tokens"}

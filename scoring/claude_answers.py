@@ -28,6 +28,7 @@ Why = Literal[
     "too_large",
     "over_budget",
     "under_way",
+    "abandoned",
 ]
 # What may be answered later all the same; what a model refuses or garbles it would refuse again.
 PASSING: tuple[Why, ...] = (

@@ -78,6 +78,11 @@ class Price:
             + usage.cache_read_tokens * self.cache_read
         ) / MILLION
 
+    def most(self, tokens: int, answer_tokens: int) -> float:
+        """The most that so many tokens of input and of answers can cost, however the input is billed."""
+        dearest = max(self.input, self.cache_write, self.cache_read)
+        return (tokens * dearest + answer_tokens * self.output) / MILLION
+
 
 def capability(model: str) -> Capability:
     """What this model's API takes."""

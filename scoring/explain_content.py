@@ -39,6 +39,7 @@ MISSING_WORDS: Mapping[str, str] = {
     "over_budget": "the day's budget for reviews is spent",
     "review_off": "content review is off for this repository",
     "under_way": "the same content is being reviewed",
+    "abandoned": "its reading was broken off",
     "review_failed": "its review failed",
     "on_trial": "a new model or prompt is still being tried beside the old one",
 }

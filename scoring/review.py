@@ -76,17 +76,20 @@ class Reviewer:
         if known is not None:
             return replace(known, dollars=0.0)
         try:
-            change, tokens = self._fitted(case, change, model)
+            change, *tokens = self._fitted(case, change, model)
             if words is not None:
-                tokens += self._claude.count_tokens(second_request(model, change, words, self._key))
-            ticket = Ticket(key, content, version, model, self._most(model, tokens, words), pull_uri)
-            outcome = self._ledger.reserve(ticket)
+                tokens.append(self._claude.count_tokens(second_request(model, change, words, self._key)))
         except NoAnswer as problem:
             return Reading(model, reason=problem.reason)
+        ticket = Ticket(key, content, version, model, self._most(model, tokens), pull_uri)
+        outcome = self._ledger.reserve(ticket)
         if outcome != "reserved":
             return Reading(model, reason=outcome)
-        reading = self._asked(change, words, model, tokens)
-        self._ledger.settle(ticket, reading)
+        reading = Reading(model, reason="abandoned", dollars=ticket.dollars)
+        try:
+            reading = self._asked(change, words, model, tokens)
+        finally:  # an error of ours leaves no row that says for half an hour that somebody is reading
+            self._ledger.settle(ticket, reading)
         return reading
 
     def _fitted(self, case: Case, change: Rendering, model: str) -> tuple[Rendering, int]:
@@ -99,12 +102,11 @@ class Reviewer:
             change = render_change(case, int(len(change.text) * 0.9 * limit / tokens))
         raise NoAnswer("too_large", f"the change cannot be cut to {limit} tokens")
 
-    def _most(self, model: str, tokens: int, words: Rendering | None) -> float:
-        passes = 1 if words is None else 2
-        worst = Usage(cache_write_tokens=tokens, output_tokens=passes * OUTPUT_TOKENS)
-        return self._models.prices[model].dollars(worst)
+    def _most(self, model: str, tokens: Sequence[int]) -> float:
+        """The most dollars that passes with so many tokens count for: a lost attempt counts as all of its input."""
+        return self._models.prices[model].most(self._claude.attempts * sum(tokens), len(tokens) * OUTPUT_TOKENS)
 
-    def _asked(self, change: Rendering, words: Rendering | None, model: str, tokens: int) -> Reading:
+    def _asked(self, change: Rendering, words: Rendering | None, model: str, tokens: Sequence[int]) -> Reading:
         """Both passes; the second only where something was said, and not after a first one that failed."""
         requests = [first_request(model, change, self._key, kept=words is not None)]
         if words is not None:
@@ -112,8 +114,8 @@ class Reviewer:
         said: list[Assessment] = []
         usage, reason = Usage(), None
         try:
-            for request in requests:
-                assessment, cost = self._claude.ask(request, tokens)
+            for request, size in zip(requests, tokens, strict=True):
+                assessment, cost = self._claude.ask(request, size)
                 said.append(tidied(assessment))
                 usage += cost
         except NoAnswer as problem:

@@ -14,11 +14,12 @@ from scoring.claude_models import Usage
 from scoring.readings import Reading, Ticket
 
 RUNNING = "running"
-ABANDONED_AFTER = timedelta(minutes=30)  # a reading takes ten at most: after that its worker was killed
+# The longest reading that settings allow takes 1 h 50 min: two calls, five attempts of 600 s, and 60 s between them.
+ABANDONED_AFTER = timedelta(hours=3)
 SPENT = "select coalesce(sum(dollars), 0) from reviews where started_clock >= ?"
 ABANDON = """
 update reviews set state = 'no content verdict', reason = 'abandoned', ended_clock = ?
-where state = 'running' and started_clock < ?
+where state = 'running' and (started_clock < ? or started_clock < ?)
 """
 COSTS = """
 select count(*) as reviews, coalesce(sum(dollars), 0) as dollars, quantile_cont(dollars, 0.5) as median,
@@ -48,10 +49,15 @@ class _Verdict(msgspec.Struct):
 
 
 class StoreLedger:
-    """The ledger of a site. `budget` is in dollars for a day of UTC, `now` the wall clock without a time zone."""
+    """The ledger of a site. `budget` is in dollars for a day of UTC, `now` the wall clock without a time zone.
 
-    def __init__(self, store: Store, budget: float, now: Callable[[], datetime]) -> None:
-        self._store, self._budget, self._now = store, budget, now
+    What says that it runs since before `opened`, when this process opened the store, was killed with another one.
+    """
+
+    def __init__(
+        self, store: Store, budget: float, now: Callable[[], datetime], opened: datetime = datetime.min
+    ) -> None:
+        self._store, self._budget, self._now, self._opened = store, budget, now, opened
 
     def find(self, cache_key: str) -> Reading | None:
         """The newest whole reading; one that cannot be understood counts as none."""
@@ -83,7 +89,7 @@ class StoreLedger:
         """One transaction: of two workers with the same content, or with the last dollars, one gets them."""
         now = self._now()
         with self._store.write() as txn:
-            txn.execute(ABANDON, [now, now - ABANDONED_AFTER])
+            txn.execute(ABANDON, [now, now - ABANDONED_AFTER, self._opened])
             earlier = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
             if any(row["state"] == RUNNING for row in earlier):
                 return "under_way"

@@ -55,7 +55,7 @@ def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Re
 
 def ledger_from_settings(store: Store) -> StoreLedger:
     """Readings and what this day's may cost."""
-    return StoreLedger(store, settings.REVIEW_DOLLARS_A_DAY, store.wall)
+    return StoreLedger(store, settings.REVIEW_DOLLARS_A_DAY, store.wall, store.opened_clock)
 
 
 def reviewing_from_settings(runtime: Runtime) -> Reviewing:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
+from typing import Literal
 
 import pytest
 
@@ -13,8 +14,19 @@ from scoring.claude_models import Usage
 from scoring.cost_gate import Call
 from scoring.readings import Reading, Ticket
 from scoring.review_costs import StoreLedger, costs_since
-from tests.scoring.content.reviewing import SONNET, a_case, a_flag, a_reviewer, an_assessment
+from tests.scoring.content.reviewing import (
+    HAIKU,
+    SONNET,
+    a_case,
+    a_change,
+    a_file,
+    a_flag,
+    a_reviewer,
+    an_assessment,
+    says,
+)
 from trustsite.standins.claude import ClaudeStandIn
+from trustsite.standins.claude_answers import Answer
 
 NOON = datetime(2026, 11, 21, 12)
 READING = Reading(
@@ -122,8 +134,8 @@ def test_of_many_workers_with_one_content_one_reads(store: Store, wall: Wall) ->
 def test_a_reading_whose_worker_was_killed_is_taken_up_again_and_its_money_counts(store: Store, wall: Wall) -> None:
     ledger = StoreLedger(store, 5.0, wall)
     ledger.reserve(ticket())
-    wall.now += timedelta(minutes=29)
-    assert ledger.reserve(ticket()) == "under_way"
+    wall.now += timedelta(minutes=179)
+    assert ledger.reserve(ticket()) == "under_way", "with every setting at its most it might still be read"
     wall.now += timedelta(minutes=2)
     assert ledger.reserve(ticket()) == "reserved"
     assert rows(store, "select state, reason from reviews order by review_id") == [
@@ -131,6 +143,121 @@ def test_a_reading_whose_worker_was_killed_is_taken_up_again_and_its_money_count
         ("running", None),
     ]
     assert ledger.spent_today() == pytest.approx(0.2)
+
+
+def test_a_reading_of_a_process_that_was_killed_is_taken_up_by_the_next_at_once(store: Store, wall: Wall) -> None:
+    StoreLedger(store, 5.0, wall).reserve(ticket())
+    wall.now += timedelta(seconds=3)
+    after = StoreLedger(store, 5.0, wall, opened=wall.now)
+    assert after.reserve(ticket()) == "reserved"
+    assert after.reserve(ticket()) == "under_way", "its own reading is not taken for a dead one"
+    after.settle(ticket(), READING)
+    assert rows(store, "select state, reason from reviews order by review_id") == [
+        ("no content verdict", "abandoned"),
+        ("content verdict", None),
+    ]
+
+
+def test_an_answer_that_was_lost_between_call_and_row_is_paid_again_and_both_count(store: Store, wall: Wall) -> None:
+    class Killed(StoreLedger):
+        def settle(self, ticket: Ticket, reading: Reading) -> None:
+            raise KeyboardInterrupt
+
+    with ClaudeStandIn() as claude:
+        with pytest.raises(KeyboardInterrupt):
+            a_reviewer(claude, ledger=Killed(store, 5.0, wall)).review(a_case(), Call.CLAUDE)
+        wall.now += timedelta(seconds=3)
+        after = StoreLedger(store, 5.0, wall, opened=wall.now)
+        review = a_reviewer(claude, ledger=after).review(a_case(), Call.CLAUDE)
+    assert (review.state, len(claude.messages)) == ("content verdict", 2)
+    assert after.spent_today() > 2 * review.dollars, "what was set aside for the lost one counts as spent"
+
+
+def test_an_error_of_ours_leaves_no_reading_under_way(
+    store: Store, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = StoreLedger(store, 5.0, wall)
+    with ClaudeStandIn() as claude:
+        reviewer = a_reviewer(claude, ledger=ledger)
+        with monkeypatch.context() as broken:
+            broken.delattr("scoring.review.tidied")
+            with pytest.raises(NameError):
+                reviewer.review(a_case(), Call.CLAUDE)
+        assert rows(store, "select state, reason from reviews") == [("no content verdict", "abandoned")]
+        assert ledger.spent_today() > 0
+        assert reviewer.review(a_case(), Call.CLAUDE).state == "content verdict"
+
+
+def test_of_many_workers_with_the_last_dollars_no_more_than_the_budget_is_set_aside(store: Store, wall: Wall) -> None:
+    ledger = StoreLedger(store, 0.35, wall)
+    said: list[str] = []
+    workers = [Thread(target=lambda name=name: said.append(ledger.reserve(ticket(name)))) for name in "abcdefgh"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(said) == [*["over_budget"] * 5, *["reserved"] * 3]
+    assert ledger.spent_today() <= 0.35
+
+
+@pytest.mark.parametrize("words", ["", "Faster pears"])
+def test_no_reading_counts_for_more_than_was_set_aside_whatever_is_lost(store: Store, wall: Wall, words: str) -> None:
+    class Noting(StoreLedger):
+        aside, counted = 0.0, 0.0
+
+        def reserve(self, ticket: Ticket) -> Literal["reserved", "over_budget", "under_way"]:
+            self.aside = ticket.dollars
+            return super().reserve(ticket)
+
+        def settle(self, ticket: Ticket, reading: Reading) -> None:
+            self.counted = reading.dollars
+            super().settle(ticket, reading)
+
+    ledger, dead = Noting(store, 500.0, wall), Answer(how="dead")
+    passes = 2 if words else 1
+    with ClaudeStandIn() as claude:
+        claude.script(*[dead, dead, says()] * passes)
+        assert a_reviewer(claude, ledger=ledger).review(a_case(title=words), Call.CLAUDE).state == "content verdict"
+        assert 0 < ledger.counted <= ledger.aside
+        claude.script(dead, dead, dead)
+        other = a_case(a_change(a_file("b.py", ["x"] * 500)), title=words)
+        assert a_reviewer(claude, ledger=ledger).review(other, Call.CLAUDE).reason == "unreachable"
+        assert 0 < ledger.counted <= ledger.aside
+
+
+def test_a_reading_over_midnight_counts_for_the_day_on_which_it_began(store: Store, wall: Wall) -> None:
+    wall.now = datetime(2026, 11, 21, 23, 59, 59)
+    ledger = StoreLedger(store, 0.1, wall)
+    assert ledger.reserve(ticket()) == "reserved"
+    wall.now = datetime(2026, 11, 22, 0, 0, 1)
+    ledger.settle(ticket(), Reading(SONNET, dollars=0.1))
+    assert ledger.spent_today() == 0
+    assert ledger.reserve(ticket("plum")) == "reserved"
+    wall.now = datetime(2026, 11, 21, 23, 59, 59)
+    assert ledger.reserve(ticket("fig")) == "over_budget", "a clock that is set back makes no new day"
+
+
+def test_a_call_that_never_became_a_reading_is_not_counted_among_the_costs(store: Store, wall: Wall) -> None:
+    ledger = StoreLedger(store, 5.0, wall)
+    for name, dollars in (("a", 0.0), ("b", 0.0), ("c", 0.02)):
+        ledger.reserve(ticket(name))
+        ledger.settle(ticket(name), Reading(SONNET, reason=None if dollars else "overloaded", dollars=dollars))
+    with store.read() as found:
+        costs = costs_since(found, NOON)
+    assert (costs.reviews, costs.median) == (1, 0.02)
+
+
+def test_a_verdict_of_an_older_prompt_or_another_model_is_not_found(
+    store: Store, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = StoreLedger(store, 5.0, wall)
+    with ClaudeStandIn() as claude:
+        a_reviewer(claude, ledger=ledger).review(a_case(), Call.CLAUDE)
+        monkeypatch.setattr("scoring.review.prompt_version", lambda: "a newer one")
+        a_reviewer(claude, ledger=ledger).review(a_case(), Call.CLAUDE)
+        a_reviewer(claude, ledger=ledger, screens=True).review(a_case(), Call.SCREEN)
+    assert [ask.told["model"] for ask in claude.messages] == [SONNET, SONNET, HAIKU]
+    assert rows(store, "select count(distinct cache_key), count(*) from reviews") == [(3, 3)]
 
 
 def test_median_and_95th_percentile_are_of_readings_that_ended(store: Store, wall: Wall) -> None:
