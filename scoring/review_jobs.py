@@ -16,6 +16,11 @@ from scoring.review_settings import ledger_from_settings, reviewer_from_settings
 
 PREFIX = "review"
 KEPT_SECONDS = 3600
+MOST_WAITING = 50  # diffs of 1 MB at most, held in memory
+# What stands in place of an answer. A start of the worker empties the queue, these words with it.
+WAITING: Mapping[str, Any] = {"state": "waiting"}
+BUSY: Mapping[str, Any] = {"state": "busy"}
+FAILED: Mapping[str, Any] = {"state": "failed"}
 
 
 def new_job(now: float) -> str:

@@ -1,7 +1,11 @@
 """The Huey tasks of the judging hops."""
 
 import time
+from collections import deque
+from threading import Lock
 from typing import Any
+
+from huey import crontab
 
 from ingest.queue import huey
 from ingest.runtime import current
@@ -9,6 +13,9 @@ from scoring.policy import policy_from_settings
 from scoring.review_pulls import review_due
 from scoring.review_settings import reviewing_from_settings
 from scoring.score import score
+
+_sent: deque[tuple[dict[str, Any], str]] = deque()  # diffs that wait, with where their answers go
+_reading = Lock()
 
 
 @huey.task()
@@ -30,7 +37,38 @@ def review_pulls() -> None:
 @huey.task()
 def review_by_hand(artefact: dict[str, Any], reply: str) -> None:
     """Review a diff that somebody sent to the API; what came of it is put under `reply` and kept for an hour."""
-    from scoring.review_jobs import drop_old_replies, review_sent
+    from scoring.review_jobs import BUSY, MOST_WAITING
 
-    huey.put(reply, review_sent(current().store, artefact))
+    if len(_sent) >= MOST_WAITING:
+        huey.put(reply, BUSY)
+        return
+    _sent.append((artefact, reply))
+    read_sent.call_local()
+
+
+@huey.task()
+def read_sent() -> None:
+    """Review the diff that waits longest; one at a time, else a few slow readings would take every hop's thread."""
+    from scoring.review_jobs import FAILED, review_sent
+
+    if not _reading.acquire(blocking=False):
+        return  # whoever holds it looks again after letting go of it
+    try:
+        artefact, reply = _sent.popleft()
+        answer = FAILED
+        try:
+            answer = review_sent(current().store, artefact)
+        finally:
+            huey.put(reply, answer)
+    finally:
+        _reading.release()
+        if _sent:
+            read_sent()
+
+
+@huey.periodic_task(crontab(minute="*/5"))
+def forget_sent() -> None:
+    """Every five minutes forget the answers that are older than an hour."""
+    from scoring.review_jobs import drop_old_replies
+
     drop_old_replies(huey, time.time())

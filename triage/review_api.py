@@ -17,7 +17,7 @@ from triage.review_schemas import ArtefactIn, JobOut, ReviewOut
 from triage.schemas import ProblemOut
 
 STEP_SECONDS = 0.1
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 413, 422, 500), ProblemOut)
+PROBLEMS = dict.fromkeys((400, 401, 403, 404, 413, 422, 500, 503), ProblemOut)
 
 
 class MayReview(HttpBearer):
@@ -45,13 +45,14 @@ router = Router(auth=MayReview(), tags=["review"])
 )
 def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
     """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
-    from scoring.review_jobs import new_job, reply_key
-    from scoring.tasks import review_by_hand
+    from scoring.review_jobs import WAITING, new_job, reply_key
+    from scoring.tasks import huey, review_by_hand
 
     job = new_job(time.time())
+    huey.put(reply_key(job), WAITING)
     review_by_hand(artefact.model_dump(), reply_key(job))
     deadline = time.monotonic() + settings.REVIEW_WAIT_SECONDS
-    while (answer := _answer(job)) is None and time.monotonic() < deadline:
+    while (answer := _answer(job)) == WAITING and time.monotonic() < deadline:
         time.sleep(STEP_SECONDS)
     return _told(job, answer)
 
@@ -65,13 +66,11 @@ def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Stat
 def get_review(
     request: Request, job: Annotated[str, Path(description="Name of the job.", pattern="^[0-9]{9,11}-[0-9a-f]{32}$")]
 ) -> Status:
-    """The review, or 202 while it is under way; 404 an hour after it was sent."""
+    """The review, or 202 while it is under way; 404 an hour after it was sent, or after a new start of the worker."""
     from scoring.review_jobs import KEPT_SECONDS
 
-    answer = _answer(job)
-    if answer is None and time.time() - int(job.partition("-")[0]) > KEPT_SECONDS:
-        raise ApiProblem(404, "This review is not kept any more; send the diff again.")
-    return _told(job, answer)
+    is_kept = time.time() - int(job.partition("-")[0]) <= KEPT_SECONDS
+    return _told(job, _answer(job) if is_kept else None)
 
 
 def _answer(job: str) -> dict | None:
@@ -82,4 +81,12 @@ def _answer(job: str) -> dict | None:
 
 
 def _told(job: str, answer: dict | None) -> Status:
-    return Status(202, {"job": job, "url": f"/review/pr/{job}"}) if answer is None else Status(200, answer)
+    from scoring.review_jobs import BUSY, FAILED, WAITING
+
+    if answer is None:
+        raise ApiProblem(404, "This review is not kept, or the worker was started anew meanwhile; send the diff again.")
+    if answer == BUSY:
+        raise ApiProblem(503, "Too many diffs wait to be read; send this one again later.", {"Retry-After": "60"})
+    if answer == FAILED:
+        raise ApiProblem(500, "The review ended by an error in the program; it was logged by the worker.")
+    return Status(202, {"job": job, "url": f"/review/pr/{job}"}) if answer == WAITING else Status(200, answer)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ingest import runtime
 from ingest.queue import huey
 from ingest.store import Store
 from scoring import review_jobs, tasks
-from scoring.review_jobs import KEPT_SECONDS, new_job, reply_key
+from scoring.review_jobs import KEPT_SECONDS, new_job, reply_key, review_sent
 from tests.trustsite.test_review_diff import CLEAN, LEAK, TOKEN
 from triage.models import Maintainer, Person
 from triage.tokens import create_token
@@ -161,9 +162,10 @@ def test_an_answer_is_forgotten_after_an_hour(client: Client, bearer: dict[str, 
     old, young = new_job(time.time() - KEPT_SECONDS - 5), new_job(time.time())
     for job in (old, young):
         huey.put(reply_key(job), {"summary": "quoted"})
-    review_jobs.drop_old_replies(huey, time.time())
-    assert huey.get(reply_key(young), peek=True) is not None
     assert client.get(f"{URL}/{old}", headers=bearer).status_code == 404
+    tasks.forget_sent.call_local()
+    assert huey.get(reply_key(young), peek=True) is not None
+    assert huey.get(reply_key(old), peek=True) is None, "it quotes what was sent"
 
 
 @pytest.mark.parametrize("job", ["x", "reply:1", "1790000000-" + "0" * 31, "../metrics"])
@@ -173,3 +175,124 @@ def test_a_job_that_is_none_is_refused(client: Client, bearer: dict[str, str], j
 
 def test_the_runtime_is_that_of_the_worker() -> None:
     assert tasks.current is runtime.current
+
+
+def test_a_diff_that_was_lost_with_its_worker_is_not_said_to_be_under_way(
+    client: Client, bearer: dict[str, str]
+) -> None:
+    place = send(client, bearer).json()["url"]
+    huey.flush()  # as a worker does when it starts
+    gone = client.get(place, headers=bearer)
+    assert gone.status_code == 404
+    assert "send the diff again" in gone.json()["detail"]
+
+
+def test_an_error_in_the_program_is_told_and_the_next_diff_is_read(
+    client: Client, bearer: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, fine = (send(client, bearer, diff=diff).json()["url"] for diff in (LEAK, CLEAN))
+
+    def fail(store: Store, artefact: dict[str, Any]) -> dict[str, Any]:
+        if artefact["diff"] == LEAK:
+            raise ZeroDivisionError
+        return review_sent(store, artefact)
+
+    monkeypatch.setattr(review_jobs, "review_sent", fail)
+    work(store, monkeypatch)
+    assert client.get(broken, headers=bearer).status_code == 500
+    assert client.get(fine, headers=bearer).status_code == 200
+
+
+def test_one_diff_is_read_at_a_time_and_each_content_paid_once_however_many_are_sent_at_once(
+    client: Client, bearer: dict[str, str], store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ClaudeStandIn() as claude:
+        settings.ANTHROPIC_API_KEY, settings.ANTHROPIC_BASE_URL = KEY, claude.base_url
+        places = [send(client, bearer, diff=diff).json()["url"] for diff in (LEAK, CLEAN, LEAK, LEAK)]
+        monkeypatch.setattr(tasks, "current", lambda: Standing(store))
+        reading, most = 0, 0
+
+        def count(store: Store, artefact: dict[str, Any]) -> dict[str, Any]:
+            nonlocal reading, most
+            reading += 1
+            most = max(most, reading)
+            told = review_sent(store, artefact)
+            reading -= 1
+            return told
+
+        monkeypatch.setattr(review_jobs, "review_sent", count)
+        threads = [Thread(target=work, args=(store, monkeypatch)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        work(store, monkeypatch)
+        assert len(claude.messages) == 2
+    told = [client.get(place, headers=bearer).json() for place in places]
+    assert most == 1
+    assert {one["verdict"] for one in told} == {"content verdict"}
+    assert told[0]["content_risk"] == told[2]["content_risk"] == told[3]["content_risk"] >= 0.8
+    assert [one["cost"]["dollars"] > 0 for one in told].count(True) == 2
+
+
+def test_too_many_that_wait_are_refused_in_words(
+    client: Client, bearer: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review_jobs, "MOST_WAITING", 0)
+    place = send(client, bearer).json()["url"]
+    work(store, monkeypatch)
+    refused = client.get(place, headers=bearer)
+    assert (refused.status_code, refused["Retry-After"]) == (503, "60")
+
+
+def test_a_budget_that_is_spent_is_said_and_what_the_scanners_found_stands(
+    client: Client, bearer: dict[str, str], store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ClaudeStandIn() as claude:
+        settings.ANTHROPIC_API_KEY, settings.ANTHROPIC_BASE_URL = KEY, claude.base_url
+        settings.REVIEW_DOLLARS_A_DAY = 0.0
+        place = send(client, bearer).json()["url"]
+        work(store, monkeypatch)
+        assert claude.messages == []
+    review = client.get(place, headers=bearer).json()
+    assert (review["verdict"], review["missing"], review["reviewer"]) == (
+        "no content verdict",
+        "over_budget",
+        "deterministic",
+    )
+    assert (review["content_risk"] >= 0.8, review["review_recommended"]) == (True, True)
+
+
+SIZE = 1_000_000 - len('{"diff": ""}')
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"diff": "' + b"x" * SIZE + b'"}', 202),
+        (b'{"diff": "' + b"x" * SIZE + b'" }', 413),
+        (b'{"diff": "\xff\xfe"}', 400),
+        (b'{"diff":' + b"[" * 300_000 + b"]" * 300_000 + b"}", 400),
+        (b'{"diff":"x","more":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}", 400),
+        (b'{"diff": "\\ud800"}', 422),
+        (b'{"diff": "x", "title": "\\ud800"}', 422),
+        (b'{"diff": "x", "discussion": ["\\udfff"]}', 422),
+        (b'{"diff": ' + b"9" * 5000 + b"}", 400),
+        (b'{"diff": NaN}', 422),
+        (b"null", 422),
+        (b"", 422),
+        (b'{"diff": "a\\u0000b", "title": "\\u0000"}', 202),
+    ],
+)
+def test_an_odd_body_is_refused_or_reviewed_and_never_breaks_anything(
+    client: Client, bearer: dict[str, str], store: Store, monkeypatch: pytest.MonkeyPatch, body: bytes, status: int
+) -> None:
+    sent = client.generic("POST", URL, body, content_type="application/json", headers=bearer)
+    assert sent.status_code == status, sent.content[:200]
+    if status != 202:
+        assert sent["Content-Type"] == "application/problem+json"
+        assert huey.pending_count() == 0
+        return
+    work(store, monkeypatch)
+    told = client.get(sent.json()["url"], headers=bearer).json()
+    assert (told["review_recommended"], told["coverage"]) == (True, 0.0), "it is no patch"
