@@ -7,7 +7,7 @@ from scoring.content.change import Line
 from scoring.packages.entry import Digest, Entry, Item, View
 
 _VERSION = r"v\d+\.\d+\.\d+[^\s]*"
-_PATH = r'"?([^\s"()]+\.[^\s"()]+)"?'
+_PATH = r'"?([^\s"()]++)"?'  # never taken apart again: a line of nothing but dots took a second
 _REQUIRE = re.compile(rf"\s*(?:require\s+)?{_PATH}\s+({_VERSION})(?:\s*//\s*(indirect).*|\s*(?://.*)?)")
 _REPLACE = re.compile(
     rf'\s*(?:replace\s+)?"?([^\s"()]+)"?(?:\s+{_VERSION})?\s+=>\s+"?([^\s"]+)"?(?:\s+({_VERSION}))?.*'
@@ -30,7 +30,7 @@ def go_mod(view: View) -> Iterator[Item]:
             yield _replaced(line, found)
         elif block in ("exclude", "retract") or _EXCLUDED.match(line.text):
             continue
-        elif found := _REQUIRE.fullmatch(line.text):
+        elif (found := _REQUIRE.fullmatch(line.text)) and "." in found[1][1:-1]:
             yield Entry(found[1], line, _bare(found[2]), _bare(found[2]), touched=line.mark != " ")
 
 

@@ -2,8 +2,8 @@
 
 One line of JSON for each. `paired`: share of the 452 fixes and their reversals (diffs_paired) in which the reversal has
 the higher risk, half a point for a tie. `reverted`: area under the curve of the 133 diffs of diffs_reverted. Beside
-them stand the shallow baselines: number of changed lines, and whether a change deletes more than it adds. Risk is the
-floor of the worst finding and, within it, the sum of all weights. `time`: milliseconds of CPU a diff. `likeness`:
+them stand the shallow baselines: number of changed lines, and whether a change deletes more than it adds. `reviewer` is the
+deterministic reviewer's risk; `findings` the floor of the worst finding and, within it, the sum of all weights. `time`: milliseconds of CPU a diff. `likeness`:
 quantiles of the cosine of copies with 5 % of their words changed, and of pairs of different changes.
 """
 
@@ -23,6 +23,7 @@ from scoring.content.finding import Finding, Severity
 from scoring.content.likeness import cosine, vector_of
 from scoring.content.reading import read_change
 from scoring.content.submission import Submission
+from scoring.deterministic import assess
 from scoring.evidence import scanners
 from tests.scoring.test_likeness import changed_words
 from tests.sources import PROJECT
@@ -58,7 +59,12 @@ def deletes_more(change: Change) -> float:
     return float(marks.count("-") > marks.count("+"))
 
 
-MEASURES: dict[str, Measure] = {"findings": risk, "size": size, "deletes_more": deletes_more}
+def reviewed(change: Change) -> float:
+    """The content risk that the deterministic reviewer gives."""
+    return assess(change, findings_of(change)).content_risk
+
+
+MEASURES: dict[str, Measure] = {"reviewer": reviewed, "findings": risk, "size": size, "deletes_more": deletes_more}
 
 
 def share_above(bad: Sequence[float], good: Sequence[float]) -> float:

@@ -2,16 +2,21 @@
 
 import gzip
 import json
+import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from time import thread_time
 
 import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from tests.conftest import Manage, with_environment
+from scoring.content.submission import Knowledge
+from scoring.review_diff import Artefact, review_artefact
+from tests.conftest import Manage, count, with_environment
 from tests.sources import PROJECT
 from trustsite.standins.claude import KEY, ClaudeStandIn
 
@@ -68,7 +73,7 @@ def test_a_person_reads_what_was_found_where_and_by_whom(patch: Path) -> None:
     told = call(patch)
     assert "a person should read it" in told
     assert "HIGH a.py:2" in told
-    assert "Read by deterministic: 100 % of the changed lines." in told
+    assert "Read by the deterministic reviewer: 100 % of the changed lines." in told
 
 
 def test_nothing_of_the_change_moves_the_cursor_of_a_terminal(tmp_path: Path) -> None:
@@ -111,3 +116,82 @@ def test_logs_of_other_tools_and_rules_of_the_operator_are_heeded(tmp_path: Path
     rules.write_text("[[rules]]\nid = \"two\"\ndescription = \"A two.\"\nregex = '''print\\((2)\\)'''\n")
     found = json.loads(call(path, "--secret-rules", rules, "--json"))["findings"]
     assert [one["line"] for one in found if one["scanner"] == "secrets"] == [2]
+
+
+def test_a_budget_that_is_spent_is_said_in_words_and_beside_json(settings: Settings, patch: Path) -> None:
+    with ClaudeStandIn() as claude:
+        settings.ANTHROPIC_API_KEY, settings.ANTHROPIC_BASE_URL = KEY, claude.base_url
+        settings.REVIEW_DOLLARS_A_DAY = 0.0
+        assert "(no content verdict: the day's budget for reviews is spent)" in call(patch, "--claude")
+        out, err = StringIO(), StringIO()
+        call_command("review_diff", str(patch), "--claude", "--json", stdout=out, stderr=err)
+        assert claude.messages == []
+    told = json.loads(out.getvalue())
+    assert (set(told), told["reviewer"], told["review_recommended"]) == (KEYS, "deterministic", True)
+    assert "leak.patch: no content verdict: the day's budget for reviews is spent." in err.getvalue()
+
+
+def a_patch(files: int, lines: int, text: str = "    value_{0} = compute({0}, name='pear')", suffix: str = "py") -> str:
+    """So many files that gain so many lines each."""
+    added = "".join(f"+{text.format(number)}\n" for number in range(lines))
+    return "".join(
+        f"diff --git a/m{name}.{suffix} b/m{name}.{suffix}\n--- a/m{name}.{suffix}\n+++ b/m{name}.{suffix}\n"
+        f"@@ -1,0 +1,{lines} @@\n{added}"
+        for name in range(files)
+    )
+
+
+def processor_seconds(path: Path) -> float:
+    """CPU seconds of the whole command as a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, str(PROJECT / "manage.py"), "review_diff", str(path), "--json"]
+    subprocess.run(command, env=with_environment({}), capture_output=True, timeout=120, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize(("files", "lines", "seconds"), [(4, 50, 1.5), (100, 200, 5.0)])
+def test_a_review_with_its_start_takes_no_longer_than_promised(
+    tmp_path: Path, files: int, lines: int, seconds: float
+) -> None:
+    path = tmp_path / "x.patch"
+    path.write_text(a_patch(files, lines))
+    assert any(processor_seconds(path) < seconds for _ in range(3))
+
+
+def test_two_hundred_lines_take_the_worker_no_longer_than_promised() -> None:
+    text, took = a_patch(4, 50).encode(), []
+    for _ in range(4):
+        begun = thread_time()
+        review_artefact(Artefact(text), Knowledge())
+        took.append(thread_time() - begun)
+    assert min(took) < 0.15
+
+
+def bomb(bytes_: int) -> bytes:
+    packed = gzip.compress(b"+" + b"a" * 1_048_575, 9)
+    return gzip.compress(CLEAN.encode()) + packed * (bytes_ // 1_048_576)
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (lambda: bomb(count(100_000_000, 2_000_000_000)), "larger"),
+        (lambda: (CLEAN + "+" + "a" * count(30_000_000, 100_000_000)).encode(), "larger"),
+        (lambda: a_patch(1, 1).encode() * count(300_000, 1_000_000), "more files"),
+        (lambda: a_patch(10_000, 1).encode(), "more files"),
+        (lambda: a_patch(1, 150_000, "x").encode(), "more lines"),
+        (lambda: a_patch(1, 2, "x = '" + "(" * 30_000).encode(), "A line is longer"),
+    ],
+    ids=["gzip bomb", "one line of many megabytes", "a file many times", "10,000 files", "150,000 lines", "long line"],
+)
+def test_what_is_too_much_is_cut_off_with_a_finding_and_a_person_is_asked(
+    tmp_path: Path, data: Callable[[], bytes], rule: str
+) -> None:
+    path = tmp_path / "x.patch"
+    path.write_bytes(data())
+    begun = thread_time()
+    told = json.loads(call(path, "--json"))
+    assert thread_time() - begun < 20
+    assert any(rule in one["explanation"] and one["severity"] == "med" for one in told["findings"])
+    assert (told["review_recommended"], told["coverage"] < 1, told["content_risk"] >= 0.4) == (True, True, True)

@@ -1,16 +1,21 @@
 """What all scanners find together: once, strongest first, bounded, and no secret through another scanner's quote."""
 
 from collections.abc import Iterator
+from itertools import count
+from random import Random
+from time import thread_time
 
 import pytest
 
 from scoring import evidence
 from scoring.content import examine as joining
-from scoring.content.examine import examine
+from scoring.content.examine import SECONDS, examine
 from scoring.content.finding import Finding, Severity
 from scoring.content.reading import read_change
 from scoring.content.submission import Submission
+from scoring.deterministic import review_without_model
 from scoring.evidence import FINDINGS_LIMIT
+from tests.conftest import PROVE
 
 DIFF = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
 
@@ -57,7 +62,82 @@ def test_a_scanner_that_finds_too_much_is_cut_off_and_named(say: dict[str, list[
     say["quiet"] = [found("quiet")]
     told = examine(Submission(read_change(DIFF)))
     assert told.unfinished == ("loud",)
-    assert len(told.findings) == FINDINGS_LIMIT + 1
+    assert len(told.findings) == FINDINGS_LIMIT + 2
+    assert (told.findings[0].rule, told.findings[0].severity) == ("scan_cut_off", Severity.MED)
+
+
+def test_a_scanner_that_takes_too_long_is_cut_off_and_so_are_those_after_it(say: dict[str, list[Finding]]) -> None:
+    say["slow"] = [found("slow", line=number) for number in range(100)]
+    say["later"] = [found("later")]
+    clock = count(step=SECONDS / 10)
+    told = examine(Submission(read_change(DIFF)), clock=lambda: float(next(clock)))
+    assert told.unfinished == ("slow", "later")
+    assert 0 < len([one for one in told.findings if one.scanner == "slow"]) < 10
+    assert [one.rule for one in told.findings if one.severity is Severity.MED] == ["scan_cut_off"] * 2
+    review = review_without_model(read_change(DIFF), told.findings, told.unfinished)
+    assert (review.state, review.assessment.review_recommended) == ("no content verdict", True)
+    assert review.assessment.content_risk >= 0.4
+
+
+# What nested quantifiers, look-aheads and unpacking of letters are slow on.
+UNITS = (
+    "a",
+    "(",
+    " \t",
+    "'\"",
+    "\\",
+    "-",
+    "<!--",
+    "ignore previous ",
+    "/",
+    "../",
+    "api_key=",
+    "a@b.",
+    "eyJ.",
+    "a\u0301",
+    "\ufdfa",
+    "{{",
+    "$(",
+    "x y ",
+    "SPDX-License-Identifier: MIT OR ",
+    '"a": "^1.0", ',
+    "`${",
+    "-----BEGIN ",
+)
+NAMES = (
+    "a.py",
+    "a.js",
+    "a.sh",
+    "package.json",
+    "requirements.txt",
+    "Cargo.toml",
+    "go.mod",
+    "go.sum",
+    "LICENSE",
+    "package-lock.json",
+    "yarn.lock",
+    "pyproject.toml",
+    ".github/workflows/ci.yml",
+    "Dockerfile",
+    "Gemfile.lock",
+)
+
+
+def seconds_for(name: str, line: str) -> float:
+    """CPU seconds of all scanners on a file of two such lines."""
+    diff = f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1,0 +1,2 @@\n+{line}\n+{line}\n"
+    submission, begun = Submission(read_change(diff), title=line[:1000], description=line), thread_time()
+    examine(submission)
+    return thread_time() - begun
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_line_that_a_pattern_is_slow_on_takes_a_scanner_more_than_its_length(unit: str) -> None:
+    line = unit * (9_900 // len(unit))
+    names = NAMES if PROVE else [*Random(unit).sample(NAMES, 3), "go.mod"]
+    for name in names:
+        took = seconds_for(name, line)
+        assert took < 0.5 or took < 6 * seconds_for(name, line[: len(line) // 2]), (name, took)
 
 
 def test_no_scanner_quotes_a_secret_that_another_one_masked(say: dict[str, list[Finding]]) -> None:

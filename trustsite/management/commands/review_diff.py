@@ -45,6 +45,8 @@ class Command(BaseCommand):
             artefact = Artefact(_read(name), options["title"], options["description"])
             review, findings = review_artefact(artefact, knowledge, reviewer)
             shown = told(review, findings)
+            if json and review.reason:  # the object has no place for it
+                self.stderr.write(f"{_plain(name)}: no content verdict: {_why(review.reason)}.")
             self.stdout.write(_line(shown) if json else _text(name, shown, review.reason))
 
 
@@ -91,13 +93,20 @@ def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     ]
     for flag in shown["flags"]:
         lines.append(f"  {MARKS[flag['severity']]} {_plain(flag['location'])}: {_plain(flag['explanation'])}")
-    lines.append(f"  Read by {shown['reviewer']}: {int(100 * shown['coverage'])} % of the changed lines.")
+    who = "the deterministic reviewer" if shown["reviewer"] == "deterministic" else shown["reviewer"]
+    lines.append(f"  Read by {who}: {int(100 * shown['coverage'])} % of the changed lines.")
     return "\n".join(lines)
 
 
 def _wish(shown: dict[str, Any], missing: str | None) -> str:
     wish = "a person should read it" if shown["review_recommended"] else "no review recommended"
-    return f"{wish} (no content verdict: {missing})" if missing else wish
+    return f"{wish} (no content verdict: {_why(missing)})" if missing else wish
+
+
+def _why(reason: str) -> str:
+    from scoring.explain_content import MISSING_WORDS
+
+    return MISSING_WORDS.get(reason, reason)
 
 
 def _plain(text: str) -> str:
