@@ -4,8 +4,8 @@ One line of JSON for each. `paired`: share of the 452 fixes and their reversals 
 the higher risk, half a point for a tie. `reverted`: area under the curve of the 133 diffs of diffs_reverted. Beside
 them stand the shallow baselines: number of changed lines, and whether a change deletes more than it adds. `reviewer`
 is the deterministic reviewer's risk; `findings` the floor of the worst finding and, within it, the sum of all weights.
-`time`: milliseconds of CPU a diff. `likeness`: quantiles of the cosine of copies with 5 % of their words changed, and of
-pairs of different changes.
+`time`: milliseconds of CPU a diff. `likeness`: quantiles of the cosine of copies with 5 % of their words changed, and
+of pairs of different changes.
 """
 
 import json

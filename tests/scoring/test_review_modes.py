@@ -59,7 +59,7 @@ class Site:
         return NOBODY_THERE.review(case, call, unfinished, uri)
 
     def turn(self, **changes: object) -> int:
-        return review_due(self.result.store, replace(self.reviewing, **changes))  # ty: ignore[invalid-argument-type]
+        return review_due(self.result.store, replace(self.reviewing, **changes))
 
     def switch(self, mode: str) -> None:
         with self.result.store.write() as txn:

@@ -137,7 +137,7 @@ class Trying:
     def turns(self, number: int, hours: int = 2, **changes: object) -> list[int]:
         told = []
         for _ in range(number):
-            told.append(review_due(self.result.store, replace(self.reviewing, **changes)))  # ty: ignore[invalid-argument-type]
+            told.append(review_due(self.result.store, replace(self.reviewing, **changes)))
             self.now += timedelta(hours=hours)
         return told
 
