@@ -33,6 +33,11 @@ PATHS = [
     f"/c/{MARA.did}",
     "/sign-in",
 ]
+# The height and text of what is shown, in one question instead of two for each.
+SIZES = """
+boxes => boxes.filter(box => box.getClientRects().length)
+  .map(box => [box.getBoundingClientRect().height, box.innerText])
+"""
 Open = Callable[..., Page]
 
 
@@ -44,10 +49,15 @@ def drawn_site(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, setting
     return live_server.url
 
 
-@pytest.fixture
-def browser(drawn_site: str, chromium: str) -> Iterator[Browser]:
-    """Opened after the database and closed before it: while Playwright's loop runs, Django refuses to touch one."""
-    with sync_playwright() as playwright:
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One for all tests, whose windows share nothing: a start takes 1 s of CPU.
+
+    While Playwright's loop runs in this thread, Django refuses to touch a database unless it is told that nobody does
+    so within the loop.
+    """
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         yield playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
 
 
@@ -55,17 +65,21 @@ def browser(drawn_site: str, chromium: str) -> Iterator[Browser]:
 def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
     """`open_page(path, width, scheme, scripts)`; the test fails if any page logged an error or broke the policy."""
     complaints: list[str] = []
+    pages: list[Page] = []
 
     def opened(path: str, width: int = 1440, scheme: Literal["light", "dark"] = "light", scripts: bool = True) -> Page:
         page = browser.new_page(
             viewport={"width": width, "height": 1080}, color_scheme=scheme, java_script_enabled=scripts
         )
+        pages.append(page)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(drawn_site + path)
         return page
 
     yield opened
+    for page in pages:
+        page.close()
     assert complaints == []
 
 
@@ -167,13 +181,13 @@ def test_a_clicked_row_stays_where_it_is_when_another_above_it_closes(open_page:
 
 
 def test_a_lost_server_says_so_and_leaves_the_list_alone(browser: Browser, drawn_site: str) -> None:
-    page = browser.new_page()
-    page.goto(drawn_site)
-    before = titles(page)
-    page.route("**/?bucket=*", lambda route: abort(route))
-    page.locator("#tile-fast_lane").click()
-    page.get_by_role("alert").get_by_text("cannot be reached").wait_for()
-    assert titles(page) == before
+    with browser.new_page() as page:
+        page.goto(drawn_site)
+        before = titles(page)
+        page.route("**/?bucket=*", lambda route: abort(route))
+        page.locator("#tile-fast_lane").click()
+        page.get_by_role("alert").get_by_text("cannot be reached").wait_for()
+        assert titles(page) == before
 
 
 def abort(route: Route) -> None:
@@ -188,9 +202,8 @@ def test_no_page_scrolls_sideways_on_a_phone_and_targets_are_large(
     for path in PATHS:
         page.goto(drawn_site + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        for box in page.locator(".button, .tile:is(a), .bar a, select, input:visible").all():
-            size = box.bounding_box()
-            assert size is None or size["height"] >= 44, (path, box.inner_text())
+        for height, text in page.locator(".button, .tile:is(a), .bar a, select, input:visible").evaluate_all(SIZES):
+            assert height >= 44, (path, text)
 
 
 def test_a_row_is_56_pixels_high_and_11_fit_on_a_desktop_screen(open_page: Open) -> None:
