@@ -1,5 +1,6 @@
 """Peers on loopback and stores that end with the test."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,8 +15,9 @@ from ingest.store import Store
 from tests.ingest.asked import World
 from tests.ingest.backfilled import run_backfill, sources
 from tests.ingest.fetched import HOST
-from tests.ingest.git_world import REPO_DID, TEXT, Knot, Place, Work
+from tests.ingest.git_world import Place, Work
 from tests.ingest.listed import NOW
+from tests.ingest.looked_at import make_looked_at, reopened
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate
 from tests.ingest.planted import KEY
 from tests.ingest.stream import SOURCE
@@ -73,21 +75,24 @@ def kept_fixture(tmp_path: Path) -> Iterator[Store]:
         store.close()
 
 
+@pytest.fixture(scope="session")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `make_looked_at`: every test takes a copy."""
+    folder = tmp_path_factory.mktemp("looked_at")
+    make_looked_at(folder)
+    return folder
+
+
 @pytest.fixture(name="work")
-def work_fixture(tmp_path: Path) -> Work:
+def work_fixture(looked_at: Path, tmp_path: Path) -> Work:
     """A working copy with two files and one commit."""
-    work = Work(tmp_path / "work")
-    work.commit("First", {"a.txt": TEXT, "b.txt": TEXT})
-    return work
+    return Work(shutil.copytree(looked_at / "work", tmp_path / "work"))
 
 
 @pytest.fixture(name="place")
-def place_fixture(store: Store, work: Work, tmp_path: Path) -> Iterator[Place]:
+def place_fixture(looked_at: Path, work: Work, tmp_path: Path) -> Iterator[Place]:
     """A store that watches the repository of that copy and has looked at it once."""
-    with Knot({REPO_DID: work.folder}) as knot:
-        place = Place(store, Fetcher(knot.origin), tmp_path / "mirrors")
-        place.folder.mkdir()
-        place.look()
+    with reopened(looked_at, work, tmp_path) as place:
         yield place
 
 

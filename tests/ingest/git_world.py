@@ -186,6 +186,8 @@ class Watching:
     def __post_init__(self) -> None:
         with self.store.write() as txn:
             self.owner = txn.person_ids([OWNER], self.present)[OWNER]
+            if txn.value("select count(*) from watched_repositories where repository_id = ?", [self.number]):
+                return  # a copy of a store that watches it already
             row = dict.fromkeys(("spindle", "written_at", "seen_at", "deleted_at"))
             own = {"repo_key": REPO_DID, "repository_id": self.number, "owner_id": self.owner, "rkey": "sum"}
             txn.append("repositories", [{**row, **own, "name": "sum", "knot": KNOT}])
