@@ -27,6 +27,7 @@ class Command(BaseCommand):
     """Adds a maintainer, has the worker watch their repositories, and prints a sign-in link that works once."""
 
     help = "Add a maintainer and the repositories they judge for; prints a one-time sign-in link (15 minutes)."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """HANDLE_OR_DID and any number of --repo."""

@@ -34,6 +34,7 @@ class Command(BaseCommand):
     """Has the running worker do it and shows how far it is; does it itself where none runs."""
 
     help = "Read older records from their authors' data servers; without options, everybody's of every kind."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--did, --collection and --json."""

@@ -23,6 +23,7 @@ class Command(BaseCommand):
     """Plays the simulated network in two stages: judged, then attacked by a swapped patch."""
 
     help = "Run the real worker on a simulated network, tell what happened, then serve the pages."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--check."""

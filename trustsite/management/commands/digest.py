@@ -11,6 +11,7 @@ class Command(BaseCommand):
     """Reads the newest snapshot of the drive's store, of the demo's or of a replay's."""
 
     help = "Print one hash a table of the newest snapshot."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Which store; the place itself was chosen from the same words by trustsite.drive."""

@@ -21,6 +21,7 @@ class Command(BaseCommand):
     """Says what is held, asks, then has the worker erase it, or does so itself where none runs."""
 
     help = "Erase everything that is held about a person, and keep the stream from bringing it back."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """DID|HANDLE, --yes and --yes-maintainer."""

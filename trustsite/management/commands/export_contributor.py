@@ -18,6 +18,7 @@ class Command(BaseCommand):
     """Reads the newest snapshot and the files that a snapshot leaves out; changes nothing."""
 
     help = "Write everything that is held about a person as one JSON document."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """DID|HANDLE and --out."""

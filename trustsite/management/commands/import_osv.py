@@ -18,6 +18,7 @@ class Command(BaseCommand):
         "Take OSV records (JSON, or YAML as PyPA writes it) from a folder or a zip file, such as the all.zip of an "
         "ecosystem. Doing it again replaces what changed; withdrawn advisories go."
     )
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """DIR_OR_ZIP and --replace."""

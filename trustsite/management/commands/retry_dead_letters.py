@@ -11,6 +11,7 @@ class Command(BaseCommand):
     """Has the owner of the store read every dead letter again."""
 
     help = "Read every dead letter again: what says something by now is applied, the rest stays with its reason."
+    requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
         """Print the counts; CommandError in one sentence where it could not be done."""

@@ -21,6 +21,7 @@ class Command(BaseCommand):
     help = (
         "Listen to the stream for a while and print collections, shapes of records and what the registry does not know."
     )
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--seconds, --back, --url, --json."""

@@ -10,6 +10,7 @@ class Command(BaseCommand):
     """Listens, derives, asks the network, scores and publishes until SIGTERM or Ctrl-C."""
 
     help = "Run the worker: it owns the store, listens to the stream, scores and publishes."
+    requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:
         """Work until stopped; CommandError where the store cannot be owned."""
