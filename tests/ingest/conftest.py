@@ -10,7 +10,6 @@ import duckdb
 import pytest
 
 from ingest.backfill.summary import summarize
-from ingest.net import Fetcher
 from ingest.store import Store
 from tests.ingest.asked import World
 from tests.ingest.backfilled import run_backfill, sources
