@@ -64,29 +64,35 @@ class Result:
     peers: StandIns | None = None
 
     def play(self, frames: Sequence[bytes]) -> None:
-        """Frames, then what the network says about them, then a judgement of both."""
-        self.feed(frames)
+        """Frames, then what the network says about them, then a judgement of both and of what scanners read."""
+        self.take(frames)
         if self.peers is not None:
             self.ask(self.peers)
-            self.judge()
+        self.judge()
+        if self.peers is not None:
             self.review()
 
     def feed(self, frames: Sequence[bytes]) -> int:
         """Load frames, derive, judge; returns how many people were scored."""
+        self.take(frames)
+        return self.judge()
+
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Load frames and derive."""
         for start in range(0, len(frames), BATCH):
             load(self.store, SOURCE, frames[start : start + BATCH])
         while derive(self.store):
             pass
-        return self.judge()
 
     def review(self, knowledge: Knowledge | None = None) -> int:
-        """Have the scanners read whatever is due, then judge anew; returns how many changes were read."""
+        """Have the scanners read whatever is due and judge anew; returns how many changes were read."""
         known = knowledge or Knowledge()
         reviewing = Reviewing(self.policy.thresholds, self.folder / "diffs", lambda rows, uri: known, by_scanners)
         read_now = 0
         while count := review_due(self.store, reviewing):
             read_now += count
-        self.judge()
+        if read_now:
+            self.judge()
         return read_now
 
     def judge(self, now: datetime | None = None) -> int:
@@ -168,10 +174,10 @@ def run(
         result.peers = peers
         before = 0
         for until in stages or [len(recording.frames)]:
-            result.play(recording.frames[before:until])
+            result.take(recording.frames[before:until])
             if not before:
                 result.watch(watched, maintainers)
-                result.play(())
+            result.play(())
             before = until
         yield result
 
