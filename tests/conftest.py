@@ -4,6 +4,7 @@ Loaded before Django's settings are read, which is why the environment is set wh
 """
 
 import atexit
+import fcntl
 import os
 import shutil
 import subprocess
@@ -154,13 +155,28 @@ def manage() -> Manage:
     return run
 
 
+def for_all_workers(name: str, make: Callable[[Path], None], factory: pytest.TempPathFactory) -> Path:
+    """The folder that `make` filled, made once for all processes of pytest-xdist; nobody may write to it afterwards."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # freed by a process that ends, however it ends
+        if not folder.exists():
+            half = factory.mktemp(f"half-{name}")
+            make(half)
+            half.rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def demo_folder(manage: Manage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state that `manage.py demo --check` left: the simulated network, loaded by the real worker."""
-    root = tmp_path_factory.mktemp("demo")
-    done = manage("demo", "--check", DATA_ROOT=root, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return root / "demo"
+
+    def make(root: Path) -> None:
+        done = manage("demo", "--check", DATA_ROOT=root, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return for_all_workers("demo-state", make, tmp_path_factory) / "demo"
 
 
 @pytest.fixture
