@@ -63,20 +63,27 @@ def test_the_demos_maintainer_maintains_on_the_site_what_is_watched() -> None:
     assert list(found) == [("did:plc:ana", "did:plc:one"), ("did:plc:ana", "did:plc:two")]
 
 
-def test_a_demo_starts_from_nothing_after_one_that_was_killed(manage: Manage, tmp_path: Path) -> None:
-    killed = runs.start("demo", DATA_ROOT=tmp_path, BIND=f"127.0.0.1:{free_port()}")
-    wait_for((tmp_path / "demo" / "duckdb" / "trust.duckdb").exists)
+@pytest.fixture(scope="module")
+def after_a_kill(manage: Manage, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder and the words of a whole demo after one that was killed, with an operator's own threshold."""
+    root = tmp_path_factory.mktemp("killed")
+    killed = runs.start("demo", DATA_ROOT=root, BIND=f"127.0.0.1:{free_port()}")
+    wait_for((root / "demo" / "duckdb" / "trust.duckdb").exists)
     killed.kill()
     killed.communicate()
-    (tmp_path / "demo" / "left").write_text("")
-    result = manage("demo", "--check", DATA_ROOT=tmp_path, timeout=300)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert not (tmp_path / "demo" / "left").exists()
+    (root / "demo" / "left").write_text("")
+    done = manage("demo", "--check", DATA_ROOT=root, T_LOW="0.85", timeout=300)
+    return root / "demo", done.stdout + done.stderr
 
 
-def test_an_operators_own_thresholds_hold_in_the_demo(manage: Manage, tmp_path: Path) -> None:
-    result = manage("demo", "--check", DATA_ROOT=tmp_path, T_LOW="0.85", timeout=300)
-    assert "kept    everybody was scored" in result.stdout, result.stderr
+def test_a_demo_starts_from_nothing_after_one_that_was_killed(after_a_kill: tuple[Path, str]) -> None:
+    folder, told = after_a_kill
+    assert "kept    the swapped patch has a decision of its own" in told, "the last of its stages was judged"
+    assert not (folder / "left").exists()
+
+
+def test_an_operators_own_thresholds_hold_in_the_demo(after_a_kill: tuple[Path, str]) -> None:
+    assert "kept    everybody was scored" in after_a_kill[1]
 
 
 @pytest.fixture(scope="module")
