@@ -39,12 +39,12 @@ def answers_at(port: int, path: str) -> bool:
 
 
 @contextmanager
-def busy_site(folder: Path, pulls: int) -> Generator[tuple[int, str]]:
+def busy_site(folder: Path, pulls: int, people: int = PEOPLE) -> Generator[tuple[int, str]]:
     """The web process's port and the DID of the recording's first author, once that one is scored.
 
-    A recording of `pulls` pull requests; AssertionError where it was worked off before the block ended.
+    A recording of `pulls` pull requests by `people`; AssertionError where it was worked off before the block ended.
     """
-    recording, port = bulk(PEOPLE, pulls), free_port()
+    recording, port = bulk(people, pulls), free_port()
     write_recording(folder / "bulk", recording)
     place = drive.replay_place(folder, folder / "bulk")
     did = json.loads(recording.frames[0])["did"]

@@ -120,7 +120,7 @@ def test_dev_runs_worker_and_web_and_one_signal_stops_both(marked: Path) -> None
 
 
 def test_pages_and_json_answer_from_whole_snapshots_while_the_worker_ingests(tmp_path: Path, count: Count) -> None:
-    with busy_site(tmp_path, count(20_000, 150_000)) as (port, did):
+    with busy_site(tmp_path, count(3_000, 150_000), count(500, 4_000)) as (port, did):
         paths = [f"/score/{did}", "/", "/metrics"] * count(20, 500)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             answers = list(pool.map(lambda path: (path, *get(port, path)), paths))
