@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.content.globs import PATTERNS, PatternProblem, check_patterns, clean_path, matching_pattern
+from tests.waiting import loaded
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_hostile_pattern_on_a_hostile_path_takes_linear_time() -> None:
     begun = time.process_time()
     assert matching_pattern(["*a" * 140 + "b"], "a" * 100_000) is None
     assert matching_pattern(["**/a/" * 50 + "b"], "a/" * 50_000) is None
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < loaded(1)
 
 
 @given(st.text(alphabet="ab/*?[]!\\-^#.", max_size=12), st.text(alphabet="ab/.*[]!", max_size=12))

@@ -14,6 +14,7 @@ from scoring.graph import Edges
 from scoring.paths import contributions, disjoint_paths, product_along, strongest_paths
 from scoring.trust import Parameters, find_transfers, first_passage
 from tests.scoring.graphs import edges_of, graphs, parameters, people, walks, young_forge
+from tests.waiting import loaded
 
 DEFAULTS = Parameters()
 
@@ -72,7 +73,7 @@ def test_twenty_thousand_people_take_less_than_a_second() -> None:
     edges = Edges(draw.integers(0, 20_000, 100_000), draw.integers(0, 20_000, 100_000), np.ones(100_000))
     started = time.process_time()
     found = strongest_paths(edges, np.arange(20), 20_000, DEFAULTS)
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < loaded(1)
     assert sum(bool(path) for path in found) > 5000
 
 

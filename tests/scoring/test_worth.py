@@ -13,6 +13,7 @@ from scoring.incremental import Standing
 from scoring.trust import Parameters, find_transfers, first_passage, passage_along
 from scoring.worth import Exposure, Worthwhile, blast_radius, exposure_of, worth_making
 from tests.scoring.graphs import Vouch, edges_of, graphs, parameters, people, young_forge
+from tests.waiting import loaded
 
 DEFAULTS = Parameters()
 NOTHING = edges_of([])
@@ -182,5 +183,5 @@ def test_five_vouches_worth_making_among_twenty_thousand_people_take_less_than_t
     edges = Edges(draw.integers(0, 20_000, 100_000), draw.integers(0, 20_000, 100_000), np.ones(100_000))
     started = time.process_time()
     found = asked(edges, np.arange(20), 0, draw.integers(0, 4, 20_000))
-    assert time.process_time() - started < 2.0
+    assert time.process_time() - started < loaded(2)
     assert len(found) == 5

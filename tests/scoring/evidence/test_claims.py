@@ -10,6 +10,7 @@ from scoring.content.change import FileChange, Hunk, Line
 from scoring.evidence import flipped, intent, slop, untested, weakened
 from tests.conftest import count
 from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found
+from tests.waiting import loaded
 
 CODE = "import socket\ndef send(value):\n    link = socket.socket()\n    link.send(value)\n    return value"
 
@@ -167,4 +168,4 @@ def test_hostile_lines_end_in_time() -> None:
     begun = time.process_time()
     for scan in (flipped.scan, intent.scan, slop.scan, untested.scan, weakened.scan):
         found(scan, added_lines("\n".join(texts * 5)), title="docs: x")
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < loaded(2)

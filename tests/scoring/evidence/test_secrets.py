@@ -18,6 +18,7 @@ from scoring.evidence.secrets import scan
 from tests.conftest import Count
 from tests.scoring.content.real_diffs import real_submissions
 from tests.scoring.content.secret_kinds import CARRIERS, HEX, KINDS, adding, leak, patch, private_key, text, with_crc
+from tests.waiting import loaded
 
 DRAW = random.Random(5)
 TOKEN = with_crc("ghp_", DRAW)
@@ -209,7 +210,7 @@ def test_text_made_to_stall_a_pattern_is_read_in_linear_time(part: str) -> None:
     submission = adding("app/long.py", [part * (40_000 // len(part))] * 5)
     started = process_time()
     list(scan(submission))
-    assert process_time() - started < 1.0
+    assert process_time() - started < loaded(1)
 
 
 def test_title_and_description_are_read_as_well() -> None:
