@@ -105,12 +105,12 @@ def test_kills_at_random_moments_end_with_the_tables_of_an_undisturbed_run(
         expected = runs.digest(folder, tmp_path / "calm")
     else:
         folder, expected = recording, request.getfixturevalue("undisturbed").digest
-    moments, killed, rounds = random.Random(20), 0, 0
+    moments, longest, killed, rounds = random.Random(20), 5.0 if prove else 2.0, 0, 0
     while killed < count(2, 50):
         root = tmp_path / f"killed-{(rounds := rounds + 1)}"
         root.mkdir()
         while killed < count(2, 50):
-            if not runs.kill_after(runs.start("replay", folder, DATA_ROOT=root), moments.uniform(0.7, 5)):
+            if not runs.kill_after(runs.start("replay", folder, DATA_ROOT=root), moments.uniform(0.7, longest)):
                 break  # it was done before the kill: compared, then the next round begins from nothing
             killed += 1
         runs.replay(folder, root)
