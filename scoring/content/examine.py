@@ -1,5 +1,6 @@
 """Everything that the scanners find in one submission, strongest first."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from time import thread_time
@@ -10,12 +11,15 @@ from scoring.evidence import FINDINGS_LIMIT, scanners
 
 # CPU seconds after which nothing further is waited for: 20,000 lines take 1 s, 5 MB of ordinary code 5 s.
 SECONDS = 10.0
+# What a fault in a scanner raises that some content meets: the other scanners still say what they find.
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+log = logging.getLogger(__name__)
 ORDER = (Severity.HIGH, Severity.MED, Severity.LOW)
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found, and the ids of the scanners that were cut off, at FINDINGS_LIMIT or when the time was over."""
+    """What was found, and the ids of the scanners that did not come to their end: cut off, too late, or faulty."""
 
     findings: tuple[Finding, ...]
     unfinished: tuple[str, ...] = ()
@@ -24,28 +28,37 @@ class Examination:
 def examine(submission: Submission, clock: Callable[[], float] = thread_time) -> Examination:
     """What reading the change and every scanner found; equal findings once, by severity, file and line.
 
-    A scanner that was cut off is itself a finding. `clock` gives seconds that only grow, by default of this thread's
-    CPU: a busy machine cuts nobody off.
+    A scanner that was cut off, or failed, is itself a finding. `clock` gives seconds that only grow, by default of this
+    thread's CPU: a busy machine cuts nobody off.
     """
     found: dict[Finding, None] = dict.fromkeys(submission.change.problems)
     unfinished, ends = [], clock() + SECONDS
     for name, scan in scanners().items():
-        told, whole = _told(scan(submission), clock, ends) if clock() <= ends else ([], False)
-        if not whole:
+        told: list[Finding] = []
+        if problem := _tell(name, scan(submission), told, (clock, ends)):
             unfinished.append(name)
-            told.append(_cut_off(name))
+            told.append(problem)
         found |= dict.fromkeys(told)
     return Examination(tuple(in_order(_masked(found))), tuple(unfinished))
 
 
-def _told(findings: Iterator[Finding], clock: Callable[[], float], ends: float) -> tuple[list[Finding], bool]:
-    """What one scanner says within its bounds, and whether that is all."""
-    told: list[Finding] = []
-    for finding in findings:
-        if len(told) == FINDINGS_LIMIT or clock() > ends:
-            return told, False
-        told.append(finding)
-    return told, True
+def _tell(
+    name: str, findings: Iterator[Finding], told: list[Finding], bounds: tuple[Callable[[], float], float]
+) -> Finding | None:
+    """Add to `told` what one scanner says within its bounds; a finding where that may not be all."""
+    clock, ends = bounds
+    if clock() > ends:
+        return _cut_off(name)
+    try:
+        for finding in findings:
+            if len(told) == FINDINGS_LIMIT or clock() > ends:
+                return _cut_off(name)
+            told.append(finding)
+    except FAULTS:
+        log.exception("the scanner %s failed", name)
+        words = f"The scanner {name} failed at this change, a fault of its own: what it looks for may be in here."
+        return Finding("reading", "scan_failed", "other", Severity.MED, words)
+    return None
 
 
 def _cut_off(scanner: str) -> Finding:

@@ -66,6 +66,26 @@ def test_a_scanner_that_finds_too_much_is_cut_off_and_named(say: dict[str, list[
     assert (told.findings[0].rule, told.findings[0].severity) == ("scan_cut_off", Severity.MED)
 
 
+def test_a_scanner_that_fails_hides_nothing_that_others_find_and_leaves_no_verdict(
+    say: dict[str, list[Finding]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(submission: Submission) -> Iterator[Finding]:
+        yield found("failing")
+        raise IndexError("a fault that only this content meets")
+
+    say["after"] = [found("after", Severity.HIGH)]
+    others = joining.scanners()
+    monkeypatch.setattr(joining, "scanners", lambda: {"failing": failing} | others)
+    change = read_change(DIFF)
+    told = examine(Submission(change))
+    assert told.unfinished == ("failing",)
+    assert {one.rule for one in told.findings} == {"rule", "scan_failed"}
+    assert {one.scanner for one in told.findings} == {"failing", "after", "reading"}
+    review = review_without_model(change, told.findings, told.unfinished)
+    assert review.assessment.review_recommended
+    assert review.state == "no content verdict"
+
+
 def test_a_scanner_that_takes_too_long_is_cut_off_and_so_are_those_after_it(say: dict[str, list[Finding]]) -> None:
     say["slow"] = [found("slow", line=number) for number in range(100)]
     say["later"] = [found("later")]
