@@ -27,6 +27,7 @@ from scoring.answers import (
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
 from scoring.read_queue import dashboard, pull, queue
 from scoring.read_reviews import content_review
+from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
 from scoring.read_worth import vouches_worth_making
 from scoring.review_rows import ShownFinding, ShownFlag
@@ -64,6 +65,7 @@ __all__ = [
     "leaderboard",
     "pull",
     "queue",
+    "reread",
     "score",
     "vouches_worth_making",
 ]

@@ -116,6 +116,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "histogram": charts.histogram(board),
         "shares": charts.lane_shares(board),
         "recorded": settings.STREAM_CLOCK,
+        "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)),
         "lag": words.lag_words(board.newest_event_at, present(snapshot), settings.STREAM_CLOCK),
     }

@@ -1,5 +1,6 @@
 """A new prompt or model reads what the old one read before it opens a lane: no outage ends it, no diff holds it up."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ import pytest
 
 from scoring.assessment import Review
 from scoring.cost_gate import Call
+from scoring.read_trial import Reread, reread
 from scoring.rendering import Case
 from scoring.review_pulls import review_due
 from scoring.trial import GIVEN_UP
@@ -27,6 +29,7 @@ def paid(
     state: str = "content verdict",
     reason: str | None = None,
     begun: datetime = datetime(2026, 1, 1),
+    verdict: str = "{}",
 ) -> None:
     """A reading, of an earlier day unless told otherwise."""
     row = {
@@ -38,7 +41,7 @@ def paid(
         "pull_uri": uri,
         "state": state,
         "reason": reason,
-        "verdict": "{}",
+        "verdict": verdict,
         "coverage": 1.0,
         "input_tokens": 1,
         "output_tokens": 1,
@@ -237,3 +240,30 @@ def test_what_the_small_model_read_is_no_reason_for_a_trial(queued: Result, monk
 def test_a_review_that_a_new_prompt_gave_on_trial_opens_no_lane_when_the_old_one_is_cached(trying: Trying) -> None:
     assert not is_over(trying)
     assert {row["state"] for row in kept(trying.result) if row["missing"] == "on_trial"} == {"no content verdict"}
+
+
+def judged(risk: float, words: float = 0.0) -> str:
+    """The verdict of a reading in two passes."""
+    return json.dumps({"assessments": [{"content_risk": risk}, {"content_risk": words}]})
+
+
+def test_what_two_models_said_of_the_same_changes_stands_side_by_side(queued: Result) -> None:
+    first, second, third = (f"at://did:plc:{name}/sh.tangled.repo.pull/1" for name in "abc")
+    later = datetime(2026, 2, 1)
+    paid(queued, first, "one", verdict=judged(0.1))
+    paid(queued, second, "one", verdict=judged(0.7, 0.2))
+    paid(queued, third, "one", verdict=judged(0.5))
+    with queued.store.read() as rows:
+        assert reread(rows, 0.2, 0.6) is None, "one model alone is compared with nobody"
+    paid(queued, first, "two", begun=later, verdict=judged(0.1, 0.3))
+    paid(queued, second, "two", begun=later, verdict=judged(0.9))
+    with queued.store.read() as rows:
+        told = reread(rows, 0.2, 0.6)
+    assert told == Reread(changes=2, before=pytest.approx(0.4), since=pytest.approx(0.6), moved=1)
+
+
+def test_a_reading_whose_words_are_not_kept_is_compared_with_none(queued: Result) -> None:
+    paid(queued, OFFERED, "one", verdict="{}")
+    paid(queued, OFFERED, "two", begun=datetime(2026, 2, 1), verdict=judged(0.4))
+    with queued.store.read() as rows:
+        assert reread(rows, 0.2, 0.6) is None
