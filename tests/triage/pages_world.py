@@ -12,6 +12,7 @@ import pytest
 
 from scoring import explain, gate, read
 from scoring.read import Person, QueueQuery, QueueRow
+from scoring.read_trial import Reread
 from scoring.verdict import Evidence, Lane, Verdict
 from triage import context, middleware
 
@@ -151,6 +152,10 @@ class DrawnWorld:
         """The row of that address."""
         return next((row for row in self.rows if row.uri == uri), None)
 
+    def reread(self, snapshot: object, r_low: float, r_high: float) -> Reread:
+        """A newer model has read forty changes again."""
+        return Reread(40, 0.21, 0.25, 3)
+
     def content_review(self, snapshot: object, uri: str) -> read.ContentReview | None:
         """Nobody has read the norwegian one; all others hold a secret and every hostile text there is."""
         if "did:web" in uri:
@@ -272,6 +277,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(context, "_newest", None)
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
-    for name in (*pages, "content_review", "explain_trust", "vouches_worth_making"):
+    for name in (*pages, "content_review", "reread", "explain_trust", "vouches_worth_making"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

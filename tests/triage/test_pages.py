@@ -239,6 +239,10 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
     assert page.count('role="img"') == 2
 
 
+def test_the_dashboard_puts_a_newer_reader_beside_the_one_before_it(client: Client, world: DrawnWorld) -> None:
+    assert '<td class="number">40: 0.21, 0.25; 3</td>' in text_of(client, "/dashboard")
+
+
 def test_a_shut_fast_lane_is_said_once_and_no_threshold_is_drawn(client: Client, world: DrawnWorld) -> None:
     world.t_high, world.notice = None, "The fast lane is shut: 59 more settled pull requests are needed."
     page = text_of(client, "/dashboard")
