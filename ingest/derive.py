@@ -6,7 +6,7 @@ of the log gives the same tables. Rows that a batch touches are read once, chang
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ingest.accounts import Accounts
+from ingest.accounts import Accounts, note_returns
 from ingest.load import add_letters, letter
 from ingest.order import Order
 from ingest.reading import Event, Unreadable, decode
@@ -106,6 +106,7 @@ class DeriveBatch:
         for writer in writers.values():
             writer.write()
         self._accounts.write()
+        note_returns(self.txn, [event for event, _, _ in self._work])
 
     def _writers(self) -> Mapping[str, Writer]:
         """Who takes the records of each table that this batch touches; repositories are written first."""

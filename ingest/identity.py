@@ -40,8 +40,8 @@ class Identity:
 class Change:
     """Something that befell an account, at the time that the directory gave it.
 
-    `kind` is 'created_at', 'handle_changes', 'pds_moves', 'key_rotations' or 'tombstoned'; `number` counts those of
-    that kind so far, from 1.
+    `kind` is 'created_at', 'handle_changes', 'pds_moves', 'key_rotations', 'recoveries' (the operations before it, a
+    tombstone perhaps, were taken back) or 'tombstoned'; `number` counts those of that kind so far, from 1.
     """
 
     kind: str
@@ -189,20 +189,25 @@ def _from_audit_log(did: str, entries: list[_Entry]) -> Identity:
     standing = [entry for entry in entries if not entry.nullified]
     if not standing:
         raise FetchProblem(f"the directory knows no valid operation of {did}", status=404)
-    created_at, changes = parse_time(standing[0].createdAt), _changes(standing)
+    created_at, changes = parse_time(standing[0].createdAt), _changes(entries)
     newest = standing[-1].operation
     if newest.type == "plc_tombstone":
         return Identity(did, None, None, created_at, changes, tombstoned=True)
     return Identity(did, _handle(newest), origin(_pds(newest)), created_at, changes)
 
 
-def _changes(standing: Sequence[_Entry]) -> tuple[Change, ...]:
-    """What each operation changed against the one before; an operation without a readable time is left out."""
+def _changes(entries: Sequence[_Entry]) -> tuple[Change, ...]:
+    """What each standing operation changed against the one before; one without a readable time is left out."""
     found: dict[str, list[Change]] = {}
     before: _Operation | None = None
-    for entry in standing:
+    is_fork = False  # whether the directory took operations back since `before`
+    for entry in entries:
+        is_fork |= entry.nullified and before is not None
+        if entry.nullified:
+            continue
         at, operation = parse_time(entry.createdAt), entry.operation
-        for kind in _changed(before, operation) if at else ():
+        recovered, is_fork = ["recoveries"] if is_fork else [], False
+        for kind in (*recovered, *_changed(before, operation)) if at else ():
             listed = found.setdefault(kind, [])
             listed.append(Change(kind, listed[-1].number + 1 if listed else 1, at or datetime.min))
         before = operation
@@ -215,7 +220,7 @@ def _changed(before: _Operation | None, now: _Operation) -> list[str]:
     if before is None:
         return ["created_at"]
     if before.type == "plc_tombstone":  # undone within the 72 hours that the directory allows for it
-        return []
+        return ["recoveries"]
     compared = {"handle_changes": _handle, "pds_moves": _pds, "key_rotations": _keys}
     return [kind for kind, read in compared.items() if read(before) != read(now)]
 

@@ -20,6 +20,8 @@ CHUNK = 500  # subjects a transaction: the writer's mutex is held for some 50 ms
 SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one hop cannot starve the others
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 DAY = timedelta(days=1)
+ENDED = frozenset({"found", "absent"})
+AWAITED = frozenset({"identity", "push_holders", "patch", "ci"})  # an end of one may be all that a decision waits for
 
 Wall = Callable[[], datetime]
 Row = Mapping[str, Any]
@@ -110,10 +112,14 @@ def _ask_all(fetcher: Fetcher, chunk: Sequence[Row], ask: Callable[[Row], Answer
 def _write_outcomes(txn: Transaction, kind: Kind[Any], found: Sequence[Found[Any]], now: datetime) -> None:
     subjects = [one.row["subject"] for one in found]
     known = txn.rows(
-        "select subject, attempts from fetches where kind = ? and subject in (select unnest(?))", [kind.name, subjects]
+        "select subject, outcome, attempts from fetches where kind = ? and subject in (select unnest(?))",
+        [kind.name, subjects],
     )
     attempts = {row["subject"]: row["attempts"] for row in known}
     rows = [_outcome(kind, one, attempts.get(one.row["subject"], 0), now) for one in found]
+    ended = {row["subject"] for row in known if row["outcome"] in ENDED}
+    if kind.name in AWAITED and any(row["outcome"] in ENDED and row["subject"] not in ended for row in rows):
+        txn.inputs_changed()
     txn.upsert("fetches", [{"kind": kind.name, "fetched_clock": now, **row} for row in rows])
 
 

@@ -1,9 +1,9 @@
 """A store of an older version brought to today's schema: what was learned is kept, what follows is derived anew.
 
-From version 2 on tables were added, and letters learned where their event stands. Of version 1 the log, people,
-repositories with their names and numbers, what the operator said and every decision ever made are kept. All else
-follows from the log: the hop `derive` begins at its first event again, so collections that had no table before are
-read too. Everything happens in one transaction; the caller checkpoints.
+From version 2 on tables and columns were added, and letters learned where their event stands. Of version 1 the log,
+people, repositories with their names and numbers, what the operator said and every decision ever made are kept. What
+else there was follows from the log: the hop `derive` begins at its first event again, so collections that had no table
+before are read too. Everything happens in one transaction; the caller checkpoints.
 """
 
 import re
@@ -42,17 +42,28 @@ REST = (
     "insert into hops by name from old_hops where name <> 'derive'",
     "insert into hops select 'derive', 0, ran_clock from old_hops where name = 'derive'",
 )
-LETTERS = (
-    "alter table dead_letters add column if not exists event_seq bigint",
-    "update dead_letters set event_seq = e.event_seq from events e where e.event_id = dead_letters.event_id",
+LETTERS = "update dead_letters set event_seq = e.event_seq from events e where e.event_id = dead_letters.event_id"
+# Columns that tables gained after version 2, in the order in which they came; old rows have null.
+ADDED = (
+    ("dead_letters", "event_seq bigint"),
+    ("scores", "inputs varchar"),
+    ("scores", "data_version bigint"),
+    ("current_decisions", "inputs varchar"),
+    ("current_scores", "fingerprint varchar"),
 )
 _CREATED = re.compile(r"^create (table|sequence) ", re.MULTILINE)
 
 
 def from_version_2(txn: Transaction, schema: str) -> None:
     """Add what a file of schema version 2 lacks; `schema` makes an empty file of today."""
-    for statement in LETTERS:
-        txn.execute(statement)
+    add_missing(txn, schema)
+    txn.execute(LETTERS)
+
+
+def add_missing(txn: Transaction, schema: str) -> None:
+    """Add the tables and columns that a file of version 2 or later lacks; views are made anew."""
+    for table, column in ADDED:
+        txn.execute(f"alter table {table} add column if not exists {column}")
     missing = _CREATED.sub(r"create \1 if not exists ", schema)
     txn.cursor.execute(missing.replace("\ncreate view ", "\ncreate or replace view "))
 

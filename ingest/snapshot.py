@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 KEEP = 3
 EVERY_SECONDS = 2.0
+# An event is judged within a second and then published at once; published before, its row would wait for the next turn,
+# which for a file of 500 MB comes four seconds later.
+PATIENCE_SECONDS = 1.5
 SHARE_OF_TIME = 0.2
 LOOK_SECONDS = 0.5
 SPARE_BYTES = 200_000_000
@@ -118,8 +121,12 @@ def drop_but_newest(folder: Path) -> None:
 class Publisher(threading.Thread):
     """Publishes when something changed: at most every 2 s and for at most a fifth of the time."""
 
-    def __init__(self, store: Store, folder: Path, on_problem: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, folder: Path, on_problem: Callable[[str], None], is_busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`is_busy` says that more is about to change: it is waited for, though never for long."""
         super().__init__(name="publisher", daemon=True)
+        self._is_busy = is_busy
         self._store = store
         self._folder = folder
         self._on_problem = on_problem
@@ -132,11 +139,17 @@ class Publisher(threading.Thread):
         self._dirty.set()
 
     def run(self) -> None:
-        """Wait for a change, publish, rest."""
+        """Wait for a change and for what follows from it, publish, rest."""
         while not self._stopping.is_set():
             if self._dirty.wait(0.2):
+                self._wait_for_what_follows()
                 took = self.publish_now()
                 self._stopping.wait(max(EVERY_SECONDS, took * (1 / SHARE_OF_TIME - 1)))
+
+    def _wait_for_what_follows(self) -> None:
+        ends = time.monotonic() + PATIENCE_SECONDS
+        while self._is_busy() and time.monotonic() < ends and not self._stopping.wait(0.02):
+            pass
 
     def publish_now(self) -> float:
         """Publish at once and return the seconds it took; a problem is reported and leaves the change marked."""

@@ -19,7 +19,7 @@ from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
 # over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
@@ -127,7 +127,8 @@ class Store:
             if 0 < version < SCHEMA_VERSION:
                 from ingest import migrate  # which reads the log's rules, and those this module
 
-                (migrate.from_version_1 if version == 1 else migrate.from_version_2)(txn, schema)
+                step = {1: migrate.from_version_1, 2: migrate.from_version_2}.get(version, migrate.add_missing)
+                step(txn, schema)
                 txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
             if version == 0:
                 txn.cursor.execute(schema)

@@ -7,9 +7,11 @@ no path and no history the words say what is missing and nothing about the perso
 
 from collections.abc import Callable, Mapping
 
+from scoring.explain_conditions import ATTESTATION_WORDS, CONDITION_CLAUSES, CONDITION_SENTENCES, WOULD_LIFT
 from scoring.explain_content import ALARMS, CONTENT_CLAUSES, CONTENT_SENTENCES, UNCLEAR
 from scoring.figures import count_of, number_of, shown, shown_against, shown_threshold, things, visible_name
-from scoring.gate import Thresholds, path_params
+from scoring.gate import path_params
+from scoring.rules import Thresholds
 from scoring.threshold import items_needed
 from scoring.verdict import Evidence, Lane, Param, Reason, Verdict
 
@@ -40,7 +42,7 @@ def explain(verdict: Verdict, evidence: Evidence) -> str:
     """One line for a row: trust path, track record, then what decided; without a full stop."""
     clauses = [_trust_clause(evidence), _track_clause(_counts(evidence))]
     clauses += [CLAUSES[reason.code](reason.params) for reason in verdict.reasons if reason.code in CLAUSES]
-    return _capital("; ".join(clauses))
+    return _capital("; ".join(dict.fromkeys(clauses)))
 
 
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -> str:
@@ -50,6 +52,11 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
     alarm = next((reason for reason in verdict.reasons if reason.code in ALARMS), None)
     if alarm is not None:
         return "A new round without what was found would be judged anew; a good record does not lift this."
+    codes = {reason.code for reason in verdict.reasons}
+    if "audit_drawn" in codes:
+        return "Nothing would: it is a sample, drawn whatever it is."
+    if "low_probability" not in codes and codes & set(ATTESTATION_WORDS):
+        return "A valid attestation of the contributor's jurisdiction would have it judged like any other."
     if verdict.lane is Lane.NEEDS_HUMAN:
         low = shown_threshold(thresholds.t_low)
         return f"Contributions that stay clean raise P(clean); from {low} on this goes to the normal queue."
@@ -140,14 +147,17 @@ def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
 
 def _towards_fast_lane(verdict: Verdict, t_high: float) -> str:
     """What separates the normal queue from the fast lane; a seed's own vouch is all the trust that it asks for."""
-    probability, reasons = verdict.estimate.probability, {reason.code for reason in verdict.reasons}
-    clear = " and a clear review of its content" if reasons & UNCLEAR else ""
+    codes, probability = list(dict.fromkeys(reason.code for reason in verdict.reasons)), verdict.estimate.probability
+    if "never_fast_path" in codes:
+        return "A change of such files is never fast-laned; a person reads it."
+    wanted = ["a vouch by a seed"] if TOO_WEAK.intersection(codes) else []
+    wanted += ["a clear review of its content"] if UNCLEAR.intersection(codes) else []
+    wanted += dict.fromkeys(step for code in codes if (step := WOULD_LIFT.get(code)))
     if probability is not None and probability >= t_high:
-        needed = "A vouch by a seed" if reasons & TOO_WEAK else "A clear review of its content"
-        return f"{needed}{clear if reasons & TOO_WEAK else ''} would put this in the fast lane."
-    vouch = " together with a vouch by a seed" if reasons & TOO_WEAK else ""
+        return f"{_capital(' and '.join(wanted))} would put this in the fast lane."
+    together = f" together with {' and '.join(wanted)}" if wanted else ""
     return (
-        f"P(clean) of {shown_threshold(t_high)} or more{vouch}{clear} would put this in the fast lane; "
+        f"P(clean) of {shown_threshold(t_high)} or more{together} would put this in the fast lane; "
         "contributions that stay clean raise it."
     )
 
@@ -219,6 +229,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"The fast lane's threshold {shown_threshold(number_of(params['t_high']))} was set by hand: no certificate "
         "says how many bad changes it lets through."
     ),
+    **CONDITION_SENTENCES,
     **CONTENT_SENTENCES,
 }
 
@@ -228,5 +239,6 @@ CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "trusted_denouncers": _say_denounced,
     "not_enough_evidence": lambda params: "not enough evidence yet",
     "threshold_not_certified": lambda params: "threshold not certified",
+    **CONDITION_CLAUSES,
     **CONTENT_CLAUSES,
 }

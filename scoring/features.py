@@ -1,7 +1,7 @@
 """What a score is computed from: seeds, labels and features, rebuilt by the statements of features.sql."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -14,14 +14,37 @@ STATEMENTS: Mapping[str, str] = dict(
     re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).with_name("features.sql").read_text(), re.DOTALL)
 )
 EVIDENCE = """
-select f.*, t.distance, coalesce(t.path, []) as path,
-  coalesce(t.path_merges, []) as path_merges,
+with path_people as not materialized (
+  select contributor_id, repository_id, unnest(path) as person, generate_subscripts(path, 1) as place
+  from trust semi join features using (contributor_id, repository_id)
+), named_paths as not materialized (
+  select p.contributor_id, p.repository_id,
+    list({'did': c.did, 'handle': c.handle, 'handle_verified': c.handle_verified} order by p.place) as people
+  from path_people p join contributors c on c.contributor_id = p.person group by all
+)
+select f.*, t.distance, coalesce(n.people, []) as people, coalesce(t.path_merges, []) as path_merges,
   t.dominator is not null or t.distance is null as one_account,
   coalesce(t.denounced_by_seed, false) as denounced_by_seed, s.contributor_id is not null as is_seed
 from features f
 left join trust t using (contributor_id, repository_id)
+left join named_paths n using (contributor_id, repository_id)
 left join seeds s using (contributor_id, repository_id)
 """
+# A fingerprint changes with anything that a judgement of this person is made from; $basis are the rules of all.
+CHANGED = f"""
+with evidence as not materialized ({EVIDENCE}), printed as not materialized (
+  select *, sha256($basis || struct_pack(*columns(* exclude (contributor_id, repository_id)))::varchar) as fingerprint
+  from evidence
+)
+select p.contributor_id, p.repository_id, p.fingerprint
+from printed p left join current_scores c using (contributor_id, repository_id)
+where c.fingerprint is distinct from p.fingerprint
+"""
+OF_PAIRS = f"""
+from ({EVIDENCE}) where (contributor_id, repository_id) in (select (unnest($people), unnest($repositories)))
+"""
+Pair = tuple[int, int]  # contributor_id, repository_id
+GROUP = 5_000  # pairs read or written at once: a pass over 20,000 people needs 110 MB of the 160 that a store may have
 PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("path", "path_merges"))
 
 
@@ -37,12 +60,6 @@ def rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> No
     txn.execute(statement, {name: value for name, value in values.items() if f"${name}" in statement})
 
 
-def names(rows: Rows) -> dict[int, str]:
-    """How each person is shown."""
-    sql = "select contributor_id, did, handle, handle_verified from contributors"
-    return {row["contributor_id"]: display_name(row) for row in rows.rows(sql)}
-
-
 def display_name(row: Mapping[str, Any]) -> str:
     """The handle where its own domain confirmed it, else the DID, cut in the middle."""
     if row["handle_verified"] and row["handle"]:
@@ -51,12 +68,27 @@ def display_name(row: Mapping[str, Any]) -> str:
     return did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}"
 
 
-def read_evidence(rows: Rows, shown: dict[int, str]) -> dict[tuple[int, int], Evidence]:
-    """Evidence of every (contributor, repository) that has features."""
-    return {(row["contributor_id"], row["repository_id"]): evidence(row, shown) for row in rows.rows(EVIDENCE)}
+def changed_people(rows: Rows, basis: str) -> dict[Pair, str]:
+    """The fingerprint of whoever was not judged from the same evidence on the same basis."""
+    return {_pair(row): row["fingerprint"] for row in rows.rows(CHANGED, {"basis": basis})}
 
 
-def evidence(row: Mapping[str, Any], shown: Mapping[int, str]) -> Evidence:
+def read_evidence(rows: Rows, pairs: Collection[Pair]) -> dict[Pair, Evidence]:
+    """Evidence of each of these who has features."""
+    found: dict[Pair, Evidence] = {}
+    wanted = list(pairs)
+    for begin in range(0, len(wanted), GROUP):
+        people, repositories = (list(numbers) for numbers in zip(*wanted[begin : begin + GROUP], strict=True))
+        given = rows.rows(OF_PAIRS, {"people": people, "repositories": repositories})
+        found.update((_pair(row), evidence(row)) for row in given)
+    return found
+
+
+def _pair(row: Mapping[str, Any]) -> Pair:
+    return row["contributor_id"], row["repository_id"]
+
+
+def evidence(row: Mapping[str, Any]) -> Evidence:
     """One row of EVIDENCE as the judge reads it."""
-    path = tuple(shown[person] for person in row["path"])
+    path = tuple(display_name(person) for person in row["people"])
     return Evidence(**{name: row[name] for name in PLAIN}, path=path, path_merges=tuple(row["path_merges"]))

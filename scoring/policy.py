@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from scoring.gate import Thresholds
+from scoring.audit import AuditRules
+from scoring.rules import RepositoryRules, Thresholds
 from scoring.trust import Parameters
 from scoring.verdict import Measure
 
@@ -25,6 +26,9 @@ class Policy:
     prior: float = 0.53
     strength: float = 5.0
     thresholds: Thresholds = field(default_factory=Thresholds)
+    repository: RepositoryRules = field(default_factory=RepositoryRules)  # where one has no rules of its own
+    audit: AuditRules = field(default_factory=AuditRules)
+    audit_key: bytes = field(default=b"", repr=False, compare=False)  # empty: nothing is drawn, nor fast-laned for it
 
 
 def policy_from_settings() -> Policy:
@@ -50,5 +54,11 @@ def policy_from_settings() -> Policy:
             two_ways=settings.TRUST_TWO_WAYS,
             r_low=settings.R_LOW,
             r_high=settings.R_HIGH,
+            account_change_days=settings.ACCOUNT_CHANGE_DAYS,
+            silent_days=settings.SILENT_DAYS,
+            conditions=tuple(settings.LANE_CONDITIONS),
         ),
+        repository=RepositoryRules(never_fast_paths=tuple(settings.NEVER_FAST_PATHS)),
+        audit=AuditRules(settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST),
+        audit_key=str(settings.AUDIT_KEY).encode(),
     )

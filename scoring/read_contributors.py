@@ -19,7 +19,7 @@ from scoring.answers import (
 )
 from scoring.explain import explain
 from scoring.features import display_name
-from scoring.gate import decide
+from scoring.gate import decide_person
 from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane, Verdict
 
@@ -100,7 +100,7 @@ def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
         **dict.fromkeys(("merged_here", "settled_here", "waiting"), 0),
         **{name: row[name] for name in ("is_seed", "one_account", "denounced_by_seed", "trusted_denouncers")},
     )
-    lane, reasons = decide(known, overall.estimate, read_thresholds(row))
+    lane, reasons = decide_person(known, overall.estimate, read_thresholds(row))
     factors = [
         one if one.effect is not None else replace(one, value=getattr(known, one.name)) for one in overall.factors
     ]

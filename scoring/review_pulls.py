@@ -21,6 +21,7 @@ from scoring.content.change import Change
 from scoring.content.likeness import record_vector
 from scoring.content.paths import is_sensitive
 from scoring.content.submission import Knowledge, Submission
+from scoring.content.touched import touched_files
 from scoring.cost_gate import Ask, Call, Mode, decide
 from scoring.gate import Thresholds
 from scoring.rendering import Case
@@ -233,6 +234,19 @@ def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
         for one in outcomes:
             if one.change is not None:
                 record_vector(txn, one.pull["pull_uri"], one.pull["patch_ref"], one.change, known_bad=False)
+        txn.upsert(
+            "touched_files", list({_key(one): _touched(one, one.change) for one in outcomes if one.change}.values())
+        )
+
+
+def _key(one: Outcome) -> tuple[str, str]:
+    return one.pull["pull_uri"], one.pull["patch_ref"]
+
+
+def _touched(one: Outcome, change: Change) -> dict[str, Any]:
+    touched = touched_files(change)
+    named = {"pull_uri": one.pull["pull_uri"], "patch_ref": one.pull["patch_ref"], "whole": touched.whole}
+    return named | {"kinds": list(touched.kinds), "paths": list(touched.paths)}
 
 
 def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:

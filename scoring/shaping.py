@@ -7,9 +7,9 @@ import msgspec
 
 from ingest.transaction import Rows
 from scoring.answers import Person
+from scoring.decisions import read_reasons
 from scoring.features import display_name
-from scoring.gate import Thresholds
-from scoring.score import read_reasons
+from scoring.rules import Thresholds
 from scoring.verdict import Estimate, Evidence, Factor, Lane, Verdict
 
 COUNTS = ("merged_here", "settled_here", "waiting", "clean")
@@ -48,7 +48,7 @@ def read_estimate(row: Mapping[str, Any]) -> Estimate:
 
 def read_thresholds(row: Mapping[str, Any]) -> Thresholds:
     """The thresholds that it was decided by."""
-    return Thresholds(**msgspec.json.decode(row["thresholds"]))
+    return msgspec.json.decode(row["thresholds"], type=Thresholds)
 
 
 def verdict_evidence(row: Mapping[str, Any], verdict: Verdict, path: Sequence[Person]) -> Evidence:

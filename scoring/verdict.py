@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Literal
 
 Param = str | int | float | None
+Tier = Literal["public", "sensitive"]
+Attestation = Literal["not_asked", "valid", "missing", "expired", "revoked", "unverifiable"]
 Measure = Literal["first_passage", "eigentrust"]  # what is served as structural trust
 
 
@@ -96,6 +98,52 @@ class Content:
     place: str | None = None
     has_verdict: bool = True
     missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountChange:
+    """Something that befell an account on which a change rests.
+
+    `who` is the author, a seed or another voucher on the only trust path, then with its `name` as shown; `kind` is
+    'key_rotations', 'pds_moves', 'handle_changes', 'recoveries' (of the directory's log), 'returns' (the account was
+    gone) or 'identity' (something changed in a document of which nobody keeps a log); `days` are whole days since.
+    """
+
+    who: Literal["author", "seed", "voucher"]
+    kind: str
+    days: int
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Whether a pull request was drawn for the audit, and with which odds in [0, 1]."""
+
+    drawn: bool
+    odds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What surrounds one change at the moment of its decision, for the conditions of the fast lane.
+
+    The defaults say that nobody looked, which is never fast lane. `judged_round` is the round that the review read,
+    `newest_round` the newest that was seen. `pending` names the look-ups that have not ended ('identity', 'patch',
+    'ci', 'push_holders'). `account_changes` are the newest of each account and kind, of at most `account_change_days`.
+    `silent_days` is the longest gap, in whole days, between two signs of the author that ended at most
+    `account_change_days` before the newest round; None where nothing of them was seen before this pull request.
+    `touched` are kinds of files and patterns that no lane may wave through. `draw` is None until somebody drew.
+    """
+
+    judged_round: int | None = None
+    newest_round: int | None = None
+    pending: tuple[str, ...] | None = None
+    account_changes: tuple[AccountChange, ...] | None = None
+    silent_days: int | None = None
+    touched: tuple[str, ...] | None = None
+    tier: Tier = "public"
+    attestation: Attestation = "not_asked"
+    draw: Draw | None = None
 
 
 @dataclass(frozen=True, slots=True)

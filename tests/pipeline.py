@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from ingest.store import Store, StreamClock
 from ingest.transaction import Rows
 from scoring import read
 from scoring.assessment import Review
+from scoring.audit import AuditRules
 from scoring.content.submission import Knowledge
 from scoring.cost_gate import Call
 from scoring.deterministic import review_without_model
-from scoring.gate import Thresholds
 from scoring.policy import Policy
 from scoring.rendering import Case
 from scoring.review_pulls import Reviewing, review_due
+from scoring.rules import Thresholds
 from scoring.score import score
 from tests.ingest.stream import SOURCE, Frames
 from tests.stores import fresh_store
@@ -34,8 +35,10 @@ from trustsite.standins.recording import Recording
 PLC = "https://plc.directory"
 PATCH_LIMIT = 1_000_000
 BATCH = 5_000
+# Nobody is audited, so that a lane is seen as it is.
+UNAUDITED = Policy(audit=AuditRules(share=0, per_day=0, first=0), audit_key=b"a key of the tests")
 # An operator's own threshold below most of the world's good contributors: what could get in, would.
-OPEN_LANE = Policy(thresholds=Thresholds(t_high=0.6))
+OPEN_LANE = replace(UNAUDITED, thresholds=Thresholds(t_high=0.6))
 
 
 def by_scanners(case: Case, call: Call, unfinished: tuple[str, ...], pull_uri: str) -> Review:

@@ -44,7 +44,7 @@ PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 PURE = {
     *(
         f"scoring/{name}.py"
-        for name in ("verdict", "graph", "transfers", "returns", "trust", "denounces", "incremental")
+        for name in ("verdict", "graph", "transfers", "returns", "trust", "denounces", "incremental", "inputs")
     ),
     *(
         f"scoring/{name}.py"
@@ -68,6 +68,7 @@ PURE = {
 }
 REVIEW = ("assessment", "deterministic", "cost_gate", "placing", "rendering", "prompt", "readings")
 PURE |= {f"scoring/{name}.py" for name in (*REVIEW, "claude_models", "claude_answers")}
+PURE |= {f"scoring/{name}.py" for name in ("rules", "conditions", "explain_conditions", "audit", "content/touched")}
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
 RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
 PURE |= {"triage/attacked.py", *(f"scoring/redteam/{name}.py" for name in RED_TEAM)}

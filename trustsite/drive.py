@@ -89,7 +89,7 @@ def choose_place(argv: Sequence[str], data_root: Path | None) -> Place:
 
 
 def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """What `demo` and `replay DIR` name, and `--demo` or `--replay DIR` of `digest` and `redteam`; else nothing."""
+    """What `demo` and `replay DIR` name, and `--demo` or `--replay DIR` of a command that reads; else nothing."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.set_defaults(demo=command == "demo", replay="")
     if command == "replay":
@@ -97,7 +97,7 @@ def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
         for option in (("-v", "--verbosity"), ("--settings",), ("--pythonpath",)):
             parser.add_argument(*option)
         parser.add_argument("replay", nargs="?", default="")
-    if command in ("digest", "redteam"):
+    if command in ("digest", "redteam", "why"):
         parser.add_argument("--demo", action="store_true")
         parser.add_argument("--replay", default="")
     try:

@@ -39,6 +39,10 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# What turns an event into a row. Mirrors are not among them: a first clone takes minutes.
+JUDGING = frozenset({"derive_events", "ask_network", "score_everyone", "review_pulls"})
+
+
 class Hops:
     """The hops of one worker. None ever waits for itself, so each needs one consumer thread and no more."""
 
@@ -78,6 +82,12 @@ class Hops:
         """Whether no hop runs or waits."""
         with self._lock:
             return not self._waiting and not self._running
+
+    @property
+    def judging(self) -> bool:
+        """Whether a hop that changes what is shown runs or waits."""
+        with self._lock:
+            return bool(JUDGING & (self._waiting | self._running))
 
     @property
     def failure(self) -> str | None:

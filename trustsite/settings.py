@@ -5,6 +5,7 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from csp.constants import NONE, SELF
 from django.utils.functional import SimpleLazyObject
@@ -13,6 +14,8 @@ from environs import validate as check
 
 from ingest import records
 from scoring.claude_models import parse_prices
+from scoring.content.globs import PatternProblem, check_patterns
+from scoring.rules import Condition
 from trustsite import drive
 
 env = Env()
@@ -58,6 +61,21 @@ def _check_prices(lines: list[str]) -> None:
     try:
         parse_prices(lines)
     except ValueError as problem:
+        raise check.ValidationError(str(problem)) from problem
+
+
+def _check_conditions(names: list[str]) -> None:
+    """Refuse what is no condition of the fast lane."""
+    known = get_args(Condition)
+    if wrong := [name for name in names if name not in known]:
+        raise check.ValidationError(f"{wrong[0]!r} is none of {', '.join(known)}")
+
+
+def _check_paths(patterns: list[str]) -> None:
+    """Refuse path patterns that cannot be used."""
+    try:
+        check_patterns(patterns)
+    except PatternProblem as problem:
         raise check.ValidationError(str(problem)) from problem
 
 
@@ -182,6 +200,20 @@ if R_HIGH <= R_LOW:
     raise EnvError(f"R_HIGH={R_HIGH} must be above R_LOW={R_LOW}: content would be clear and alarming at once.")
 FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=inside_unit)
 FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
+LANE_CONDITIONS: list[str] = env.list(
+    "LANE_CONDITIONS",
+    [
+        *("verdict", "coverage", "newest_round", "account_changes", "silence", "never_fast_paths", "enrichment"),
+        *("tier", "audit"),
+    ],
+    validate=_check_conditions,
+)
+ACCOUNT_CHANGE_DAYS: int = env.int("ACCOUNT_CHANGE_DAYS", 14, validate=check.Range(min=0, max=365))
+SILENT_DAYS: int = env.int("SILENT_DAYS", 90, validate=check.Range(min=1, max=3650))
+NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=_check_paths)
+AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=unit)
+AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=0, max=1000))
+AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))
 
 # --- Content review by Claude (DESIGN.md §4). Without a key the deterministic reviewer alone serves. ------------------
 ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")

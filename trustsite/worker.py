@@ -111,7 +111,7 @@ class Worker:
         self.sources = sources(self.fetcher, self.clock)
         self.backfiller = self._backfiller()
         self.publishing = Publishing(settings.SNAPSHOT_DIR)
-        self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, self.publishing.note)
+        self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, self.publishing.note, lambda: self.hops.judging)
         self.listener = self._listener()
         self.event_streams = self._event_streams()
         self.heartbeat = Heartbeat(settings.STATUS_PATH, self._status)
@@ -235,8 +235,8 @@ class Worker:
         if hop == "sweep":
             self._renew_event_streams()
             self._renew_backfiller()
+        self.hops.follow(hop)  # first, so that the publisher sees that more is to come
         self.publisher.mark()
-        self.hops.follow(hop)
 
     def _renew_event_streams(self) -> None:
         """Start anew what ended by an error in the program."""

@@ -178,7 +178,7 @@ create table ref_updates (
 );
 
 -- Facts learned outside the stream, read as of a moment by the features: of each key the newest row known by then.
--- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations (how many up to then).
+-- 'plc': created_at and tombstoned (times), handle_changes, pds_moves, key_rotations, recoveries (how many up to then).
 -- 'bluesky': followers, follows, posts (counts), created_at.
 -- 'deps.dev': published_at (time), deprecated (true, false), licences (JSON list), of a package in one version.
 create table signals (

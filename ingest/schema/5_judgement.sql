@@ -76,7 +76,9 @@ create table scores (
   model_version varchar not null,
   trust_measure varchar not null default 'first_passage',  -- what structural_trust is: 'first_passage', 'eigentrust'
   thresholds varchar not null,        -- JSON
-  decided_clock timestamp not null
+  decided_clock timestamp not null,
+  inputs varchar,                     -- JSON of scoring.inputs.Inputs: what a decision on a pull request was made from
+  data_version bigint                 -- how many changes of what is known had been written when they were read
 );
 
 -- The newest score of each contributor in each repository (0: site).
@@ -98,6 +100,7 @@ create table current_scores (
   model_version varchar not null,
   trust_measure varchar not null,
   thresholds varchar not null,
+  fingerprint varchar,                -- of evidence, names, thresholds and rules: the same ones are not judged again
   primary key (contributor_id, repository_id)
 );
 
@@ -124,5 +127,6 @@ create table current_decisions (
   factors varchar not null,
   model_version varchar not null,
   trust_measure varchar not null,
-  thresholds varchar not null
+  thresholds varchar not null,
+  inputs varchar                      -- as in `scores`
 );

@@ -205,6 +205,7 @@ def test_the_log_tells_moves_handles_keys_and_the_end_each_with_its_time(
     assert (found.handle, found.pds) == (None, None)
     assert [(change.kind, change.number, change.at.month) for change in found.changes] == [
         ("created_at", 1, 1),
+        ("recoveries", 1, 3),
         ("pds_moves", 1, 3),
         ("pds_moves", 2, 5),
         ("key_rotations", 1, 4),

@@ -6,13 +6,14 @@ import duckdb
 import pytest
 
 from ingest.backfill.runs import next_run
+from ingest.migrate import ADDED
 from ingest.store import SCHEMA, SCHEMA_VERSION, Store
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, letters, pull_uri, rows, take
 
 VERSION_1 = Path(__file__).with_name("version_1.sql")
 SAME = ("repositories", "repository_aliases", "watched_repositories", "maintainers", "hops", "fetches")
 CHANGED = (
-    "insert into old.scores by name select * exclude trust_measure from scores",
+    "insert into old.scores by name select * exclude (trust_measure, inputs, data_version) from scores",
     "insert into old.meta select key, case key when 'schema_version' then '1' else value end from meta",
     "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
@@ -103,6 +104,8 @@ def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_row
             old.execute(part.read_text())
         old.execute("drop table unread_events")
         old.execute("alter table dead_letters drop column event_seq")
+        for table, column in ADDED[1:]:
+            old.execute(f"alter table {table} drop column {column.split()[0]}")
         old.execute("insert into meta values ('schema_version', '2')")
         old.execute(
             "insert into events by name select 'e' as event_id, 7 as event_seq, 'test' as source, 'commit' as kind, "
@@ -123,3 +126,26 @@ def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_row
     with duckdb.connect(str(path)) as migrated:
         assert migrated.execute(listed).fetchall() == rows(fresh, listed)
     fresh.close()
+
+
+def test_a_store_of_version_3_keeps_its_decisions_which_have_no_inputs(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("*.sql")):
+            old.execute(part.read_text())
+        for table, column in ADDED[1:]:
+            old.execute(f"alter table {table} drop column {column.split()[0]}")
+        old.execute("insert into meta values ('schema_version', '3')")
+        old.execute(
+            "insert into scores by name select 'one' as score_id, 1 as contributor_id, 2 as repository_id, "
+            "'at://pull' as pull_uri, localtimestamp as as_of, 0.1 as low, 0.9 as high, 3 as cases, 0.5 as "
+            "structural_trust, 0.0 as eigentrust, 'normal_queue' as lane, '[]' as reasons, '[]' as factors, 'm' as "
+            "model_version, '{}' as thresholds, localtimestamp as decided_clock"
+        )
+    migrated = Store.open(path)
+    assert rows(migrated, "select score_id, lane, inputs, data_version from scores") == [
+        ("one", "normal_queue", None, None)
+    ]
+    listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
+    assert rows(migrated, listed) == rows(store, listed)
+    migrated.close()

@@ -275,6 +275,31 @@ def test_a_publisher_that_never_began_can_be_stopped(store: Store, folder: Path)
     assert current_number(folder) == 1
 
 
+def test_the_publisher_waits_for_what_is_about_to_change_and_not_for_ever(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "PATIENCE_SECONDS", 60.0)
+    asked, busy = threading.Event(), threading.Event()
+    busy.set()
+
+    def is_busy() -> bool:
+        asked.set()
+        return busy.is_set()
+
+    publisher = Publisher(store, folder, pytest.fail, is_busy)
+    publisher.start()
+    publisher.mark()
+    assert asked.wait(60)
+    assert current_number(folder) == 0
+    busy.clear()
+    wait_for(lambda: current_number(folder) == 1)
+    busy.set()
+    monkeypatch.setattr(snapshot, "PATIENCE_SECONDS", 0.0)
+    publisher.mark()
+    wait_for(lambda: current_number(folder) == 2)
+    publisher.stop()
+
+
 def test_publishing_takes_a_fifth_of_the_time_at_most(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

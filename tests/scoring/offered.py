@@ -4,6 +4,11 @@ from ingest.patches import read_patch, store_patch
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED
 
+ENDED = """
+insert or replace into fetches
+select 'identity', did, 'found', null, 0, null, $wall from contributors
+union all select 'push_holders', repo_key, 'found', null, 0, null, $wall from repositories
+"""
 CLEAN = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
 
 
@@ -27,4 +32,11 @@ def offer(result: Result, diff: str = CLEAN, uri: str = OFFERED, ref: str = "blo
     with result.store.write() as txn:
         txn.upsert("patches", [row])
         txn.execute("update pull_requests set patch_ref = ? where pull_uri = ?", [ref, uri])
+        txn.inputs_changed()
+
+
+def end_lookups(result: Result) -> None:
+    """As if everybody had been asked about and every answer had come."""
+    with result.store.write() as txn:
+        txn.execute(ENDED, {"wall": result.store.wall()})
         txn.inputs_changed()

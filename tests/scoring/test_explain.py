@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import gate
+from scoring import conditions, gate
 from scoring.claude_answers import Why
+from scoring.conditions import ORDINARY
 from scoring.estimators import factors
 from scoring.explain import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
 from scoring.explain_content import MISSING_WORDS
 from scoring.figures import basis_points, shown, shown_against, shown_threshold
 from scoring.gate import Thresholds, judge, judge_change
-from scoring.verdict import Content, Evidence, Lane, Reason
+from scoring.verdict import Attestation, Content, Evidence, Lane, Reason
 
 SHUT = Thresholds()
 OPEN = Thresholds(t_high=0.90, certified=True)
@@ -36,13 +37,15 @@ CLEAR = Content(risk=0.05, recommended=False)
 
 
 def line(evidence: Evidence, thresholds: Thresholds = SHUT, content: Content | None = CLEAR) -> str:
-    return explain(judge_change(evidence, content, thresholds, 0.55, 5.0), evidence)
+    return explain(judge_change(evidence, content, ORDINARY, thresholds, 0.55, 5.0), evidence)
 
 
 def codes_in_the_gate() -> set[str]:
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(gate))) if isinstance(node, ast.Call)]
+    sources = (inspect.getsource(module) for module in (gate, conditions))
+    calls = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Reason"]
-    return {ast.literal_eval(call.args[0]) for call in made}
+    written = {str(call.args[0].value) for call in made if isinstance(call.args[0], ast.Constant)}
+    return written | {f"attestation_{state}" for state in get_args(Attestation) if state not in ("valid", "not_asked")}
 
 
 def test_every_code_of_the_gate_has_a_sentence_and_no_sentence_is_without_a_code() -> None:
@@ -114,7 +117,7 @@ def test_a_shut_lane_says_what_would_open_it() -> None:
 
 
 def test_weak_trust_is_told_as_a_fact_with_what_the_lane_asks_for_and_names_nobody() -> None:
-    verdict = judge_change(HANGING, CLEAR, OPEN, 0.55, 5.0)
+    verdict = judge_change(HANGING, CLEAR, ORDINARY, OPEN, 0.55, 5.0)
     told = {reason.code: sentence(reason) for reason in verdict.reasons}
     assert told["trust_too_low"] == "Structural trust is 0.30; the fast lane asks for 0.50."
     assert "loss of no single account can end this trust" in told["one_account_path"]
@@ -126,15 +129,19 @@ def test_weak_trust_is_told_as_a_fact_with_what_the_lane_asks_for_and_names_nobo
 
 def test_what_would_change_the_lane_is_true_when_it_is_tried() -> None:
     no_path = Evidence(clean=80)
-    verdict = judge_change(no_path, CLEAR, OPEN, 0.55, 5.0)
+    verdict = judge_change(no_path, CLEAR, ORDINARY, OPEN, 0.55, 5.0)
     assert would_change(verdict, no_path, OPEN) == "A vouch by a seed would put this in the fast lane."
     vouched = Evidence(clean=80, structural_trust=0.909, path=("seed.test", "mara.test"))
-    assert judge_change(vouched, CLEAR, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
+    assert judge_change(vouched, CLEAR, ORDINARY, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
     young = Evidence(clean=1)
-    assert "together with a vouch by a seed" in would_change(judge_change(young, CLEAR, OPEN, 0.55, 5.0), young, OPEN)
+    assert "together with a vouch by a seed" in would_change(
+        judge_change(young, CLEAR, ORDINARY, OPEN, 0.55, 5.0), young, OPEN
+    )
     denounced = Evidence(denounced_by_seed=True)
-    assert "taking the denounce back" in would_change(judge_change(denounced, CLEAR, OPEN, 0.55, 5.0), denounced, OPEN)
-    assert "end the fast lane" in would_change(judge_change(vouched, CLEAR, OPEN, 0.55, 5.0), vouched, OPEN)
+    assert "taking the denounce back" in would_change(
+        judge_change(denounced, CLEAR, ORDINARY, OPEN, 0.55, 5.0), denounced, OPEN
+    )
+    assert "end the fast lane" in would_change(judge_change(vouched, CLEAR, ORDINARY, OPEN, 0.55, 5.0), vouched, OPEN)
 
 
 @pytest.mark.parametrize("evidence", STRANGERS)
@@ -227,20 +234,20 @@ def test_every_factor_has_a_plain_name() -> None:
     ],
 )
 def test_what_a_review_found_is_told_in_one_sentence(content: Content, words: str) -> None:
-    verdict = judge_change(VOUCHED, content, OPEN, 0.55, 5.0)
+    verdict = judge_change(VOUCHED, content, ORDINARY, OPEN, 0.55, 5.0)
     assert words in [sentence(reason) for reason in verdict.reasons]
 
 
 def test_a_flag_is_lifted_by_another_round_and_not_by_a_good_record() -> None:
     flagged = Content(0.8, True, high_flags=1, worst="security", place="a.py:3")
-    verdict = judge_change(VOUCHED, flagged, OPEN, 0.55, 5.0)
+    verdict = judge_change(VOUCHED, flagged, ORDINARY, OPEN, 0.55, 5.0)
     assert "A new round" in would_change(verdict, VOUCHED, OPEN)
 
 
 def test_a_clear_review_is_named_where_only_that_is_missing() -> None:
-    verdict = judge_change(replace(VOUCHED, clean=99), None, OPEN, 0.55, 5.0)
+    verdict = judge_change(replace(VOUCHED, clean=99), None, ORDINARY, OPEN, 0.55, 5.0)
     assert would_change(verdict, VOUCHED, OPEN) == "A clear review of its content would put this in the fast lane."
-    assert judge_change(replace(VOUCHED, clean=99), CLEAR, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
+    assert judge_change(replace(VOUCHED, clean=99), CLEAR, ORDINARY, OPEN, 0.55, 5.0).lane is Lane.FAST_LANE
 
 
 def test_every_reason_for_a_missing_verdict_has_its_words() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate import Thresholds, decide, decide_change, judge
+from scoring.conditions import ORDINARY
+from scoring.gate import Thresholds, decide_change, decide_person, judge
 from scoring.verdict import Content, Estimate, Evidence, Lane
 
 OPEN = Thresholds(t_high=0.90, certified=True)
@@ -21,7 +22,7 @@ def estimate(probability: float | None) -> Estimate:
 
 
 def codes(evidence: Evidence, probability: float | None, thresholds: Thresholds) -> list[str]:
-    return [reason.code for reason in decide_change(evidence, estimate(probability), thresholds, CLEAR)[1]]
+    return [reason.code for reason in decide_change(evidence, estimate(probability), CLEAR, ORDINARY, thresholds)[1]]
 
 
 @pytest.mark.parametrize(
@@ -39,31 +40,31 @@ def codes(evidence: Evidence, probability: float | None, thresholds: Thresholds)
     ],
 )
 def test_each_side_of_each_threshold_has_its_lane(probability: float | None, lane: Lane) -> None:
-    assert decide(KNOWN, estimate(probability), OPEN)[0] is lane
+    assert decide_person(KNOWN, estimate(probability), OPEN)[0] is lane
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.5, 1.0, None])
 def test_a_denounce_by_a_seed_always_asks_for_a_human_and_comes_first(probability: float | None) -> None:
     denounced = Evidence(structural_trust=1.0, path=("seed", "mallory"), denounced_by_seed=True)
-    lane, reasons = decide(denounced, estimate(probability), OPEN)
+    lane, reasons = decide_person(denounced, estimate(probability), OPEN)
     assert lane is Lane.NEEDS_HUMAN
     assert reasons[0].code == "denounced_by_seed"
     assert "trust_path" not in [reason.code for reason in reasons]
 
 
 def test_a_perfect_record_without_a_trust_path_is_not_fast_laned() -> None:
-    lane, reasons = decide(STRANGER, estimate(1.0), OPEN)
+    lane, reasons = decide_person(STRANGER, estimate(1.0), OPEN)
     assert (lane, reasons[0].code) == (Lane.NORMAL_QUEUE, "no_trust_path")
 
 
 @pytest.mark.parametrize("trust", [0.0, 0.001, 1.0])
 @pytest.mark.parametrize("probability", [0.30, 0.9, 1.0, None])
 def test_without_a_threshold_there_is_no_fast_lane(trust: float, probability: float | None) -> None:
-    assert decide(Evidence(structural_trust=trust), estimate(probability), Thresholds())[0] is Lane.NORMAL_QUEUE
+    assert decide_person(Evidence(structural_trust=trust), estimate(probability), Thresholds())[0] is Lane.NORMAL_QUEUE
 
 
 def test_a_shut_fast_lane_says_how_many_cases_it_needs_and_has() -> None:
-    _, reasons = decide(KNOWN, estimate(0.95), Thresholds(settled=31))
+    _, reasons = decide_person(KNOWN, estimate(0.95), Thresholds(settled=31))
     assert (reasons[0].code, reasons[0].params) == ("fast_lane_shut", {"needed": 59, "have": 31})
 
 
@@ -80,9 +81,9 @@ def test_a_prior_below_t_low_does_not_send_strangers_to_a_human() -> None:
 
 def test_the_reasons_come_strongest_first() -> None:
     assert codes(KNOWN, 0.95, OPEN) == ["trust_path", "track_record"]
-    told = [reason.code for reason in decide(KNOWN, estimate(0.7), OPEN)[1]]
+    told = [reason.code for reason in decide_person(KNOWN, estimate(0.7), OPEN)[1]]
     assert told == ["below_fast_lane", "trust_path", "track_record", "content_not_reviewed"]
-    assert codes(STRANGER, 0.1, OPEN) == ["low_probability", "track_record"]
+    assert codes(STRANGER, 0.1, OPEN) == ["low_probability", "no_trust_path", "track_record"]
     assert codes(STRANGER, 0.5, OPEN) == ["below_fast_lane", "no_trust_path", "track_record"]
     assert codes(Evidence(is_seed=True, structural_trust=1.0), 0.95, OPEN) == ["is_seed", "track_record"]
     assert codes(Evidence(structural_trust=0.2, one_account=True), 0.95, OPEN) == [
@@ -95,7 +96,7 @@ def test_the_reasons_come_strongest_first() -> None:
 
 def test_an_operators_own_threshold_opens_the_lane_and_says_that_it_is_not_certified() -> None:
     own = Thresholds(t_high=0.90)
-    lane, reasons = decide_change(KNOWN, estimate(0.95), own, CLEAR)
+    lane, reasons = decide_change(KNOWN, estimate(0.95), CLEAR, ORDINARY, own)
     assert lane is Lane.FAST_LANE
     assert (reasons[-1].code, reasons[-1].params) == ("threshold_not_certified", {"t_high": 0.90})
     assert "threshold_not_certified" not in codes(KNOWN, 0.95, OPEN)
@@ -106,16 +107,16 @@ def test_an_operators_own_threshold_opens_the_lane_and_says_that_it_is_not_certi
 )
 def test_the_fast_lane_asks_for_so_much_trust(trust: float, lane: Lane) -> None:
     known = replace(KNOWN, structural_trust=trust)
-    assert decide(known, estimate(1.0), OPEN)[0] is lane
-    assert decide(known, estimate(1.0), replace(OPEN, trust=0.0))[0] is Lane.FAST_LANE
+    assert decide_person(known, estimate(1.0), OPEN)[0] is lane
+    assert decide_person(known, estimate(1.0), replace(OPEN, trust=0.0))[0] is Lane.FAST_LANE
 
 
 def test_whom_the_loss_of_one_account_would_cut_off_stays_in_the_queue_unless_the_operator_wants_it() -> None:
     hanging = replace(KNOWN, structural_trust=0.9, one_account=True)
-    lane, reasons = decide(hanging, estimate(1.0), OPEN)
+    lane, reasons = decide_person(hanging, estimate(1.0), OPEN)
     assert (lane, reasons[0].code, reasons[0].params) == (Lane.NORMAL_QUEUE, "one_account_path", {})
-    assert decide(hanging, estimate(1.0), replace(OPEN, two_ways=False))[0] is Lane.FAST_LANE
-    assert decide(replace(hanging, one_account=False), estimate(1.0), OPEN)[0] is Lane.FAST_LANE
+    assert decide_person(hanging, estimate(1.0), replace(OPEN, two_ways=False))[0] is Lane.FAST_LANE
+    assert decide_person(replace(hanging, one_account=False), estimate(1.0), OPEN)[0] is Lane.FAST_LANE
 
 
 def test_no_trust_at_all_is_told_alone() -> None:
@@ -124,16 +125,16 @@ def test_no_trust_at_all_is_told_alone() -> None:
 
 def test_the_trust_path_names_the_seed_and_the_last_voucher() -> None:
     far = Evidence(structural_trust=0.1, path=("seed", "ana", "mara", "noor"))
-    reasons = {reason.code: reason.params for reason in decide(far, estimate(0.95), OPEN)[1]}
+    reasons = {reason.code: reason.params for reason in decide_person(far, estimate(0.95), OPEN)[1]}
     assert reasons["trust_path"] == {"seed": "seed", "voucher": "mara", "hops": 3}
 
 
 @pytest.mark.parametrize("wrong", [nan, -0.1, 1.1])
 def test_a_probability_or_trust_that_is_no_number_in_0_to_1_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match=r"P\(clean\) must be"):
-        decide(KNOWN, estimate(wrong), OPEN)
+        decide_person(KNOWN, estimate(wrong), OPEN)
     with pytest.raises(ValueError, match="structural trust must be"):
-        decide(Evidence(structural_trust=wrong), estimate(0.95), OPEN)
+        decide_person(Evidence(structural_trust=wrong), estimate(0.95), OPEN)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_less_trust_or_less_probability_never_improves_a_lane(evidence: Evidence
     assert BETTER.index(judge(faded, OPEN, prior=0.55, strength=5.0).lane) <= BETTER.index(verdict.lane)
     if verdict.estimate.probability is not None:
         dimmed = estimate(verdict.estimate.probability * lower)
-        assert BETTER.index(decide(evidence, dimmed, OPEN)[0]) <= BETTER.index(verdict.lane)
+        assert BETTER.index(decide_person(evidence, dimmed, OPEN)[0]) <= BETTER.index(verdict.lane)
 
 
 @given(evidences)

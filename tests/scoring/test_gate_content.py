@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate import Thresholds, decide, decide_change, judge, judge_change
+from scoring.conditions import ORDINARY
+from scoring.gate import Thresholds, decide_change, decide_person, judge, judge_change
 from scoring.verdict import Content, Evidence, Lane
 from tests.scoring.test_gate import BETTER, CLEAR, KNOWN, OPEN, STRANGER, estimate, evidences
 
@@ -22,7 +23,7 @@ contents = st.builds(
 
 
 def codes(content: Content | None, probability: float = 0.95, thresholds: Thresholds = OPEN) -> list[str]:
-    return [reason.code for reason in decide_change(KNOWN, estimate(probability), thresholds, content)[1]]
+    return [reason.code for reason in decide_change(KNOWN, estimate(probability), content, ORDINARY, thresholds)[1]]
 
 
 @pytest.mark.parametrize(
@@ -39,12 +40,12 @@ def codes(content: Content | None, probability: float = 0.95, thresholds: Thresh
     ],
 )
 def test_each_side_of_each_risk_has_its_lane(risk: float, lane: Lane) -> None:
-    assert decide_change(KNOWN, estimate(0.95), OPEN, replace(CLEAR, risk=risk))[0] is lane
+    assert decide_change(KNOWN, estimate(0.95), replace(CLEAR, risk=risk), ORDINARY, OPEN)[0] is lane
 
 
 def test_one_high_flag_asks_for_a_human_whatever_the_risk_and_the_record_and_comes_first() -> None:
     flagged = replace(CLEAR, risk=0.0, high_flags=2, worst="secret_leak", place="a.py:3")
-    lane, reasons = decide_change(KNOWN, estimate(1.0), OPEN, flagged)
+    lane, reasons = decide_change(KNOWN, estimate(1.0), flagged, ORDINARY, OPEN)
     assert lane is Lane.NEEDS_HUMAN
     assert (reasons[0].code, reasons[0].params) == (
         "high_flag",
@@ -63,7 +64,7 @@ def test_one_high_flag_asks_for_a_human_whatever_the_risk_and_the_record_and_com
     ],
 )
 def test_whatever_is_missing_or_unclear_keeps_a_change_out_of_the_fast_lane(content: Content | None, code: str) -> None:
-    assert decide_change(KNOWN, estimate(1.0), OPEN, content)[0] is Lane.NORMAL_QUEUE
+    assert decide_change(KNOWN, estimate(1.0), content, ORDINARY, OPEN)[0] is Lane.NORMAL_QUEUE
     assert codes(content, 1.0)[0] == code
 
 
@@ -81,9 +82,9 @@ def test_all_that_holds_a_change_back_is_told_and_what_the_contributor_lacks_fir
 @pytest.mark.parametrize("wrong", [nan, -0.1, 1.1])
 def test_a_risk_or_coverage_that_is_no_number_in_0_to_1_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match="content risk must be"):
-        decide_change(KNOWN, estimate(0.95), OPEN, replace(CLEAR, risk=wrong))
+        decide_change(KNOWN, estimate(0.95), replace(CLEAR, risk=wrong), ORDINARY, OPEN)
     with pytest.raises(ValueError, match="coverage must be"):
-        decide_change(KNOWN, estimate(0.95), OPEN, replace(CLEAR, coverage=wrong))
+        decide_change(KNOWN, estimate(0.95), replace(CLEAR, coverage=wrong), ORDINARY, OPEN)
 
 
 @given(evidences, st.none() | contents)
@@ -91,7 +92,7 @@ def test_no_content_lifts_a_change_above_the_lane_of_its_contributor(
     evidence: Evidence, content: Content | None
 ) -> None:
     person = judge(evidence, OPEN, prior=0.55, strength=5.0)
-    change = judge_change(evidence, content, OPEN, prior=0.55, strength=5.0)
+    change = judge_change(evidence, content, ORDINARY, OPEN, prior=0.55, strength=5.0)
     assert BETTER.index(change.lane) <= BETTER.index(person.lane)
     assert change.estimate == person.estimate
     assert change.reasons
@@ -100,16 +101,19 @@ def test_no_content_lifts_a_change_above_the_lane_of_its_contributor(
 @given(evidences, contents, st.floats(0, 1))
 def test_more_risk_never_improves_a_lane(evidence: Evidence, content: Content, more: float) -> None:
     riskier = replace(content, risk=max(content.risk, more), high_flags=content.high_flags + 1)
-    lanes = [judge_change(evidence, one, OPEN, prior=0.55, strength=5.0).lane for one in (riskier, content)]
+    lanes = [judge_change(evidence, one, ORDINARY, OPEN, prior=0.55, strength=5.0).lane for one in (riskier, content)]
     assert BETTER.index(lanes[0]) <= BETTER.index(lanes[1])
 
 
 @given(evidences, contents)
 def test_what_was_not_read_whole_or_has_no_verdict_is_never_fast_laned(evidence: Evidence, content: Content) -> None:
-    lane = judge_change(evidence, content, OPEN, prior=0.95, strength=5.0).lane
+    lane = judge_change(evidence, content, ORDINARY, OPEN, prior=0.95, strength=5.0).lane
     if content.coverage < 1 or not content.has_verdict or content.recommended:
         assert lane is not Lane.FAST_LANE
 
 
 def test_a_stranger_with_a_clear_change_stays_where_a_stranger_is() -> None:
-    assert decide_change(STRANGER, estimate(None), OPEN, CLEAR)[0] is decide(STRANGER, estimate(None), OPEN)[0]
+    assert (
+        decide_change(STRANGER, estimate(None), CLEAR, ORDINARY, OPEN)[0]
+        is decide_person(STRANGER, estimate(None), OPEN)[0]
+    )

@@ -2,17 +2,25 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import scoring.score
 from ingest.digest import digest
+from ingest.store import StreamClock
+from ingest.transaction import Rows
+from ingest.watch import watch_everything
+from scoring.features import Pair
 from scoring.gate import Thresholds
 from scoring.policy import Policy
+from scoring.verdict import Evidence, Verdict
+from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
-from tests.pipeline import Result, opened
-from tests.scoring.offered import offer
+from tests.pipeline import OPEN_LANE, Result, opened
+from tests.scoring.offered import end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, feed, settled, take
+from trustsite.world import bulk
 
 TABLES = ("scores", "current_scores", "current_decisions")
 
@@ -84,14 +92,14 @@ def test_what_arrives_while_a_pass_is_under_way_waits_for_the_next(
     frames = settled("open")
     late = len(frames)
     frames.pull(MALLORY, "late")
-    read = scoring.score.names
+    read = scoring.score.read_evidence
 
-    def arrive(rows: object) -> dict[int, str]:
+    def arrive(rows: Rows, pairs: set[Pair]) -> dict[Pair, Evidence]:
         feed(result, frames[late:])
-        return read(rows)  # ty: ignore[invalid-argument-type]
+        return read(rows, pairs)
 
     with monkeypatch.context() as busy:
-        busy.setattr(scoring.score, "names", arrive)
+        busy.setattr(scoring.score, "read_evidence", arrive)
         assert take(result, frames[:late]) == 2
     assert result.pull(pull_uri(MALLORY, "late")) is None
     assert result.judge() == 3, "the position is that of the inputs which the pass began with"
@@ -127,12 +135,13 @@ def test_the_same_world_gives_the_same_rows_whatever_numbers_people_got(tmp_path
 
 
 def test_a_threshold_is_stored_with_what_it_decided(tmp_path: Path) -> None:
-    with opened(tmp_path, Policy(thresholds=Thresholds(t_high=0.6))) as result:
+    with opened(tmp_path, OPEN_LANE) as result:
         frames = settled()
         frames.vouch(SEED, MARA)
         frames.pull(MARA, "next")
         take(result, frames, MERGED_AT + 20 * DAY)
         offer(result, uri=pull_uri(MARA, "next"))
+        end_lookups(result)
         result.review()
         again(result, MERGED_AT + 20 * DAY)
         row = result.pull(pull_uri(MARA, "next"))
@@ -142,3 +151,51 @@ def test_a_threshold_is_stored_with_what_it_decided(tmp_path: Path) -> None:
         assert result.value("select probability_bp from current_decisions") == 6083
         assert '"t_high":0.6' in result.value("select thresholds from current_decisions")
         assert row.repository_key == REPO
+
+
+def test_passes_after_each_stage_leave_what_one_pass_over_everything_leaves(tmp_path: Path, count: Count) -> None:
+    recording = bulk(count(40, 400), count(80, 1_000))
+    frames, stages, digests = recording.frames, 6, []
+    for name, ends in (("stages", [len(frames) * n // stages for n in range(1, stages + 1)]), ("once", [len(frames)])):
+        with opened(tmp_path / name) as result:
+            before = 0
+            for end in ends:
+                feed(result, frames[before:end])
+                watch_everything(result.store, StreamClock(result.store).now())
+                result.judge()
+                before = end
+            with result.reading() as rows:
+                digests.append(digest(rows))
+    assert {table for table in digests[0] if digests[0][table] != digests[1][table]} <= {"ingest_state"}
+
+
+def test_a_pass_judges_only_those_whom_something_touched(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, judged = scoring.score.judge, list[Evidence]()
+
+    def counted(evidence: Evidence, *rules: Any) -> Verdict:
+        judged.append(evidence)
+        return judge(evidence, *rules)
+
+    monkeypatch.setattr(scoring.score, "judge", counted)
+    frames = settled("open")
+    frames.pull(MALLORY, "other")
+    take(result, frames, at(10))
+    assert judged
+    judged.clear()
+    again(result, at(11))
+    assert judged == []
+    frames.vouch(SEED, MARA)
+    take(result, frames, at(12))
+    assert judged
+    assert all(one.structural_trust > 0 for one in judged), "of mallory, whom nobody vouches for, nothing changed"
+
+
+def test_other_settings_or_rules_judge_everyone_anew(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(result, settled("open"), at(10))
+    assert result.judge() == 0
+    result.policy = Policy(thresholds=Thresholds(t_low=0.2))
+    assert result.judge() == 2
+    assert result.judge() == 0
+    monkeypatch.setattr(scoring.score, "gate_version", lambda: "newer")
+    assert result.judge() == 2
+    assert result.judge() == 0

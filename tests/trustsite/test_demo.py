@@ -3,6 +3,7 @@
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ from ingest.store import Store
 from ingest.transaction import Rows
 from scoring import read
 from scoring.gate import Thresholds
-from scoring.policy import Policy
 from tests.conftest import Manage, Site
-from tests.pipeline import Result, opened, run
+from tests.pipeline import UNAUDITED, Result, opened, run
 from tests.trustsite import runs
 from tests.trustsite.busy import free_port
 from tests.waiting import wait_for
@@ -24,7 +24,7 @@ from trustsite.management.commands.demo import open_account
 from trustsite.story import CAUGHT, Promise, tell
 from trustsite.world import World, build_world
 
-POLICY = Policy(thresholds=Thresholds(t_high=0.8))
+POLICY = replace(UNAUDITED, thresholds=Thresholds(t_high=0.8))
 
 
 def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from ingest.snapshot import SnapshotReader
 from ingest.store import Store
 from tests.conftest import Count
 from tests.trustsite import runs
+from tests.trustsite.decided import check_decisions
 from tests.waiting import loaded, wait_for
 from trustsite.drive import replay_place
 from trustsite.standins.recording import make_recording, write_recording
@@ -115,6 +117,9 @@ def test_kills_at_random_moments_end_with_the_tables_of_an_undisturbed_run(
             killed += 1
         runs.replay(folder, root)
         assert runs.digest_here(folder, root) == expected
+        with SnapshotReader(replay_place(root, folder).root / "snapshots").pin() as snapshot:
+            assert snapshot is not None
+            assert check_decisions(snapshot)
 
 
 def test_sigterm_stops_a_replay_within_ten_seconds_and_the_next_one_goes_on(tmp_path: Path, count: Count) -> None:

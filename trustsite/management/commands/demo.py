@@ -40,6 +40,8 @@ class Command(BaseCommand):
         settings.DEMO_MAINTAINER = world.cast["ana"]
         if settings.T_HIGH is None:
             settings.T_HIGH = max(DEMO_T_HIGH, settings.T_LOW)
+        # The first 60 would all be drawn for the audit, and nobody is there to answer it.
+        settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST = 0.0, 0.0, 0
         with StandIns(world.recording, hold_after=world.stages[0]) as peers:
             worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
             run_beside(worker, lambda: self._play(worker, peers, world, check))

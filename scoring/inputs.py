@@ -1,0 +1,62 @@
+"""All that a decision on a pull request is made from, as one value that is kept beside it and can be judged again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from scoring.gate import judge_change
+from scoring.rules import Thresholds
+from scoring.verdict import Circumstances, Content, Evidence, Measure, Verdict
+
+NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is no event worth a row
+# How many settled pull requests there are is told, but moves no lane: each would be a new decision on all open ones.
+TOLD = frozenset({"settled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the gate was told of one change, by which thresholds and rules it judged, and where those came from.
+
+    `content` is None while nobody has reviewed the change; `prior` and `strength` are those of the shrunk rate. A field
+    that later rules add has a default, so that every stored row can be read.
+    """
+
+    evidence: Evidence
+    content: Content | None
+    thresholds: Thresholds
+    prior: float
+    strength: float
+    measure: Measure = "first_passage"
+    model_version: str = ""
+    gate_version: str = ""  # of the rules that chose the lane
+    review_version: str | None = None  # of the rules by which the change was read
+    circumstances: Circumstances = field(default_factory=Circumstances)
+
+
+def judge_inputs(inputs: Inputs) -> Verdict:
+    """The whole judgement of one change; the same inputs by the same rules give the same verdict."""
+    around, thresholds = inputs.circumstances, inputs.thresholds
+    return judge_change(inputs.evidence, inputs.content, around, thresholds, inputs.prior, inputs.strength)
+
+
+def write_inputs(inputs: Inputs) -> str:
+    """As stored: JSON in one line, every number to its last digit."""
+    return msgspec.json.encode(inputs).decode()
+
+
+def read_inputs(stored: str) -> Inputs:
+    """The inputs of a stored row, also of an older version; msgspec.ValidationError for what is none."""
+    return msgspec.json.decode(stored, type=Inputs)
+
+
+def differ_notably(before: object, after: object) -> bool:
+    """Whether two stored inputs, decoded to plain values, differ by more than figures that drift on their own."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = (before.keys() | after.keys()) - TOLD
+        return any(differ_notably(before.get(name), after.get(name)) for name in names)
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return any(map(differ_notably, before, after))
+    if isinstance(before, float) and isinstance(after, float):
+        return abs(before - after) >= NOTABLE
+    return before != after

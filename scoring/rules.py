@@ -1,0 +1,107 @@
+"""What an operator may set about the gate, and what a repository's maintainers may. Pure data.
+
+Every condition of the fast lane has a name here; which of them hold is a setting, and so is the number that one asks
+for. The sentence of each stands in `scoring.explain`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scoring.threshold import items_needed
+from scoring.verdict import Tier
+
+Condition = Literal[
+    "certificate",
+    "verdict",
+    "coverage",
+    "newest_round",
+    "account_changes",
+    "silence",
+    "never_fast_paths",
+    "enrichment",
+    "tier",
+    "audit",
+]
+
+# All but 'certificate': until one exists an operator's own T_HIGH opens the lane, and every surface names it as such.
+CONDITIONS: tuple[Condition, ...] = (
+    *("verdict", "coverage", "newest_round", "account_changes", "silence", "never_fast_paths", "enrichment"),
+    *("tier", "audit"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where the lanes begin, and what the fast lane asks for besides. `t_high` None: the fast lane is shut.
+
+    `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
+    of false approvals that may happen, `delta` the chance that it is exceeded all the same. `settled` is how many
+    settled pull requests could count towards a certificate so far, None where nobody counted. `trust` is the s that the
+    fast lane asks for, `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is
+    the highest content risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of
+    `scoring.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
+    `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
+    outside their range, for a `t_high` below `t_low` and for an `r_high` at or below `r_low`.
+    """
+
+    t_low: float = 0.30
+    t_high: float | None = None
+    certified: bool = False
+    budget: float = 0.05
+    delta: float = 0.05
+    settled: int | None = None
+    trust: float = 0.5
+    two_ways: bool = True
+    r_low: float = 0.20
+    r_high: float = 0.60
+    account_change_days: int = 14
+    silent_days: int = 90
+    conditions: tuple[Condition, ...] = CONDITIONS
+
+    def __post_init__(self) -> None:
+        check_unit("T_LOW", self.t_low)
+        check_unit("TRUST_FAST_LANE", self.trust)
+        check_unit("R_LOW", self.r_low)
+        check_unit("R_HIGH", self.r_high)
+        if self.r_high <= self.r_low:
+            raise ValueError(f"R_HIGH ({self.r_high}) must be above R_LOW ({self.r_low})")
+        if self.t_high is not None:
+            check_unit("T_HIGH", self.t_high)
+            if self.t_high < self.t_low:
+                raise ValueError(f"T_HIGH ({self.t_high}) must not be below T_LOW ({self.t_low})")
+        if self.account_change_days < 0 or self.silent_days < 1:
+            raise ValueError("ACCOUNT_CHANGE_DAYS must be 0 or more and SILENT_DAYS 1 or more")
+        items_needed(self.budget, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRules:
+    """What the maintainers of one watched repository set for it.
+
+    `never_fast_paths` are path patterns (`scoring.content.globs`) beside those that hold everywhere
+    (`scoring.content.paths.NEVER_FAST`). In the tier 'sensitive' a change needs its author's valid attestation.
+    """
+
+    never_fast_paths: tuple[str, ...] = ()
+    tier: Tier = "public"
+
+
+def rules_of(rows: Iterable[Mapping[str, Any]], default: RepositoryRules) -> dict[int, RepositoryRules]:
+    """The rules of each repository by its number, from rows {repository_id, never_fast_paths, tier}.
+
+    A value of None is not set there and stays as in `default`.
+    """
+    return {
+        row["repository_id"]: RepositoryRules(
+            default.never_fast_paths if row["never_fast_paths"] is None else tuple(row["never_fast_paths"]),
+            row["tier"] or default.tier,
+        )
+        for row in rows
+    }
+
+
+def check_unit(name: str, value: float) -> None:
+    """Raises ValueError for what is not a number in [0, 1]."""
+    if not 0 <= value <= 1:  # also true of NaN
+        raise ValueError(f"{name} must be a number in [0, 1], not {value}")

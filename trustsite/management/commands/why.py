@@ -1,0 +1,57 @@
+"""`manage.py why`: what was known and decided about a pull request at a moment, and whether the same comes out now."""
+
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.snapshot import SnapshotReader
+from scoring.why import Replayed, replay_decision, why_json, why_lines
+
+
+class Command(BaseCommand):
+    """Reads the newest snapshot of the drive's store, of the demo's or of a replay's; changes nothing."""
+
+    help = (
+        "Print the decision on a pull request that was in force, with all that it was made from, and judge it again "
+        "from those inputs. Exit status 0: the same lane and reasons come out; 1: not; 2: there is no such decision."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """PULL_URI, --as-of, --json, and which store."""
+        parser.add_argument("uri", metavar="PULL_URI", help="at://DID/sh.tangled.repo.pull/KEY")
+        parser.add_argument(
+            "--as-of", type=_moment, metavar="TIME", help="for example 2026-11-20T12:00Z (default: now)"
+        )
+        parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--demo", action="store_true", help="the demo's store")
+        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+
+    def handle(self, *args: object, uri: str, as_of: datetime | None, json: bool, **options: object) -> None:
+        """Print it; CommandError (2) where nothing was decided by then."""
+        found = _replayed(uri, as_of or datetime.max)  # a recording's present may lie anywhere
+        if json:
+            self.stdout.write(msgspec.json.format(msgspec.json.encode(why_json(found)), indent=2).decode())
+        else:
+            self.stdout.write("\n".join(why_lines(found)))
+        if not found.is_same:
+            sys.exit(1)
+
+
+def _replayed(uri: str, moment: datetime) -> Replayed:
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        if snapshot is None:
+            raise CommandError("Nothing was published there yet: run the worker, demo or replay first.", returncode=2)
+        found = replay_decision(snapshot, uri, moment)
+    if found is None:
+        raise CommandError(f"Nothing had been decided about {uri[:300]!r} by then.", returncode=2)
+    return found
+
+
+def _moment(text: str) -> datetime:
+    """Naive UTC of an ISO 8601 date or time; without a zone it is UTC. ValueError, which argparse words, otherwise."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
