@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ingest.columns import SmallRecord
-from ingest.reading import AT_URI, Event, Unreadable, did_or_uri, identifier, items, json_text, moment, text
+from ingest.reading import AT_URI, DID, Event, Unreadable, did_or_uri, identifier, items, json_text, moment, text
 
 FOLDER = Path(__file__).with_name("lexicons")
 PLACEHOLDER = "org.sunstead"  # the authority that the documents stand under
 KINDS: Mapping[str, str] = {
     "jurisdiction": "jurisdiction",
+    "jurisdictionAttestation": "jurisdiction_attestation",
+    "jurisdictionStatement": "jurisdiction_statement",
     "objection": "objection",
     "leaderboardOptOut": "leaderboard_opt_out",
     "assessment": "assessment",
@@ -78,6 +80,8 @@ def _value(field: str, told: Property, record: Mapping[str, Any]) -> Any:
     if told["type"] == "integer":
         fits = type(value) is int and told["minimum"] <= value <= told["maximum"]
         return value if fits else None
+    if told["type"] == "boolean":
+        return value is True
     if told["type"] == "array":
         longest = told["items"]["maxLength"]
         return [item[:longest] for item in items(record, field)[: told["maxLength"]] if isinstance(item, str)]
@@ -90,6 +94,8 @@ def _value(field: str, told: Property, record: Mapping[str, Any]) -> Any:
 def _text(field: str, told: Property, record: Mapping[str, Any]) -> str | None:
     if told.get("format") == "at-uri":
         return did_or_uri(record.get(field))
+    if told.get("format") == "did":
+        return identifier(DID, record.get(field))
     if field in CODES:
         return identifier(CODES[field], record.get(field))
     return text(record, field, told["maxLength"])

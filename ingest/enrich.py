@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from ingest.ask_attestations import DUE as DUE_ATTESTATIONS
+from ingest.ask_attestations import fetch_attestations
 from ingest.ask_holders import DUE_PUSH_HOLDERS, fetch_push_holders
 from ingest.ask_identities import DUE_IDENTITIES, fetch_identities
 from ingest.ask_patches import due_patches, fetch_patches
@@ -10,10 +12,19 @@ from ingest.ask_runs import DUE_RUNS, fetch_runs
 from ingest.lookups import Due, Wall
 from ingest.transaction import Rows
 
-__all__ = ["due", "fetch_identities", "fetch_patches", "fetch_profiles", "fetch_push_holders", "fetch_runs"]
+__all__ = [
+    "due",
+    "fetch_attestations",
+    "fetch_identities",
+    "fetch_patches",
+    "fetch_profiles",
+    "fetch_push_holders",
+    "fetch_runs",
+]
 
 
 def due(rows: Rows, wall: Wall, settled_since: datetime = datetime.max) -> int:
     """How many look-ups of all kinds are due now; of merged pull requests those that were settled since then."""
     kinds = [Due(DUE_IDENTITIES), Due(DUE_PUSH_HOLDERS), due_patches(settled_since), Due(DUE_RUNS), Due(DUE_PROFILES)]
+    kinds.append(Due(DUE_ATTESTATIONS))
     return sum(kind.count(rows, wall()) for kind in kinds)

@@ -13,10 +13,10 @@ import duckdb
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from ingest.dids import is_host
 from ingest.net import Fetcher, FetchProblem
 from ingest.pushes import Envelope, begin, read_envelope, store_events
 from ingest.store import Store, StoreProblem
-from ingest.wire import is_host
 
 log = logging.getLogger(__name__)
 

@@ -44,6 +44,7 @@ select c.commit_id, c.patch_id, c.reverts,
 from branch_commits b join commits c using (repository_id, commit_id)
 where b.repository_id = ? and b.branch = ?
 """
+OWN_DAYS = "select repository_id, window_days from repository_settings where window_days is not null"
 Row = Mapping[str, Any]
 
 
@@ -66,24 +67,29 @@ class Merge:
 
 
 def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[], datetime], window_days: int) -> int:
-    """Fill `pull_followups` for watched repositories in which something changed; returns how many rows are new."""
+    """Fill `pull_followups` for watched repositories in which something changed; returns how many rows are new.
+
+    A merge is followed for `window_days`, or for as long as the maintainers of its repository chose.
+    """
     with store.read() as rows:
         mirrors = rows.rows(MIRRORS)
+        own_days = {row["repository_id"]: row["window_days"] for row in rows.rows(OWN_DAYS)}
     new = 0
     for mirror in mirrors:
         with store.read() as rows:
             landings = rows.rows(LANDINGS, [mirror["repository_id"]])
-        mark = _mark(mirror, landings, window_days)
+        days = own_days.get(mirror["repository_id"], window_days)
+        mark = _mark(mirror, landings, days)
         if mark == mirror["followups_mark"] or fetcher.closed:
             continue
         git = Git(mirror_path(folder, mirror["repository_id"]), closing(fetcher))
         try:
-            found = _mine(store, git, mirror, landings, timedelta(days=window_days))
+            found = _mine(store, git, mirror, landings, timedelta(days=days))
         except FetchProblem:  # the mirror is damaged or the worker stops: the mark stays, so this is tried again
             continue
         with store.write() as txn:
             new += _write(txn, found, now())
-            over = now() - timedelta(days=window_days)
+            over = now() - timedelta(days=days)
             gone = [row["pull_uri"] for row in landings if row["landed_at"] < over]
             txn.execute("update landings set followed = true where pull_uri in (select unnest(?))", [gone])
             sql = "update mirrors set followups_mark = ? where repository_id = ?"

@@ -1,6 +1,5 @@
 """Who a DID is: its handle, its data server and its age, asked from the PLC directory or the DID's own host."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ingest.clock import parse_time
+from ingest.dids import is_did as is_did
 from ingest.net import Fetcher, FetchProblem, is_host
 
 AUDIT_LIMIT = 2_000_000  # bytes; an audit log of 1,000 operations is about 1 MB
@@ -18,8 +18,6 @@ CHANGES = 50  # newest changes of one kind that are kept; the numbers they carry
 HANDLE_LIMIT = 2_048  # bytes of a well-known file, which holds one DID
 HANDLE_SECONDS = 5.0  # a handle's host is a stranger's: a slow one may not hold a thread for the full timeout
 
-_PLC = re.compile(r"did:plc:[a-z2-7]{24}")
-_WEB = re.compile(r"did:web:(?P<host>[a-z0-9.-]{1,253})(?:%3[Aa](?P<port>[1-9][0-9]{0,4}))?")
 # Top-level domains that no handle may have, by the handle specification.
 _NO_HANDLES = ("local", "localhost", "arpa", "invalid", "internal", "example", "alt", "onion")
 
@@ -34,6 +32,7 @@ class Identity:
     created_at: datetime | None  # naive UTC, of the first operation in the PLC log; None for did:web
     changes: tuple["Change", ...] = ()  # what the PLC log tells, oldest first of each kind; none for did:web
     tombstoned: bool = False
+    signing_key: str | None = None  # the `#atproto` key, which signs the account's records, in multibase
 
 
 @dataclass(frozen=True)
@@ -82,18 +81,7 @@ class _Document(msgspec.Struct):
     id: str
     alsoKnownAs: list[str] = []  # noqa: N815
     service: list[_Service] = []
-
-
-def is_did(text: str) -> bool:
-    """Whether a text is a DID of the two methods that AT Protocol knows, did:plc and did:web."""
-    if _PLC.fullmatch(text):
-        return True
-    parts = _WEB.fullmatch(text)
-    if parts is None:
-        return False
-    if parts["port"] is not None:
-        return int(parts["port"]) < 65_536 and (is_host(parts["host"]) or parts["host"] == "localhost")
-    return is_host(parts["host"])
+    verificationMethod: Any = None  # noqa: N815
 
 
 def is_handle(text: str) -> bool:
@@ -127,7 +115,8 @@ def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
     endpoints = [
         entry.serviceEndpoint for entry in document.service if entry.id in ("#atproto_pds", f"{did}#atproto_pds")
     ]
-    return Identity(did, _claimed(document.alsoKnownAs), origin(endpoints[0]) if endpoints else None, None)
+    pds = origin(endpoints[0]) if endpoints else None
+    return Identity(did, _claimed(document.alsoKnownAs), pds, None, signing_key=_document_key(document))
 
 
 def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
@@ -193,7 +182,7 @@ def _from_audit_log(did: str, entries: list[_Entry]) -> Identity:
     newest = standing[-1].operation
     if newest.type == "plc_tombstone":
         return Identity(did, None, None, created_at, changes, tombstoned=True)
-    return Identity(did, _handle(newest), origin(_pds(newest)), created_at, changes)
+    return Identity(did, _handle(newest), origin(_pds(newest)), created_at, changes, signing_key=_keys(newest)[1])
 
 
 def _changes(entries: Sequence[_Entry]) -> tuple[Change, ...]:
@@ -239,6 +228,16 @@ def _keys(operation: _Operation) -> tuple[list[str], str | None]:
     if operation.type == "create":
         return [key for key in (operation.recoveryKey, operation.signingKey) if key], operation.signingKey
     return operation.rotationKeys, operation.verificationMethods.get("atproto")
+
+
+def _document_key(document: _Document) -> str | None:
+    """The key that a DID document names for the account's records; None where it names none that can be read."""
+    methods = document.verificationMethod if isinstance(document.verificationMethod, list) else []
+    for method in methods:
+        if isinstance(method, dict) and method.get("id") in ("#atproto", f"{document.id}#atproto"):
+            key = method.get("publicKeyMultibase")
+            return key if isinstance(key, str) else None
+    return None
 
 
 def _claimed(names: list[str]) -> str | None:

@@ -19,6 +19,7 @@ import urllib3
 from urllib3.response import BaseHTTPResponse
 
 from ingest.addresses import AddressBook, Resolver, Route, resolve_name
+from ingest.dids import is_host as is_host
 from ingest.manners import QUIET_SECONDS, Manners, after_seconds, limit_seconds
 from ingest.names import Texts, texts_of
 from ingest.wire import (
@@ -30,7 +31,6 @@ from ingest.wire import (
     LeashedTLS,
     PinnedPool,
     StandInPool,
-    is_host,
     quoted,
     running,
 )

@@ -31,6 +31,8 @@ select alias, repository_id from repository_aliases semi join (
   select repository_id from repository_aliases where alias in (select unnest(?))
 ) using (repository_id)
 """
+# What an operator or a maintainer said of a repository goes with it; of two that are one, what the kept one has stands.
+FILED = ("watched_repositories", "maintainers", "repository_settings", "seed_choices")
 JOINS = "(select unnest(?) as gone, unnest(?) as kept)"
 # The newest event of each record that was derived, by rev as in ingest/order.py, where it left the record standing.
 STANDING = """
@@ -268,7 +270,7 @@ class Repositories:
         self.txn.execute(
             f"update push_holders set repository_id = j.kept from {JOINS} j where repository_id = j.gone", joins
         )
-        for table in ("watched_repositories", "maintainers"):
+        for table in FILED:
             self.txn.execute(
                 f"insert or ignore into {table} select t.* replace (j.kept as repository_id) "
                 f"from {table} t join {JOINS} j on t.repository_id = j.gone",

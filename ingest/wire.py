@@ -1,7 +1,6 @@
 """What lies below the fetcher: which names and addresses are public, and sockets on a leash of time and bytes."""
 
 import ipaddress
-import re
 import socket
 import ssl
 import threading
@@ -23,17 +22,11 @@ SLICE_SECONDS = 0.5  # longest wait for bytes before looking whether the fetcher
 
 Address = tuple[str, int]
 
-_HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 # Python 3.11.7's is_global calls these global: the protocol assignments and the dead 6to4 relays.
 _REFUSED_4 = [ipaddress.IPv4Network(name) for name in ("192.0.0.0/24", "192.88.99.0/24")]
 _GLOBAL_6 = ipaddress.IPv6Network("2000::/3")
 _REFUSED_6 = [ipaddress.IPv6Network(name) for name in ("2001::/23", "2001:db8::/32", "3fff::/20")]
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-
-
-def is_host(name: str) -> bool:
-    """Whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
-    return _HOST.fullmatch(name) is not None
 
 
 def is_public(address: str) -> bool:

@@ -89,6 +89,7 @@ class ContributorScore:
     as_of: datetime
     model_version: str
     trust_measure: Measure = "first_passage"
+    shadow: bool = False  # the repository whose lane this is is in shadow mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ class QueueRow:
     model_version: str
     trust_measure: Measure = "first_passage"
     claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
+    shadow: bool = False  # its repository is in shadow mode: the lane is what it would be, and nobody acts on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,7 @@ class Dashboard:
     reading_dollars: float = 0.0  # what these cost
     reading_median: float | None = None  # dollars of one reading; None without any
     reading_p95: float | None = None
+    shadow: int = 0  # watched repositories in shadow mode
 
 
 @dataclass(frozen=True, slots=True)

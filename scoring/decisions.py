@@ -24,8 +24,7 @@ RULES = ("gate", "conditions", "rules", "estimators", "threshold", "verdict", "i
 
 OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
-  exists (from seeds s where s.repository_id = p.repository_id and s.contributor_id = p.author_id
-          and s.role <> 'maintainer') as own,
+  exists (from own_people o where o.repository_id = p.repository_id and o.contributor_id = p.author_id) as own,
   -- Where content review is off no content opens a lane, and what was found in it before still counts.
   if(w.review = 'off' and c.state is not null, 'no content verdict', c.state) as state,
   if(w.review = 'off', 'review_off', c.missing) as missing,

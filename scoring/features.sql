@@ -1,9 +1,11 @@
 -- Statements of the scoring hop, in the order in which they run; each is named by the comment above it. Trust is
 -- computed after `seeds`; the other tables follow in one transaction.
--- $now: the present. Only what was seen before it counts. $window: days until a merge counts as clean.
+-- $now: the present. Only what was seen before it counts. $window: days until a merge counts as clean, where a
+-- repository has no number of its own.
 
 -- name: seeds
--- Whose judgement is taken as given: never an owner by own claim, only of watched repositories.
+-- Whose judgement is taken as given: never an owner by own claim, only of watched repositories. Whom a repository's
+-- maintainers left out is no seed there, and stays one for the site and for every other repository.
 with wanted as (
   select w.repository_id, r.owner_id as contributor_id, 1 as precedence, 'owner' as role
     from watched_repositories w join repositories r using (repository_id) where r.owner_id is not null
@@ -18,9 +20,14 @@ with wanted as (
     from watched_repositories w join repositories r using (repository_id) where r.owner_id is not null
   union all
   select 0, contributor_id, 3, 'maintainer' from maintainers
+  union all
+  select repository_id, contributor_id, 3, 'maintainer'
+    from seed_choices semi join watched_repositories using (repository_id) where choice = 'added'
 )
 insert into seeds
-select repository_id, contributor_id, arg_min(role, precedence) from wanted group by repository_id, contributor_id;
+select repository_id, contributor_id, arg_min(role, precedence)
+from wanted anti join (from seed_choices where choice = 'removed') using (repository_id, contributor_id)
+group by repository_id, contributor_id;
 
 -- name: outcomes
 -- What became of each pull request, and from when that is known: in the word of the last push-holder who is not its
@@ -50,12 +57,16 @@ with told as (
   from told t full join landed l using (pull_uri)
 ), trouble as (
   select pull_uri, min(f.known_from) as known_from from pull_followups f join settled s using (pull_uri)
-  where f.known_from <= $now and f.happened_at <= s.settled_at + to_days($window) group by pull_uri
+    join pull_requests p using (pull_uri) left join repository_settings x using (repository_id)
+  where f.known_from <= $now and f.happened_at <= s.settled_at + to_days(coalesce(x.window_days, $window))
+  group by pull_uri
 )
 select p.pull_uri, p.author_id, p.repository_id, s.merged, s.merged and trouble.pull_uri is null as clean,
   case when not s.merged then s.settled_at
-       else greatest(coalesce(trouble.known_from, s.settled_at + to_days($window)), s.settled_at) end as known_from
+       else greatest(coalesce(trouble.known_from, s.settled_at + to_days(coalesce(x.window_days, $window))),
+                     s.settled_at) end as known_from
 from pull_requests p join settled s using (pull_uri) left join trouble using (pull_uri)
+left join repository_settings x using (repository_id)
 where s.settled_at is not null;
 
 -- name: labels

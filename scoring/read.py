@@ -26,11 +26,13 @@ from scoring.answers import (
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
 from scoring.read_queue import dashboard, pull, queue
+from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
 from scoring.read_reviews import content_review
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
 from scoring.read_worth import vouches_worth_making
 from scoring.review_rows import ShownFinding, ShownFlag
+from scoring.shadow import ShadowDay, ShadowReport, shadow_report
 
 __all__ = [
     "Bin",
@@ -51,12 +53,15 @@ __all__ = [
     "QueueQuery",
     "QueueRow",
     "QueueSort",
+    "ShadowDay",
+    "ShadowReport",
     "ShownFinding",
     "ShownFlag",
     "TrustExplanation",
     "VouchLine",
     "VouchWorth",
     "VouchesWorth",
+    "WatchedRepository",
     "content_review",
     "contributor",
     "dashboard",
@@ -67,5 +72,8 @@ __all__ = [
     "queue",
     "reread",
     "score",
+    "shadow_report",
     "vouches_worth_making",
+    "watched_repositories",
+    "watched_repository",
 ]

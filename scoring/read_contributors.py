@@ -20,6 +20,7 @@ from scoring.answers import (
 from scoring.explain import explain
 from scoring.features import display_name
 from scoring.gate import decide_person
+from scoring.read_repositories import in_shadow
 from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane, Verdict
 
@@ -119,10 +120,18 @@ def _scores(rows: Rows, judged: Sequence[tuple[Mapping[str, Any], Verdict]]) -> 
     )
     names = {row["repository_id"]: row["name"] for row in rows.rows(sql, [numbers])} if any(numbers) else {}
     lanes = rows.rows(OPEN_LANES, [judged[0][0]["contributor_id"]])
-    return tuple(
+    shadowed = in_shadow(rows)
+    made = (
         _contributor_score(row, verdict, people, _seeds_of(seeds, row), names, _newest_lane(lanes, row))
         for row, verdict in judged
     )
+    pairs = zip(made, judged, strict=True)
+    return tuple(replace(one, shadow=_lane_is_of(lanes, row) in shadowed) for one, (row, _) in pairs)
+
+
+def _lane_is_of(lanes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> int:
+    """The number of the repository whose lane is told: at the site that of the newest open pull request, else 0."""
+    return row["repository_id"] or next((lane["repository_id"] for lane in lanes), 0)
 
 
 def _seeds_of(seeds: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> tuple[Person, ...]:

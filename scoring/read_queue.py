@@ -1,6 +1,7 @@
 """The queue and the aggregates, read from a snapshot."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from ingest.archive import COUNT
@@ -9,6 +10,7 @@ from ingest.transaction import Rows
 from scoring.answers import Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
+from scoring.read_repositories import in_shadow
 from scoring.review_costs import newest_costs
 from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane
@@ -113,7 +115,10 @@ def pull(rows: Rows, uri: str) -> QueueRow | None:
 def _queue_rows(rows: Rows, sql: str, params: Sequence[object], watched: Watched) -> list[QueueRow]:
     found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
-    return [_queue_row(row, people, *watched[row["repository_id"]]) for row in found]
+    shadowed = in_shadow(rows) if found else frozenset()
+    made = [_queue_row(row, people, *watched[row["repository_id"]]) for row in found]
+    pairs = zip(made, found, strict=True)
+    return [replace(one, shadow=row["repository_id"] in shadowed) for one, row in pairs]
 
 
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> QueueRow:
@@ -193,6 +198,7 @@ def dashboard(rows: Rows) -> Dashboard:
         reading_dollars=costs.dollars,
         reading_median=costs.median,
         reading_p95=costs.p95,
+        shadow=len(in_shadow(rows)),
     )
 
 

@@ -20,6 +20,7 @@ from scoring.packages.comparison import comparisons, named_packages
 from scoring.policy import policy_from_settings
 from scoring.prompt import prompt_version
 from scoring.read_advisories import advisories_in
+from scoring.read_repositories import sensitive_paths_of
 from scoring.readings import Ledger
 from scoring.review import Models, Reviewer
 from scoring.review_costs import StoreLedger
@@ -88,7 +89,7 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
     return Knowledge(
         licence=own_licence(rows, settings.MIRROR_DIR, pull_uri),
         account=own_account(rows, settings.DIFF_CORPUS_DIR, pull_uri),
-        sensitive_paths=tuple(settings.SENSITIVE_PATHS),
+        sensitive_paths=(*sensitive_paths_of(rows, pull_uri), *settings.SENSITIVE_PATHS),
         advisories=advisories_in(rows),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
         likeness=likeness_in(rows, pull_uri),

@@ -24,8 +24,11 @@ from scoring.decision_log import keep_history
 from scoring.decisions import MODEL_VERSION, OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
 from scoring.features import GROUP, Pair, changed_people, read_evidence, rebuild
 from scoring.gate import judge
+from scoring.own_rules import rules_under, thresholds_under
 from scoring.policy import Policy
-from scoring.rules import Thresholds, rules_of
+from scoring.read_attestations import attestation_states
+from scoring.read_repositories import read_settings
+from scoring.rules import Thresholds
 from scoring.standing import StandingTrust
 from scoring.structure import read_graph
 from scoring.verdict import Evidence
@@ -86,12 +89,20 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
         opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
         authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
         offered = read_evidence(rows, set(authors.values()))
-        around = read_circumstances(rows, _moment(one), rules_of((), policy.repository), policy.repository, {})
+        own, attested = read_settings(rows), attestation_states(rows, now)
+        rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
+        around = read_circumstances(rows, _moment(one), rules, policy.repository, attested)
     judged = _judge_all(one, evidence)
     people = [_score_row(pair, fingerprints[pair], columns) for pair, columns in judged.items()]
     # Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
     standing = [uri for uri in opened if authors[uri] in offered and uri in around]
-    pulls = [decision_row(one, opened[uri], offered[authors[uri]], around[uri]) for uri in standing]
+    passes = {
+        number: replace(one, thresholds=thresholds_under(one.thresholds, its.budget)) for number, its in own.items()
+    }
+    pulls = [
+        decision_row(passes[opened[uri]["repository_id"]], opened[uri], offered[authors[uri]], around[uri])
+        for uri in standing
+    ]
     with store.write() as txn:
         keep_draws(txn, one)
         keep_history(txn, one, people, pulls)
@@ -148,8 +159,8 @@ def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
     Those of push-holders never do: theirs are a group of their own.
     """
     settled = rows.value(
-        "select count(*) from labels l anti join seeds s on s.repository_id = l.repository_id "
-        "and s.contributor_id = l.author_id and s.role <> 'maintainer'"
+        "select count(*) from labels l anti join own_people o on o.repository_id = l.repository_id "
+        "and o.contributor_id = l.author_id"
     )
     return Thresholds(**asdict(thresholds) | {"settled": settled})
 

@@ -13,6 +13,7 @@ from scoring.policy import policy_from_settings
 from scoring.review_pulls import review_due
 from scoring.review_settings import reviewing_from_settings
 from scoring.score import score
+from scoring.shadow import record_shadow
 
 _sent: deque[tuple[dict[str, Any], str]] = deque()  # diffs that wait, with where their answers go
 _reading = Lock()
@@ -20,9 +21,10 @@ _reading = Lock()
 
 @huey.task()
 def score_everyone() -> None:
-    """Judge anew if anything changed."""
+    """Judge anew if anything changed, and note what would have been fast lane where nobody is offered one."""
     runtime = current()
-    if score(runtime.store, runtime.clock, policy_from_settings()):
+    judged = score(runtime.store, runtime.clock, policy_from_settings())
+    if record_shadow(runtime.store) + judged:
         runtime.changed("score_everyone")
 
 

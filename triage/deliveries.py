@@ -9,6 +9,7 @@ from django.db.models import F
 
 from ingest.runtime import Runtime
 from ingest.store import StoreProblem
+from scoring.told_settings import take_settings
 from triage.models import OutboxEntry
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ AT_ONCE = 500  # messages of one run
 # Each is given the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing where
 # that key was written before. What it raises of StoreProblem or ValueError is kept as the entry's problem.
 Deliver = Callable[[Runtime, str, Mapping[str, Any]], None]
-DELIVERIES: Mapping[str, Deliver] = {}
+DELIVERIES: Mapping[str, Deliver] = {"settings.changed": take_settings}
 
 
 def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] = DELIVERIES) -> int:

@@ -158,12 +158,18 @@ def person_view(person: Person) -> PersonView:
     return PersonView(person.did, name, "".join(letters[:2]).upper() or "?", int.from_bytes(tint, "big") % TINTS)
 
 
-def pill(verdict: Verdict) -> Pill:
-    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning."""
+def pill(verdict: Verdict, shadow: bool = False) -> Pill:
+    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning.
+
+    In `shadow` mode the fast lane is only what it would be, in words and without its colour.
+    """
     probability = verdict.estimate.probability
     if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
         return Pill("unknown", "", "Not enough evidence")
-    return Pill(LANE_KINDS[verdict.lane], "" if probability is None else shown(probability), LANE_WORDS[verdict.lane])
+    number = "" if probability is None else shown(probability)
+    if shadow and verdict.lane is Lane.FAST_LANE:
+        return Pill("unknown", number, "Would be fast lane")
+    return Pill(LANE_KINDS[verdict.lane], number, LANE_WORDS[verdict.lane])
 
 
 def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
@@ -209,11 +215,15 @@ def trust_view(found: TrustExplanation | None) -> TrustView | None:
 
 
 def judgement(
-    verdict: Verdict, path: Sequence[Person], content_risk: float | None, explained: TrustExplanation | None = None
+    verdict: Verdict,
+    path: Sequence[Person],
+    content_risk: float | None,
+    explained: TrustExplanation | None = None,
+    shadow: bool = False,
 ) -> Judgement:
     """The Who side of a verdict."""
     return Judgement(
-        pill(verdict),
+        pill(verdict, shadow),
         tuple(person_view(person) for person in path),
         no_path_words(verdict),
         factor_bars(verdict.factors),
@@ -226,12 +236,12 @@ def judgement(
 
 def score_judgement(score: ContributorScore, explained: TrustExplanation | None = None) -> Judgement:
     """The Who side of a person."""
-    return judgement(_decided(score), score.path, score.content_risk, explained)
+    return judgement(_decided(score), score.path, score.content_risk, explained, score.shadow)
 
 
 def score_pill(score: ContributorScore) -> Pill:
     """The pill of a person in one repository."""
-    return pill(_decided(score))
+    return pill(_decided(score), score.shadow)
 
 
 def _decided(score: ContributorScore) -> Verdict:
@@ -252,10 +262,10 @@ def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, 
         visible(row.title) or "(no title)",
         visible(row.label),
         person_view(row.author),
-        pill(row.verdict),
+        pill(row.verdict, row.shadow),
         age_words(row.opened_at, now),
         filters.opening("" if opened else row.uri),
-        judgement(row.verdict, row.path, row.content_risk, more.explained) if opened else None,
+        judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow) if opened else None,
         review_view(more.review) if opened else None,
     )
 

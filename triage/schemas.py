@@ -77,6 +77,10 @@ class ScoreOut(JudgedOut):
     seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
     as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="What computed calibrated_prob.")
+    shadow: bool = Field(
+        description="The repository that decision is about is in shadow mode: it says what the lane would be, and "
+        "nobody is offered to act on it."
+    )
 
 
 class VoucherOut(PersonOut):
@@ -138,6 +142,7 @@ class MetricsOut(Schema):
     t_low: Share = Field(description="Below this P(clean) a pull request needs a human.")
     t_high: Share | None = Field(description="At or above this P(clean) the fast lane is open; null: it is shut.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
+    shadow: Count = Field(description="Watched repositories in shadow mode: their lanes are what they would be.")
     reviewed: Count = Field(description="Open pull requests whose content was read.")
     readings: Count = Field(description="Readings by a model in the thirty days up to the newest one.")
     reading_dollars: float = Field(ge=0, description="What these cost, in US dollars.")
@@ -182,6 +187,7 @@ def score_out(score: read.ContributorScore) -> ScoreOut:
         seeds=[_person(seed) for seed in score.seeds],
         as_of=score.as_of.replace(tzinfo=UTC),
         model_version=score.model_version,
+        shadow=score.shadow,
     )
 
 
@@ -190,7 +196,7 @@ def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime
     same = (
         "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
         "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice "
-        "reviewed readings reading_dollars reading_median reading_p95"
+        "shadow reviewed readings reading_dollars reading_median reading_p95"
     )
     newest = dashboard.newest_event_at
     return MetricsOut(

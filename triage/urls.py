@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage import access, views
+from triage import access, settings_pages, views
 
 urlpatterns = [
     path("", views.queue, name="queue"),
@@ -10,6 +10,9 @@ urlpatterns = [
     path("leaderboard", views.leaderboard, name="leaderboard"),
     path("dashboard", views.dashboard, name="dashboard"),
     path("c/<path:did>", views.contributor, name="contributor"),
+    path("settings", settings_pages.settings_list, name="settings_list"),
+    path("settings/repository", settings_pages.repository_settings, name="repository_settings"),
+    path("settings/shadow", settings_pages.switch_shadow, name="switch_shadow"),
     path("sign-in", access.sign_in, name="sign_in"),
     path("sign-in/demo", access.demo_sign_in, name="demo_sign_in"),
     path("sign-in/<str:token>", access.sign_in_link, name="sign_in_link"),

@@ -33,7 +33,7 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "score_everyone": ("review_pulls",),  # which asks how far the author is trusted
     "review_pulls": ("review_pulls", "score_everyone"),
     "erase_deleted": ("score_everyone",),
-    "deliver_outbox": ("score_everyone",),
+    "deliver_outbox": ("score_everyone", "ask_network"),  # other settings ask for other look-ups
     "number_pulls": (),
     "sweep": FIRST_HOPS,
 }

@@ -100,7 +100,7 @@ create table hops (
 
 -- What has been asked of the network, so that a failed look-up is tried again later and a finished one is not.
 create table fetches (
-  -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package'
+  -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package', 'attestation'
   kind varchar not null,
   subject varchar not null,           -- DID, repository key, pull request and patch reference, or package URL
   outcome varchar not null,           -- 'found', 'absent', 'failed', 'wanted' (somebody asked for it)

@@ -197,7 +197,7 @@ create table declarations (
   uri varchar primary key,
   author_id integer not null,
   record_cid varchar,
-  kind varchar not null,              -- 'jurisdiction', 'objection', 'leaderboard_opt_out', 'assessment'
+  kind varchar not null,              -- 'jurisdiction', 'jurisdiction_attestation', 'jurisdiction_statement', 'objection', 'leaderboard_opt_out', 'assessment'
   subject varchar,                    -- DID or at-uri it is about; null: its author
   value varchar not null,             -- JSON of what the lexicon names, bounded
   written_at timestamp not null,

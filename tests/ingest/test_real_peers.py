@@ -18,13 +18,16 @@ from ingest.store import Store
 from ingest.watch import add_maintainer
 from tests.ingest.backfilled import run_backfill, sources, standing
 from tests.ingest.conftest import Open
-from tests.ingest.stream import CREATED, PULL, REPOSITORY, SOURCE, STATUS, VOUCH, rows, settled
+from tests.ingest.stream import CREATED, PULL, REPOSITORY, SEED, SOURCE, STATUS, VOUCH, rows, settled
 from tests.ingest.test_kinds import SHAPES, STRONG
 from tests.ingest.test_kinds_own import OWN
 from tests.peers.network import Account, RealNetwork
 
+STATED = {"subject": SEED, "statement": "Works in CH", "validFrom": CREATED, "validUntil": CREATED}
 OWN_RECORDS: dict[str, tuple[str | None, dict[str, Any]]] = {
     "jurisdiction": ("self", {"country": "CH"}),
+    "jurisdictionAttestation": ("acme", STATED | {"issuer": SEED}),
+    "jurisdictionStatement": (SEED, STATED),
     "objection": (None, {"text": "No"}),
     "leaderboardOptOut": ("self", {}),
     "assessment": (None, {"subject": STRONG, "decision": "fast_lane", "evaluator": "1", "clean": 912}),

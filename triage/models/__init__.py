@@ -3,5 +3,6 @@
 from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
 from triage.models.changes import Change
 from triage.models.outbox import OutboxEntry
+from triage.models.repositories import RepositoryChoice
 
-__all__ = ["ApiToken", "Change", "Maintainer", "OutboxEntry", "Person", "SignInMethod"]
+__all__ = ["ApiToken", "Change", "Maintainer", "OutboxEntry", "Person", "RepositoryChoice", "SignInMethod"]

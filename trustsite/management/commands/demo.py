@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest import watch
 from ingest.records import NAMESPACE
 from scoring import read
+from scoring.told_settings import switch_shadow
 from triage.models import Maintainer, Person
 from trustsite import drive
 from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
@@ -17,6 +18,7 @@ from trustsite.world import World, build_world
 
 # Set by hand, as an operator may: the pages say that no certificate stands behind it.
 DEMO_T_HIGH = 0.80
+MAIN = "lantern"  # the repository in which people can act; the others show shadow mode
 
 
 class Command(BaseCommand):
@@ -50,6 +52,7 @@ class Command(BaseCommand):
         wait_until_settled(worker)
         did, watched = world.cast["ana"], list(world.watched.values())
         keys = watch.add_maintainer(worker.store, did, watched, worker.clock.now())
+        switch_shadow(worker.store, world.watched[MAIN], False, worker.clock.now())
         worker.hops.follow("job")
         wait_until_settled(worker)
         with worker.store.read() as rows:

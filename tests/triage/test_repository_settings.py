@@ -1,0 +1,242 @@
+"""The settings page of a watched repository: who reads, who changes, what is refused, and what the log says."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from ingest.runtime import Runtime
+from scoring import read
+from scoring.read import WatchedRepository
+from scoring.read_repositories import watched_repository
+from scoring.repository_settings import DEFAULTS, RepositorySettings
+from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.pipeline import opened
+from tests.scoring.small import settled, take
+from tests.triage.pages_world import DrawnWorld, draw
+from triage.deliveries import deliver_due
+from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
+from triage.repository_choices import ChangedMeanwhile, save
+
+pytestmark = pytest.mark.django_db
+PLACE, SWITCH = "/settings/repository", "/settings/shadow"
+SOMEBODY, BOT = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa", "did:plc:bbbbbbbbbbbbbbbbbbbbbbbb"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script>\u202e"
+
+
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One watched repository with a hostile name, as a snapshot would tell of it."""
+    found = WatchedRepository(1, REPO, HOSTILE, SEED, DEFAULTS)
+    draw(monkeypatch, DrawnWorld())
+    monkeypatch.setattr(read, "watched_repository", lambda rows, key: found if key == REPO else None)
+    monkeypatch.setattr(read, "watched_repositories", lambda rows: (found,))
+    monkeypatch.setattr(read, "shadow_report", lambda rows, key: None)
+
+
+def person(did: str, *keys: str) -> Person:
+    made, _ = Person.objects.get_or_create(did=did)
+    for key in keys:
+        Maintainer.objects.get_or_create(person=made, repo_key=key)
+    return made
+
+
+def signed_in(client: Client, did: str, *keys: str) -> Client:
+    client.force_login(person(did, *keys))
+    return client
+
+
+def form(**typed: str) -> dict[str, str]:
+    return {"repository": REPO, "version": "0", **typed}
+
+
+def test_nobody_reads_the_settings_without_signing_in_also_where_reading_is_public(
+    client: Client, settings: Settings
+) -> None:
+    settings.PUBLIC_READ = True
+    assert client.get(PLACE, {"repository": REPO}).status_code in (302, 403)
+    assert client.get("/settings").status_code in (302, 403)
+    assert client.post(PLACE, form(budget="2")).status_code in (302, 403)
+    assert not RepositoryChoice.objects.exists()
+
+
+@pytest.mark.parametrize("keys", [(), ("did:plc:another",)])
+def test_a_viewer_and_a_maintainer_of_another_repository_read_and_cannot_change(
+    client: Client, keys: tuple[str, ...]
+) -> None:
+    signed_in(client, ANA, *keys)
+    shown = client.get(PLACE, {"repository": REPO})
+    assert shown.status_code == 200
+    assert "Only maintainers of this repository change this" in shown.content.decode()
+    assert client.post(PLACE, form(budget="2")).status_code == 403
+    assert client.post(SWITCH, form(shadow="off")).status_code == 403
+    assert not RepositoryChoice.objects.exists()
+    assert not Change.objects.exists()
+
+
+@pytest.mark.parametrize("key", [REPO, ""])
+def test_a_maintainer_and_an_admin_change_and_the_log_tells_what_was_before(client: Client, key: str) -> None:
+    signed_in(client, ANA, key)
+    done = client.post(
+        PLACE, form(budget="2,5", window_days="30", never_fast_paths="/db/\n\n /db/ \n*.sql"), follow=True
+    )
+    assert done.redirect_chain
+    held = RepositoryChoice.objects.get().settings
+    assert (held["budget"], held["window_days"], held["never_fast_paths"]) == (0.025, 30, ["/db/", "*.sql"])
+    change = Change.objects.get()
+    assert (change.what, change.repo_key, change.person.did) == ("settings.changed", REPO, ANA)
+    assert change.details["changes"]["budget"] == [None, 0.025]
+    words = done.content.decode()
+    assert "as the operator set it, now 2.5 %" in words
+    assert "added /db/, *.sql" in words
+    assert OutboxEntry.objects.get().payload["settings"]["version"] == 1
+
+
+def test_without_a_token_against_forgery_nothing_is_changed() -> None:
+    client = signed_in(Client(enforce_csrf_checks=True), ANA, REPO)
+    assert client.post(PLACE, form(budget="2")).status_code == 403
+    assert client.post(SWITCH, form(shadow="off")).status_code == 403
+    assert client.get(SWITCH).status_code == 405
+    assert not Change.objects.exists()
+
+
+def test_what_nobody_watches_has_no_settings(client: Client) -> None:
+    signed_in(client, ANA, "")
+    assert client.get(PLACE, {"repository": "did:plc:nobody"}).status_code == 404
+    assert client.get(PLACE).status_code == 404
+    assert client.post(PLACE, form(repository="did:plc:nobody", budget="2")).status_code == 404
+
+
+WRONG: list[tuple[str, str, str]] = [
+    ("budget", "nan", "a percentage such as 5"),
+    ("budget", "0", "between 0.1 % and 50 %"),
+    ("budget", "1e5", "a percentage such as 5"),
+    ("budget", "99", "between 0.1 % and 50 %"),
+    ("window_days", "-1", "a whole number of days"),
+    ("window_days", "9999", "between 0 and 365 days"),
+    ("window_days", "\u0663", "a whole number of days"),
+    ("tier", "secret", "public or sensitive"),
+    ("review", "openai", "none of the three"),
+    ("never_fast_paths", "\n".join(f"a{n}" for n in range(10_000)), "At most 200 lines, not 10,000"),
+    ("never_fast_paths", "[z-a]", "cannot be read"),
+    ("sensitive_paths", "a" * 301, "at most 300 characters"),
+    ("sensitive_paths", "a" * 80_000, "longer than 70,000 characters"),
+    ("seeds_added", "ana.example.com", "is no DID"),
+    ("accepted_issuers", "did:web:127.0.0.1", "is no DID"),
+    ("organisation_domains", "https://example.org", "is no domain"),
+    ("organisation_domains", "localhost", "is no domain"),
+]
+
+
+@pytest.mark.parametrize(("field", "typed", "sentence"), WRONG)
+def test_what_cannot_be_used_is_refused_in_words_and_stays_in_its_field(
+    client: Client, field: str, typed: str, sentence: str
+) -> None:
+    signed_in(client, ANA, REPO)
+    refused = client.post(PLACE, form(**{field: typed}))
+    assert refused.status_code == 422
+    words = refused.content.decode()
+    assert sentence in words
+    assert "Not saved, nothing changed" in words
+    assert field in ("tier", "review") or typed[:40].splitlines()[0] in words
+    assert not Change.objects.exists()
+    assert not OutboxEntry.objects.exists()
+
+
+def test_a_seed_is_not_both_added_and_removed(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    refused = client.post(PLACE, form(seeds_added=BOT, seeds_removed=BOT))
+    assert "both added and removed" in refused.content.decode()
+
+
+def test_a_catastrophic_pattern_is_a_pattern_like_any_other(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    pattern = "*a" * 140
+    assert client.post(PLACE, form(never_fast_paths=f"{pattern}\n(a+)+$")).status_code == 302
+    assert RepositoryChoice.objects.get().settings["never_fast_paths"] == [pattern, "(a+)+$"]
+
+
+def test_names_and_patterns_from_others_are_escaped(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    client.post(PLACE, form(never_fast_paths="</textarea><script>alert(2)</script>"))
+    for page in (client.get(PLACE, {"repository": REPO}), client.get("/settings")):
+        words = page.content.decode()
+        assert "<script>alert" not in words
+        assert "\u202e" not in words
+    assert "&lt;script&gt;alert(1)" in words
+
+
+def test_of_two_who_save_at_the_same_time_the_second_is_told(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    assert client.post(PLACE, form(budget="2")).status_code == 302
+    late = client.post(PLACE, form(budget="9"))
+    assert late.status_code == 409
+    assert "Somebody else saved these settings meanwhile" in late.content.decode()
+    assert 'value="2"' in late.content.decode()
+    assert RepositoryChoice.objects.get().version == 1
+
+
+@pytest.mark.parametrize("version", ["", "-1", "1", "9" * 40, "x"])
+def test_a_form_that_saw_no_such_version_changes_nothing(client: Client, version: str) -> None:
+    signed_in(client, ANA, REPO)
+    assert client.post(PLACE, form(budget="2", version=version)).status_code == 409
+    assert not RepositoryChoice.objects.exists()
+
+
+def test_the_same_settings_again_are_no_change(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    assert "Nothing was different" in client.post(PLACE, form(tier="public"), follow=True).content.decode()
+    assert not Change.objects.exists()
+
+
+def test_shadow_mode_is_on_until_a_person_switches_it_off_and_that_is_logged(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    assert "Shadow mode is on" in client.get(PLACE, {"repository": REPO}).content.decode()
+    done = client.post(SWITCH, form(shadow="off"), follow=True)
+    assert "Shadow mode is off" in done.content.decode()
+    assert "Shadow mode: on, now off." in done.content.decode()
+    assert Change.objects.get().details["changes"] == {"shadow": [True, False]}
+
+
+def test_a_message_that_the_log_does_not_know_is_never_left() -> None:
+    """Saving, logging and the message happen together or not at all."""
+    found = WatchedRepository(1, REPO, "core", SEED, DEFAULTS)
+    with pytest.raises(ChangedMeanwhile):
+        save(person(ANA), found, RepositorySettings(budget=0.02), 7, NOW)
+    assert (RepositoryChoice.objects.count(), Change.objects.count(), OutboxEntry.objects.count()) == (0, 0, 0)
+
+
+def test_what_was_saved_reaches_the_worker_once_and_decides_the_repository_anew(tmp_path: Path) -> None:
+    after = RepositorySettings(
+        budget=0.02, window_days=30, tier="sensitive", seeds_added=(MARA,), review="off", shadow=False
+    )
+    with opened(tmp_path) as result:
+        take(result, settled())
+        with result.reading() as rows:
+            found = read_watched(rows)
+        assert save(person(ANA), found, after, 0, NOW)
+        runtime = cast(Runtime, SimpleNamespace(store=result.store))
+        assert deliver_due(runtime, NOW) == 1
+        assert result.judge() > 0
+        OutboxEntry.objects.update(delivered_at=None)  # killed before the mark
+        assert deliver_due(runtime, NOW) == 1
+        assert result.judge() == 0
+        with result.reading() as rows:
+            held = read_watched(rows)
+        seeds = result.rows(
+            "select did from seeds join contributors using (contributor_id) where repository_id > 0 order by did"
+        )
+    assert held.settings == replace(after, version=1)
+    assert {row["did"] for row in seeds} == {SEED, MARA}
+
+
+def read_watched(rows: Any) -> WatchedRepository:
+    found = watched_repository(rows, REPO)
+    assert found is not None
+    return found

@@ -1,0 +1,169 @@
+"""The form of a repository's settings: its fields in words, and what was typed into them as a value. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from scoring.repository_settings import LISTED, LISTS, RepositorySettings, SettingsProblem, check_settings
+
+TYPED = 70_000  # characters of one field: 200 of the longest patterns
+SHARE = re.compile(r"(\d{1,3})(?:[.,](\d{1,2}))?", re.ASCII)
+DAYS = re.compile(r"\d{1,4}", re.ASCII)
+
+LABELS: Mapping[str, str] = {
+    "budget": "Budget of false approvals, in percent",
+    "window_days": "Days until a merge counts as clean",
+    "tier": "Tier",
+    "review": "Content review",
+    "seeds_added": "Seeds besides those who may push",
+    "seeds_removed": "People who are no seed here",
+    "never_fast_paths": "Paths that are never fast lane",
+    "sensitive_paths": "Paths that are always read",
+    "accepted_issuers": "Accepted issuers of attestations",
+    "organisation_domains": "Accepted domains of organisations",
+    "shadow": "Shadow mode",
+}
+ONE_A_LINE: Mapping[str, str] = {
+    "seeds_added": "DIDs, one a line. Their judgement is taken as given in this repository.",
+    "seeds_removed": "DIDs, one a line: for example a bot that may push. It may push still; no trust starts from it.",
+    "never_fast_paths": "Patterns as in .gitignore, one a line, besides CI, build, release, install hooks, locked "
+    "dependencies and binaries.",
+    "sensitive_paths": "Patterns as in .gitignore, one a line: read by the reviewer whoever changes them.",
+    "accepted_issuers": "DIDs of organisations, one a line, whose attestations count in the tier sensitive.",
+    "organisation_domains": "Domains, one a line: a did:web on one of them is the organisation's own word.",
+}
+CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "tier": (
+        ("public", "Public: anybody's change can be fast lane"),
+        ("sensitive", "Sensitive: the fast lane asks for the author's valid attestation of jurisdiction"),
+    ),
+    "review": (
+        ("off", "Off: nobody reads changes, and none is fast lane"),
+        ("deterministic", "Deterministic: scanners only, nothing leaves this machine"),
+        ("claude", "Claude: diffs are also sent to Anthropic, scrubbed of names"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as it stands in the form; `problem` is a sentence, "" where what was typed can be used."""
+
+    name: str
+    label: str
+    kind: Literal["figure", "choice", "lines"]
+    value: str
+    problem: str
+    hint: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+def form_fields(typed: Mapping[str, str], problems: Mapping[str, str]) -> tuple[Field, ...]:
+    """The fields of the form in their order, with what was typed."""
+    names = [name for name in LABELS if name != "shadow"]
+    return tuple(_field(name, typed.get(name, "")[:TYPED], problems.get(name, "")) for name in names)
+
+
+def _field(name: str, value: str, problem: str) -> Field:
+    if name in CHOICES:
+        return Field(name, LABELS[name], "choice", value, problem, choices=CHOICES[name])
+    if name in ONE_A_LINE:
+        return Field(name, LABELS[name], "lines", value, problem, ONE_A_LINE[name])
+    return Field(name, LABELS[name], "figure", value, problem, "Empty: as the operator of this site set it.")
+
+
+def typed_of(settings: RepositorySettings) -> dict[str, str]:
+    """The settings as somebody would type them."""
+    lines = {name: "\n".join(getattr(settings, name)) for name in LISTS}
+    return {
+        **lines,
+        "budget": "" if settings.budget is None else f"{settings.budget * 100:g}",
+        "window_days": "" if settings.window_days is None else str(settings.window_days),
+        "tier": settings.tier,
+        "review": settings.review,
+    }
+
+
+def read_form(typed: Mapping[str, str], before: RepositorySettings) -> RepositorySettings:
+    """The settings that were typed; raises SettingsProblem with a sentence for each field that cannot be used.
+
+    A field that was not sent keeps its value; shadow mode has a button of its own.
+    """
+    problems: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for name in typed.keys() & (LABELS.keys() - {"shadow"}):
+        try:
+            values[name] = _value(name, typed[name])
+        except ValueError as problem:
+            problems[name] = str(problem)
+    settings = replace(before, **values)
+    try:
+        check_settings(settings)
+    except SettingsProblem as found:
+        problems = {**found.problems, **problems}
+    if problems:
+        raise SettingsProblem(problems)
+    return settings
+
+
+def _value(name: str, text: str) -> Any:
+    if name in ONE_A_LINE:
+        return _lines(text)
+    text = text.strip()
+    if name == "budget":
+        return _share(text)
+    if name == "window_days":
+        return _days(text)
+    return cast(Any, text[:40])
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """The lines that say something, each once."""
+    if len(text) > TYPED:
+        raise ValueError(f"This is longer than {TYPED:,} characters: nothing was saved.")
+    lines = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if len(lines) > LISTED:
+        raise ValueError(f"At most {LISTED} lines, not {len(lines):,}.")
+    return lines
+
+
+def _share(text: str) -> float | None:
+    if not text:
+        return None
+    found = SHARE.fullmatch(text.removesuffix("%").strip())
+    if found is None:
+        raise ValueError("The budget is a percentage such as 5 or 2.5.")
+    return round(float(f"{found[1]}.{found[2] or 0}") / 100, 6)
+
+
+def _days(text: str) -> int | None:
+    if not text:
+        return None
+    if not DAYS.fullmatch(text):
+        raise ValueError("The window is a whole number of days.")
+    return int(text)
+
+
+def change_words(changes: Mapping[str, Any]) -> tuple[str, ...]:
+    """A logged change in words: one sentence a setting, with what was before."""
+    return tuple(_change_sentence(name, *changes[name]) for name in LABELS if name in changes)
+
+
+def _change_sentence(name: str, before: Any, after: Any) -> str:
+    if name in LISTS:
+        gone, new = [one for one in before if one not in after], [one for one in after if one not in before]
+        told = [f"added {', '.join(new)}"] if new else []
+        told += [f"took out {', '.join(gone)}"] if gone else []
+        return f"{LABELS[name]}: {'; '.join(told) or 'put in another order'}."
+    return f"{LABELS[name]}: {_shown(name, before)}, now {_shown(name, after)}."
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "as the operator set it"
+    if name == "budget":
+        return f"{value * 100:g} %"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,48 @@
+"""`manage.py shadow_report`: what would have been fast lane, and what people did with exactly those."""
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.snapshot import Snapshot, SnapshotReader
+from scoring import read
+from scoring.shadow import DAYS
+from triage.words import visible
+
+HEADING = f"{'day':<12}{'would be fast':>14}{'merged as sent':>16}{'changed':>9}{'closed':>8}{'open':>6}"
+
+
+class Command(BaseCommand):
+    """Prints the report of each watched repository, or of one; reads the newest snapshot."""
+
+    help = "Print what would have been fast lane in shadow mode, day by day, and what became of it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--repo and --days."""
+        parser.add_argument("--repo", metavar="KEY", help="only the watched repository with this key")
+        parser.add_argument("--days", type=int, default=DAYS, help=f"how many days up to the newest (default {DAYS})")
+
+    def handle(self, *args: object, repo: str | None, days: int, **options: object) -> None:
+        """CommandError where nothing was published yet or nobody watches that repository."""
+        if days < 1:
+            raise CommandError("--days must be 1 or more.", returncode=2)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            if snapshot is None:
+                raise CommandError("Nothing was published yet: let the worker run first.")
+            keys = [repo] if repo else [one.key for one in read.watched_repositories(snapshot)]
+            for key in keys:
+                self._print(snapshot, key, days)
+
+    def _print(self, snapshot: Snapshot, key: str, days: int) -> None:
+        report = read.shadow_report(snapshot, key, days)
+        if report is None:
+            raise CommandError(f"No watched repository has the key {key[:200]}.")
+        state = "in shadow mode" if report.shadow else "shadow mode is off"
+        self.stdout.write(f"{visible(report.name)} ({report.key}), {state}")
+        if not report.days:
+            self.stdout.write("  nothing would have been fast lane so far")
+            return
+        self.stdout.write(HEADING)
+        for one in (*report.days, report.total):
+            name = one.day.isoformat() if one.day else "all"
+            counts = f"{one.would:>14,}{one.merged_as_sent:>16,}{one.changed:>9,}{one.closed:>8,}{one.still_open:>6,}"
+            self.stdout.write(f"{name:<12}{counts}")
