@@ -24,8 +24,21 @@ from scoring.answers import (
     VouchLine,
     VouchWorth,
 )
+from scoring.read_approvals import (
+    Approved,
+    ChangedApproval,
+    PastAction,
+    Seen,
+    Subject,
+    approved,
+    changed_after,
+    kept_patch,
+    past_actions,
+    subjects,
+    taken_keys,
+)
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
-from scoring.read_queue import dashboard, pull, queue
+from scoring.read_queue import dashboard, lanes, pull, pulls, queue
 from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
 from scoring.read_reviews import content_review
 from scoring.read_trial import reread
@@ -35,7 +48,9 @@ from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.shadow import ShadowDay, ShadowReport, shadow_report
 
 __all__ = [
+    "Approved",
     "Bin",
+    "ChangedApproval",
     "ContentReview",
     "Contribution",
     "ContributorPage",
@@ -46,6 +61,7 @@ __all__ = [
     "Leaderboard",
     "LeaderboardRow",
     "LeaderboardSort",
+    "PastAction",
     "Person",
     "PullLine",
     "Queue",
@@ -53,26 +69,36 @@ __all__ = [
     "QueueQuery",
     "QueueRow",
     "QueueSort",
+    "Seen",
     "ShadowDay",
     "ShadowReport",
     "ShownFinding",
     "ShownFlag",
+    "Subject",
     "TrustExplanation",
     "VouchLine",
     "VouchWorth",
     "VouchesWorth",
     "WatchedRepository",
+    "approved",
+    "changed_after",
     "content_review",
     "contributor",
     "dashboard",
     "explain_trust",
     "hidden_because",
+    "kept_patch",
+    "lanes",
     "leaderboard",
+    "past_actions",
     "pull",
+    "pulls",
     "queue",
     "reread",
     "score",
     "shadow_report",
+    "subjects",
+    "taken_keys",
     "vouches_worth_making",
     "watched_repositories",
     "watched_repository",

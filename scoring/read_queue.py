@@ -8,6 +8,7 @@ from ingest.archive import COUNT
 from ingest.clock import from_microseconds
 from ingest.transaction import Rows
 from scoring.answers import Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
+from scoring.approvals import STANDING, voided
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
 from scoring.read_repositories import in_shadow
@@ -22,6 +23,7 @@ with listed as (
   select {KEY} as key, p.opened_at, coalesce(f.settled_here, 0) = 0 as first_timer, {{where}} as found
   from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
   left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
+  where not list_contains(?, c.pull_uri)
 )
 select key, count(*) as everything, count(*) filter (found) as total, min(opened_at) filter (found) as oldest,
   min(opened_at) filter (found and first_timer) as oldest_first_timer
@@ -48,10 +50,15 @@ Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
 
 
 def queue(rows: Rows, query: QueueQuery) -> Queue:
-    """Open pull requests of watched repositories for one query, grouped by lane; own ones last."""
+    """Open pull requests of watched repositories for one query, grouped by lane; own ones last.
+
+    What is approved and not merged yet is left out; what changed after it was approved comes first in its group.
+    """
     watched = _watched(rows)
     where, params = _queue_filter(query, watched)
-    groups = {row["key"]: row for row in rows.rows(GROUPS.format(where=where), params)}
+    approved = [row["pull_uri"] for row in rows.rows(STANDING)]
+    groups = {row["key"]: row for row in rows.rows(GROUPS.format(where=where), [*params, approved])}
+    where, params = f"{where} and not list_contains(?, c.pull_uri)", [*params, approved]
     found = _page(rows, query, (where, params), groups, watched) if any(g["total"] for g in groups.values()) else []
     counts = {key: row["everything"] for key, row in groups.items()}
     return Queue(
@@ -91,14 +98,28 @@ def _page(
     rows: Rows, query: QueueQuery, clause: Clause, groups: Mapping[str, Mapping[str, Any]], watched: Watched
 ) -> list[QueueRow]:
     """The rows of the page asked for, in order; of the last page where that one does not exist."""
-    (where, params), order = clause, QUEUE_ORDER[query.sort]
+    (where, params), first = clause, sorted(voided(rows))
+    order = f"not list_contains(?, c.pull_uri), {QUEUE_ORDER[query.sort]}"
     sql = f"{DECISIONS} where {where}"
     if query.size is not None:
         pages = max(-(-row["total"] // query.size) for row in groups.values())
         last = min(max(query.page, 1), pages) * query.size
         sql += f" qualify row_number() over (partition by {KEY} order by {order}) between ? and ?"
-        params = [*params, last - query.size + 1, last]
-    return _queue_rows(rows, f"{sql} order by {order}", params, watched)
+        params = [*params, first, last - query.size + 1, last]
+    return _queue_rows(rows, f"{sql} order by {order}", [*params, first], watched)
+
+
+def lanes(rows: Rows, uris: Sequence[str]) -> dict[str, GroupKey]:
+    """In which group of the queue each of these pull requests stands, where it does."""
+    found = rows.rows(
+        f"select c.pull_uri, {KEY} as key from current_decisions c where list_contains(?, c.pull_uri)", [uris]
+    )
+    return {row["pull_uri"]: row["key"] for row in found}
+
+
+def pulls(rows: Rows, uris: Sequence[str]) -> tuple[QueueRow, ...]:
+    """Those of these pull requests that are open in a watched repository."""
+    return tuple(_queue_rows(rows, f"{DECISIONS} where list_contains(?, c.pull_uri)", [list(uris)], _watched(rows)))
 
 
 def _group(key: GroupKey, totals: Mapping[str, Any], found: Sequence[QueueRow]) -> QueueGroup:

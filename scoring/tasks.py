@@ -9,6 +9,7 @@ from huey import crontab
 
 from ingest.queue import huey
 from ingest.runtime import current
+from scoring.approvals import settle_approvals
 from scoring.policy import policy_from_settings
 from scoring.review_pulls import review_due
 from scoring.review_settings import reviewing_from_settings
@@ -21,10 +22,14 @@ _reading = Lock()
 
 @huey.task()
 def score_everyone() -> None:
-    """Judge anew if anything changed, and note what would have been fast lane where nobody is offered one."""
+    """Void or fulfil approvals, then judge anew if anything changed: the gate is told of what was voided.
+
+    What would have been fast lane where nobody is offered one is noted.
+    """
     runtime = current()
-    judged = score(runtime.store, runtime.clock, policy_from_settings())
-    if record_shadow(runtime.store) + judged:
+    moved = settle_approvals(runtime.store, runtime.clock.now())
+    moved += score(runtime.store, runtime.clock, policy_from_settings())
+    if record_shadow(runtime.store) + moved:
         runtime.changed("score_everyone")
 
 

@@ -184,6 +184,7 @@ def _gauges(request: Request) -> HttpResponse:
 
 
 api.add_router("/review", "triage.review_api.router")
+api.add_router("", "triage.approved_api.router")
 
 
 def leaderboard_json(leaderboard: read.Leaderboard) -> dict[str, Any]:

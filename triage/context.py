@@ -6,13 +6,15 @@ from typing import cast
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from ingest.status import Status, read_status
 from scoring import read
-from triage import state
+from triage import acting, state
 from triage.access import may_read
 from triage.middleware import Request
+from triage.models import Person
 from triage.words import Freshness, as_aware, freshness
 
 _newest: tuple[tuple[int, datetime], read.Dashboard] | None = None
@@ -58,6 +60,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "lane_notice": dashboard_of(snapshot).lane_notice if snapshot else "",
         "viewer": user if user is not None and user.is_authenticated else None,
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
+        "offers": acting.offers(user, timezone.now()) if isinstance(user, Person) and is_reader else [],
     }
 
 

@@ -9,6 +9,7 @@ from django.db.models import F
 
 from ingest.runtime import Runtime
 from ingest.store import StoreProblem
+from scoring.told_actions import take_action
 from scoring.told_settings import take_settings
 from triage.models import OutboxEntry
 
@@ -18,7 +19,10 @@ AT_ONCE = 500  # messages of one run
 # Each is given the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing where
 # that key was written before. What it raises of StoreProblem or ValueError is kept as the entry's problem.
 Deliver = Callable[[Runtime, str, Mapping[str, Any]], None]
-DELIVERIES: Mapping[str, Deliver] = {"settings.changed": take_settings}
+DELIVERIES: Mapping[str, Deliver] = {
+    "action": take_action,
+    "settings.changed": take_settings,
+}
 
 
 def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] = DELIVERIES) -> int:
@@ -31,11 +35,14 @@ def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] =
 
 
 def _deliver(entry: Any, runtime: Runtime, now: datetime, takers: Mapping[str, Deliver]) -> bool:
+    # The try is counted first: from then on `withdraw` is too late, and what it took back meanwhile is not delivered.
+    if not OutboxEntry.objects.filter(pk=entry.pk, delivered_at=None).update(tries=F("tries") + 1):
+        return False
     try:
         takers[entry.kind](runtime, entry.key, entry.payload)
     except (StoreProblem, ValueError, KeyError) as problem:
         log.error("%s %s could not be delivered and is tried again: %s", entry.kind, entry.key, problem)
-        OutboxEntry.objects.filter(pk=entry.pk).update(tries=F("tries") + 1, problem=str(problem)[:500])
+        OutboxEntry.objects.filter(pk=entry.pk).update(problem=str(problem)[:500])
         return False
-    OutboxEntry.objects.filter(pk=entry.pk).update(delivered_at=now, tries=F("tries") + 1, problem="")
+    OutboxEntry.objects.filter(pk=entry.pk).update(delivered_at=now, problem="")
     return True

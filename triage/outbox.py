@@ -26,8 +26,8 @@ def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: 
 
 
 def withdraw(key: str) -> bool:
-    """Take back a message that was not delivered; False where it is too late."""
-    deleted, _ = OutboxEntry.objects.filter(key=key, delivered_at=None).delete()
+    """Take back a message that the worker has not begun to deliver; False where it is too late."""
+    deleted, _ = OutboxEntry.objects.filter(key=key, delivered_at=None, tries=0).delete()
     return bool(deleted)
 
 

@@ -9,6 +9,7 @@ from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.views.decorators.http import require_safe
 
@@ -17,7 +18,7 @@ from scoring import read
 from scoring.policy import policy_from_settings
 from scoring.redteam.last_run import read_last_run
 from scoring.verdict import Lane
-from triage import attacked, charts, rows, words
+from triage import acting, attacked, charts, rows, words
 from triage.access import reader_required
 from triage.api import leaderboard_json
 from triage.context import dashboard_of, present
@@ -68,14 +69,20 @@ def wants_fragment(request: Request) -> bool:
 def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open pull requests of watched repositories by lane; `?open=` expands one."""
     filters = read_queue(request.GET)
-    found = read.queue(snapshot, filters.query())
+    found, now = read.queue(snapshot, filters.query()), timezone.now()
     opened = next((row for group in found.groups for row in group.rows if row.uri == filters.opened), None)
-    more = _expanded(snapshot, opened) if opened else rows.NOTHING
+    more = expanded(snapshot, opened) if opened else rows.NOTHING
     groups = rows.group_views(found, filters, present(snapshot), more)
     elsewhere = bool(filters.opened) and not rows.has_open(groups)
     fragment = wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "found": found, "groups": groups, "fragment": fragment}
-    shown |= {"tiles": rows.tiles(found), "opened_elsewhere": elsewhere, "board": dashboard_of(snapshot)}
+    counted = acting.less_in_flight(found, snapshot, now)
+    shown |= {"tiles": rows.tiles(counted), "opened_elsewhere": elsewhere, "board": dashboard_of(snapshot)}
+    shown |= {
+        "acts": acting.acts_of(request.user, snapshot, (row for group in found.groups for row in group.rows), now),
+        "approved": () if filters.narrowed else read.approved(snapshot),
+        "next": reverse("queue") + filters.search(),
+    }
     response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
     return _at(response, fragment, reverse("queue") + filters.search())
 
@@ -86,8 +93,10 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     row = read.pull(snapshot, uri)
     if row is None:
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
-    item = rows.row_view(row, present(snapshot), True, QueueFilters(), _expanded(snapshot, row))
-    return render(request, "pull.html", {"item": item, "board": dashboard_of(snapshot)})
+    item = rows.row_view(row, present(snapshot), True, QueueFilters(), expanded(snapshot, row))
+    shown = {"item": item, "board": dashboard_of(snapshot), "next": reverse("pull", args=[uri])}
+    shown["acts"] = acting.acts_of(request.user, snapshot, [row], timezone.now())
+    return render(request, "pull.html", shown)
 
 
 @reading
@@ -147,7 +156,8 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     return render(request, "contributor.html", shown)
 
 
-def _expanded(snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
+def expanded(snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
+    """What is read only for a row that is open."""
     explained = _explained(snapshot, row.author.did, row.repository_key)
     return rows.Expanded(explained, read.content_review(snapshot, row.uri))
 

@@ -58,3 +58,27 @@
     if (event.detail.successful) say("");
   });
 }
+
+// After an action the focus goes to the next row, and the offer to undo it goes when it is too late.
+{
+  let acted = null;
+  const tidy = () => {
+    for (const offer of document.querySelectorAll(".offer")) {
+      const left = offer.dataset.until - Date.now();
+      if (left > 0) setTimeout(tidy, left + 50);
+      else offer.remove();
+    }
+    document.getElementById("offers").hidden = !document.querySelector(".offer");
+  };
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const { elt, requestConfig } = event.detail;
+    acted = requestConfig.verb === "post" && requestConfig.path !== "/act/look" ? elt.closest(".row")?.id : null;
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    const row = acted && document.getElementById(acted);
+    acted = null;
+    if (row) (row.nextElementSibling ?? row).querySelector(".row-link")?.focus({ preventScroll: true });
+    tidy();
+  });
+  tidy();
+}

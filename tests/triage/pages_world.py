@@ -3,7 +3,7 @@
 Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile titles.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -178,6 +178,34 @@ class DrawnWorld:
             dollars=0.0123,
         )
 
+    def pulls(self, snapshot: object, uris: Sequence[str]) -> tuple[QueueRow, ...]:
+        """The rows of those addresses."""
+        return tuple(row for row in self.rows if row.uri in uris)
+
+    def subjects(self, snapshot: object, uris: Iterable[str]) -> dict[str, read.Subject]:
+        """The same as what an action is about."""
+        return {row.uri: _subject(row) for row in self.pulls(snapshot, tuple(uris))}
+
+    def lanes(self, snapshot: object, uris: Sequence[str]) -> dict[str, read.GroupKey]:
+        """Where each of them stands."""
+        return {row.uri: "own" if row.own else row.verdict.lane.value for row in self.pulls(snapshot, uris)}
+
+    def changed_after(self, snapshot: object) -> dict[str, read.ChangedApproval]:
+        """Nothing changed after it was approved."""
+        return {}
+
+    def approved(self, snapshot: object) -> tuple[read.Approved, ...]:
+        """Nothing is approved."""
+        return ()
+
+    def past_actions(self, snapshot: object, uri: str) -> tuple[read.PastAction, ...]:
+        """Nothing took effect."""
+        return ()
+
+    def taken_keys(self, snapshot: object, keys: Sequence[str]) -> set[str]:
+        """Nothing took effect."""
+        return set()
+
     def leaderboard(self, snapshot: object, sort: str, descending: bool, page: int) -> read.Leaderboard:
         """Four people on three pages."""
         people = ((SEED, 9, 0), (ANA, 120, 1), (MARA, 3, 1), (MALLORY, 0, 0))
@@ -261,6 +289,26 @@ class DrawnWorld:
         return tuple(read.VouchesWorth(name, (vouch,)) for name in (None, *repositories))
 
 
+def _subject(row: QueueRow) -> read.Subject:
+    seen = read.Seen(row.record_cid, row.round, row.patch_id)
+    where = (row.repository_key, row.repository_name)
+    return read.Subject(
+        row.uri,
+        row.title,
+        *where,
+        row.author,
+        "open",
+        seen,
+        "main",
+        row.opened_at,
+        None,
+        None,
+        2,
+        row.added,
+        row.removed,
+    )
+
+
 class _DrawnReader:
     def __init__(self, snapshot: DrawnSnapshot | None) -> None:
         self._snapshot = snapshot
@@ -277,6 +325,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(context, "_newest", None)
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
+    pages += ("pulls", "subjects", "lanes", "changed_after", "approved", "past_actions", "taken_keys")
     for name in (*pages, "content_review", "reread", "explain_trust", "vouches_worth_making"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

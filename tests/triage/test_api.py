@@ -188,7 +188,14 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
 
 def test_the_document_says_what_every_answer_is(client: Client) -> None:
     document = client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/score/{did}", "/trust/{did}", "/metrics", "/review/pr", "/review/pr/{job}"}
+    assert set(document["paths"]) == {
+        "/score/{did}",
+        "/trust/{did}",
+        "/metrics",
+        "/approved.json",
+        "/review/pr",
+        "/review/pr/{job}",
+    }
     for path in document["paths"].values():
         for status, answer in next(iter(path.values()))["responses"].items():
             media = "application/json" if status in ("200", "202") else "application/problem+json"

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('triage', '0002_outbox_and_changes'),
+        ("triage", "0003_actions"),
     ]
 
     operations = [

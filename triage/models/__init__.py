@@ -1,8 +1,19 @@
 """What the web process remembers: accounts, what people did here, and what the worker has yet to be told."""
 
 from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
+from triage.models.actions import Action, Lease
 from triage.models.changes import Change
 from triage.models.outbox import OutboxEntry
 from triage.models.repositories import RepositoryChoice
 
-__all__ = ["ApiToken", "Change", "Maintainer", "OutboxEntry", "Person", "RepositoryChoice", "SignInMethod"]
+__all__ = [
+    "Action",
+    "ApiToken",
+    "Change",
+    "Lease",
+    "Maintainer",
+    "OutboxEntry",
+    "Person",
+    "RepositoryChoice",
+    "SignInMethod",
+]

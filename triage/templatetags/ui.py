@@ -1,5 +1,6 @@
 """Template tags and filters that every page may use without loading them."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from django import template
@@ -9,6 +10,9 @@ from django.utils.safestring import SafeString
 from scoring import explain
 from scoring.verdict import Lane, Measure
 from triage import rows, trust_words, words
+from triage.act_forms import written_choice
+from triage.act_words import action_words
+from triage.acting import RowActs
 from triage.forms import Bucket, LeaderboardFilters, QueueFilters
 
 register = template.Library()
@@ -40,6 +44,27 @@ def page_search(filters: QueueFilters | LeaderboardFilters, page: int, step: int
 def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
     """The query string of the queue narrowed to a bucket."""
     return filters.in_bucket(bucket)
+
+
+@register.filter
+def of(acts: Mapping[str, RowActs] | None, uri: str) -> RowActs | None:
+    """What can be done to the row with this address; None on pages that offer nothing."""
+    return acts.get(uri) if acts else None
+
+
+@register.filter
+def any_may(acts: Mapping[str, RowActs] | None) -> bool:
+    """Whether the viewer may act on any of the rows."""
+    return any(act.can_act for act in (acts or {}).values())
+
+
+register.filter("action_words", action_words)
+
+
+@register.filter
+def choice(act: RowActs, uri: str) -> str:
+    """The row as the value of a checkbox."""
+    return written_choice(uri, act.seen, act.version)
 
 
 @register.filter

@@ -1,0 +1,34 @@
+-- What maintainers decided on the pages.
+
+-- Every action as the web process told it: written once for its key and never altered; a correction is a further row.
+create table maintainer_actions (
+  action_key varchar primary key,     -- the outbox's key
+  kind varchar not null,              -- 'approve', 'pull_for_review', 'release', 'outcome', 'note'
+  outcome varchar,                    -- 'clean', 'needed_fix', 'reverted'; null for other kinds
+  note varchar not null,              -- the person's own words, cut at 2,000 characters
+  pull_uri varchar not null,
+  repository_id integer not null,
+  actor_id integer not null,
+  record_cid varchar,                 -- what was seen: record, round and patch
+  round integer not null,
+  patch_id varchar,
+  batch varchar,                      -- key of the bulk approval that it was part of
+  made_at timestamp not null,         -- when the person acted, by the web's clock
+  known_from timestamp not null       -- when it took effect here, by the stream's clock
+);
+
+-- What became of each approval. Its state moves on from 'in force' alone, but what was closed or seemed to be merged as
+-- something else may later be found on the target branch as it was approved.
+create table approvals (
+  action_key varchar primary key,     -- maintainer_actions.action_key
+  pull_uri varchar not null,
+  repository_id integer not null,
+  record_cid varchar,                 -- what was approved
+  round integer not null,
+  patch_id varchar not null,
+  state varchar not null,             -- 'in force', 'voided', 'released', 'merged as approved', 'merged something else'
+  reason varchar,                     -- why voided: 'changed_before' (it took effect), 'changed_after', 'closed', 'gone'
+  evidence varchar,                   -- commit that carries the merge
+  approved_at timestamp not null,     -- maintainer_actions.known_from
+  state_at timestamp not null         -- when that state was found, by the stream's clock
+);

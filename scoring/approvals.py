@@ -1,0 +1,123 @@
+"""What becomes of approvals: a later round voids one, a merge fulfils it or turns out to be of something else.
+
+The target branch has the last word: where the approved change is found on it later, it was merged as approved.
+
+Readers compare for themselves as well (`STANDING`): a snapshot may show a round that this hop has not met yet.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ingest.store import Store
+from ingest.transaction import Rows
+
+IN_FORCE, VOIDED, RELEASED = "in force", "voided", "released"
+MERGED, MERGED_ELSE = "merged as approved", "merged something else"
+
+# The newest round of pull requests, as an approval names it.
+NEWEST = """
+select p.pull_uri, p.repository_id, p.author_id, p.title, p.state, p.state_at, p.target_branch, p.opened_at,
+  p.merge_proof, p.record_cid, p.round, p.patch_ref, t.patch_id, t.sha256, t.files, t.added, t.removed
+from pull_requests p left join patches t on (t.pull_uri, t.patch_ref) = (p.pull_uri, p.patch_ref)
+"""
+SAME = (
+    "n.record_cid is not distinct from a.record_cid and n.round = a.round "
+    "and n.patch_id is not distinct from a.patch_id"
+)
+# Approvals that are in force with the round that they name still the newest; the earliest of each pull request.
+STANDING = f"""
+select a.*, n.* exclude (pull_uri, repository_id, record_cid, round, patch_id, state, state_at),
+  n.state as pull_state, m.actor_id, m.made_at
+from approvals a join ({NEWEST}) n on n.pull_uri = a.pull_uri join maintainer_actions m using (action_key)
+where a.state = '{IN_FORCE}' and {SAME} and n.state in ('open', 'merged')
+qualify row_number() over (partition by a.pull_uri order by a.approved_at, a.action_key) = 1
+"""
+# Open pull requests that changed after somebody approved them, with the newest such approval.
+CHANGED = f"""
+select a.action_key, a.pull_uri, a.record_cid, a.round, a.patch_id, a.approved_at, n.repository_id, m.actor_id
+from approvals a join ({NEWEST}) n on n.pull_uri = a.pull_uri join maintainer_actions m using (action_key)
+where n.state = 'open' and not ({SAME})
+  and (a.state = '{IN_FORCE}' or a.reason in ('changed_before', 'changed_after'))
+qualify row_number() over (partition by a.pull_uri order by a.approved_at desc, a.action_key) = 1
+"""
+# What the mirror shows of approved changes: which were carried to the target branch, and what else of the same pull
+# request was. Of a squash only the round is known, so it counts where that round had one patch alone.
+LANDED = f"""
+select a.action_key, l.commit_id, a.state = '{IN_FORCE}' and l.landed_at >= a.approved_at as after,
+  case l.proof when 'patch_id' then c.patch_id is not distinct from a.patch_id
+    when 'series' then list_contains(t.series, c.patch_id)
+    else l.round = a.round and (
+      select count(distinct k.patch_id) from pull_rounds r join patches k using (pull_uri, patch_ref)
+      where r.pull_uri = a.pull_uri and r.round = a.round) = 1 end as same
+from approvals a join landings l on l.pull_uri = a.pull_uri
+left join commits c on c.repository_id = a.repository_id and c.commit_id = l.commit_id
+left join patches t on t.pull_uri = a.pull_uri and t.patch_id = a.patch_id
+where l.proof in ('patch_id', 'series', 'squash')
+  and (a.state in ('{IN_FORCE}', '{MERGED_ELSE}') or a.reason = 'closed')
+"""
+# Said to be merged, and the mirror was read since: whatever landed does not carry the approved change.
+ELSEWHERE = f"""
+select a.action_key from approvals a join pull_requests p using (pull_uri)
+join mirrors m on m.repository_id = a.repository_id
+where a.state = '{IN_FORCE}' and p.state = 'merged' and m.read_at > p.state_at
+"""
+# In force, though what it names does not stand any more.
+FALLEN = f"""
+select a.action_key, case when n.pull_uri is null or m.action_key is null then 'gone'
+  when not ({SAME}) then 'changed_after' else 'closed' end as reason
+from approvals a left join ({NEWEST}) n on n.pull_uri = a.pull_uri
+left join maintainer_actions m on m.action_key = a.action_key
+where a.state = '{IN_FORCE}'
+  and (n.pull_uri is null or m.action_key is null or not ({SAME}) or n.state not in ('open', 'merged'))
+"""
+
+
+def settle_approvals(store: Store, now: datetime) -> int:
+    """Move every approval on whose time has come; returns how many. A merge comes before a later round.
+
+    Work is read outside the writer's transaction, since mostly there is none.
+    """
+    with store.read() as rows:
+        moves = _moves(rows)
+    if not moves:
+        return 0
+    with store.write() as txn:
+        moves = _moves(txn)
+        for key, (state, reason, evidence) in moves.items():
+            txn.execute(
+                "update approvals set state = ?, reason = ?, evidence = ?, state_at = ? where action_key = ?",
+                [state, reason, evidence, now, key],
+            )
+        if moves:
+            txn.inputs_changed()
+    return len(moves)
+
+
+Move = tuple[str, str | None, str | None]  # state, reason, evidence
+
+
+def _moves(rows: Rows) -> Mapping[str, Move]:
+    """What to do, by action key; the first rule that applies to an approval."""
+    if not rows.value("select count(*) from approvals"):
+        return {}
+    moves: dict[str, Move] = {}
+    landed = [row for row in rows.rows(LANDED) if row["same"] or row["after"]]
+    for row in sorted(landed, key=lambda row: (not row["same"], row["commit_id"])):
+        moves.setdefault(row["action_key"], (MERGED if row["same"] else MERGED_ELSE, None, row["commit_id"]))
+    for row in rows.rows(ELSEWHERE):
+        moves.setdefault(row["action_key"], (MERGED_ELSE, None, None))
+    for row in rows.rows(FALLEN):
+        moves.setdefault(row["action_key"], (VOIDED, row["reason"], None))
+    return moves
+
+
+def voided(rows: Rows) -> set[str]:
+    """Open pull requests that changed after somebody approved them: these are never fast lane."""
+    return {row["pull_uri"] for row in changed(rows)}
+
+
+def changed(rows: Rows) -> list[dict[str, Any]]:
+    """The same with the approval that the change voided; a later approval of what stands now ends it."""
+    approved = {row["pull_uri"] for row in rows.rows(STANDING)}
+    return [row for row in rows.rows(CHANGED) if row["pull_uri"] not in approved]

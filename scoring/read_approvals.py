@@ -1,0 +1,183 @@
+"""Approvals as pages, JSON and commands read them: what is in force, what changed after it, what was done before."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ingest.transaction import Rows
+from scoring.answers import Person
+from scoring.approvals import NEWEST, STANDING, changed
+from scoring.shaping import People
+
+WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
+ACTIONS = """
+select m.*, a.state, a.reason, a.evidence, a.state_at from maintainer_actions m left join approvals a using (action_key)
+where m.pull_uri = ? order by m.known_from, m.made_at, m.action_key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an action names: the record, the round and the patch that stood on the screen."""
+
+    record_cid: str | None
+    round: int
+    patch_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A pull request of a watched repository, whatever its state, with its newest round."""
+
+    uri: str
+    title: str
+    repository_key: str
+    repository_name: str
+    author: Person
+    state: str  # 'open', 'merged', 'closed', 'abandoned'
+    seen: Seen
+    target_branch: str | None
+    opened_at: datetime
+    patch_ref: str | None
+    sha256: str | None  # names the patch's file; None: not read, or not kept any more
+    files: int | None
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """An approval in force of what is still the newest round."""
+
+    key: str
+    subject: Subject
+    approver: Person
+    approved_at: datetime  # when it took effect, by the stream's clock
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedApproval:
+    """An approval that a later round voided, of a pull request that is open."""
+
+    key: str
+    uri: str
+    approver: Person
+    seen: Seen
+    approved_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PastAction:
+    """One action that took effect, and for an approval what became of it."""
+
+    key: str
+    kind: str
+    outcome: str | None
+    note: str
+    actor: Person
+    seen: Seen
+    made_at: datetime
+    known_from: datetime
+    state: str | None  # of an approval: approvals.state
+    reason: str | None
+    evidence: str | None
+
+
+def subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
+    """The pull requests at these addresses that are in a watched repository."""
+    return {
+        one.uri: one for one in _subjects(rows, rows.rows(NEWEST + "where list_contains(?, p.pull_uri)", [[*uris]]))
+    }
+
+
+def approved(rows: Rows) -> tuple[Approved, ...]:
+    """Everything that is approved and not merged yet, oldest approval first."""
+    found = rows.rows(f"select * from ({STANDING}) order by approved_at, action_key")
+    people = People(rows, [row["actor_id"] for row in found])
+    by_uri = {one.uri: one for one in _subjects(rows, [row | {"state": row["pull_state"]} for row in found])}
+    return tuple(
+        Approved(row["action_key"], by_uri[row["pull_uri"]], people.persons[row["actor_id"]], row["approved_at"])
+        for row in found
+        if row["pull_uri"] in by_uri
+    )
+
+
+def changed_after(rows: Rows) -> dict[str, ChangedApproval]:
+    """Open pull requests that changed after somebody approved them, by address."""
+    found = changed(rows)
+    people = People(rows, [row["actor_id"] for row in found])
+    return {
+        row["pull_uri"]: ChangedApproval(
+            row["action_key"], row["pull_uri"], people.persons[row["actor_id"]], _seen(row), row["approved_at"]
+        )
+        for row in found
+    }
+
+
+def past_actions(rows: Rows, uri: str) -> tuple[PastAction, ...]:
+    """Every action on one pull request that took effect, oldest first; corrected outcomes stay."""
+    found = rows.rows(ACTIONS, [uri])
+    people = People(rows, [row["actor_id"] for row in found])
+    return tuple(_past(row, people) for row in found)
+
+
+def taken_keys(rows: Rows, keys: Sequence[str]) -> set[str]:
+    """Which of these actions the worker took and this snapshot shows."""
+    sql = "select action_key from maintainer_actions where list_contains(?, action_key)"
+    return {row["action_key"] for row in rows.rows(sql, [list(keys)])} if keys else set()
+
+
+def kept_patch(rows: Rows, uri: str, patch_id: str) -> str | None:
+    """SHA-256 of the kept text of a patch of this pull request with that patch-id."""
+    where = "where pull_uri = ? and patch_id = ? and sha256 is not null"
+    return rows.value(f"select sha256 from patches {where} order by patch_ref limit 1", [uri, patch_id])
+
+
+def _subjects(rows: Rows, found: Sequence[Mapping[str, Any]]) -> list[Subject]:
+    watched = {row["repository_id"]: row for row in rows.rows(WATCHED)}
+    people = People(rows, [row["author_id"] for row in found])
+    return [
+        _subject(row, watched[row["repository_id"]], people.persons[row["author_id"]])
+        for row in found
+        if row["repository_id"] in watched
+    ]
+
+
+def _subject(row: Mapping[str, Any], repository: Mapping[str, Any], author: Person) -> Subject:
+    return Subject(
+        row["pull_uri"],
+        row["title"] or "(no title)",
+        repository["repo_key"],
+        repository["name"] or repository["repo_key"],
+        author,
+        row["state"],
+        _seen(row),
+        row["target_branch"],
+        row["opened_at"],
+        row["patch_ref"],
+        row["sha256"],
+        row["files"],
+        row["added"],
+        row["removed"],
+    )
+
+
+def _seen(row: Mapping[str, Any]) -> Seen:
+    return Seen(row["record_cid"], row["round"], row["patch_id"])
+
+
+def _past(row: Mapping[str, Any], people: People) -> PastAction:
+    return PastAction(
+        row["action_key"],
+        row["kind"],
+        row["outcome"],
+        row["note"],
+        people.persons[row["actor_id"]],
+        _seen(row),
+        row["made_at"],
+        row["known_from"],
+        row["state"],
+        row["reason"],
+        row["evidence"],
+    )

@@ -1,0 +1,103 @@
+"""The real site over a real store for tests of acting: web and worker in one process, with a clock that is set."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from ingest.net import Fetcher
+from ingest.snapshot import SnapshotReader, publish
+from ingest.store import StreamClock
+from scoring import read
+from scoring.approvals import settle_approvals
+from tests.ingest.stream import REPO
+from tests.pipeline import Result
+from tests.scoring.offered_world import offered_world
+from tests.scoring.small import OFFERED
+from triage import middleware
+from triage.deliveries import deliver_due
+from triage.models import Maintainer, Person
+from trustsite.handover import make_runtime
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class ActingSite:
+    """A worker's store, its snapshots, and the web over them."""
+
+    result: Result
+    reader: SnapshotReader
+    fetcher: Fetcher
+    now: datetime = NOON
+    people: dict[str, Person] = field(default_factory=dict)
+
+    def after(self, seconds: float) -> None:
+        """Let time pass, for the web and for what is due."""
+        self.now += timedelta(seconds=seconds)
+
+    def work(self) -> int:
+        """What the worker does when it is woken: deliver, settle, judge, publish. Returns how much was delivered."""
+        runtime = make_runtime(self.result.store, self.fetcher, StreamClock(self.result.store))
+        delivered = deliver_due(runtime, self.now)
+        settle_approvals(self.result.store, runtime.clock.now())
+        self.result.judge()
+        self.publish()
+        return delivered
+
+    def publish(self) -> None:
+        """Show the web what the store holds."""
+        publish(self.result.store, self.result.folder / "snapshots")
+
+    def maintainer(self, did: str, handle: str, repo_key: str = REPO) -> Client:
+        """The browser of somebody who maintains the repository and is signed in."""
+        person, _ = Person.objects.get_or_create(did=did, defaults={"handle": handle})
+        Maintainer.objects.get_or_create(person=person, repo_key=repo_key)
+        return signed_in(person)
+
+    def form(self, kind: str = "approve", uri: str = OFFERED, version: int = 0, **changes: Any) -> dict[str, Any]:
+        """What the row's form sends for what the newest snapshot shows."""
+        with self.reader.pin() as snapshot:
+            assert snapshot is not None
+            seen = read.subjects(snapshot, [uri])[uri].seen
+        told = {"record_cid": seen.record_cid, "round": seen.round, "patch_id": seen.patch_id, "version": version}
+        return {"kind": kind, "uri": uri, **told, **changes}
+
+    def approvals(self) -> list[str]:
+        """The states of all approvals that took effect."""
+        return [
+            row["state"] for row in self.result.rows("select state from approvals order by approved_at, action_key")
+        ]
+
+
+def signed_in(person: Person) -> Client:
+    """A browser of somebody who is signed in."""
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+@contextmanager
+def acting_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
+    """The world of open pull requests, published."""
+    with offered_world(folder) as result:
+        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
+        site = ActingSite(result, reader, fetcher)
+        settings.SNAPSHOT_DIR = folder / "snapshots"
+        settings.DIFF_CORPUS_DIR = folder / "diffs"
+        settings.STREAM_CLOCK = True
+        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
+        monkeypatch.setattr(timezone, "now", lambda: site.now)
+        site.publish()
+        try:
+            yield site
+        finally:
+            reader.close()
+            fetcher.close()

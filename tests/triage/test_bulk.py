@@ -1,0 +1,149 @@
+"""Approving several at once: only in the fast lane, with the figures first, all or none, one undo for all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.scoring.offered_world import SECOND, THIRD, a_new_round
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import ActingSite, acting_site
+from tests.triage.pages_world import ANA as DRAWN_ANA
+from tests.triage.pages_world import pull_request
+from triage.act_forms import read_choice
+from triage.actions import ActionProblem
+from triage.bulk import check_typed, summary
+from triage.models import Action
+
+pytestmark = pytest.mark.django_db
+ALL = (OFFERED, SECOND, THIRD)
+ANA = "did:plc:" + "2" * 24
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    """All three pull requests in the fast lane."""
+    with acting_site(tmp_path, settings, monkeypatch) as acting:
+        with acting.result.store.write() as txn:
+            txn.execute("update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40")
+        acting.publish()
+        yield acting
+
+
+@pytest.fixture
+def ana(site: ActingSite) -> Client:
+    return site.maintainer(ANA, "ana.example")
+
+
+def choices(site: ActingSite, *uris: str) -> list[str]:
+    names = ("uri", "record_cid", "round", "patch_id", "version")
+    return ["|".join(str(site.form(uri=uri)[name]) for name in names) for uri in uris]
+
+
+def test_the_lane_offers_boxes_and_one_button_that_belongs_to_them(site: ActingSite, ana: Client) -> None:
+    page = ana.get("/").content.decode()
+    assert page.count('class="pick"') == 3
+    assert page.count('form="bulk"') == 3
+    assert choices(site, OFFERED)[0] in page
+
+
+def test_the_figures_are_shown_before_anything_is_done(site: ActingSite, ana: Client) -> None:
+    page = ana.post("/act/bulk", {"pull": choices(site, *ALL)}).content.decode()
+    assert "Approve 3 pull requests" in page
+    assert "at most about 0.3" in page
+    assert "0.97" in page
+    assert Action.objects.count() == 0
+
+
+def test_all_are_approved_and_one_undo_takes_all_back(site: ActingSite, ana: Client) -> None:
+    ana.post("/act/bulk", {"pull": choices(site, *ALL), "confirmed": "1"})
+    assert len({action.batch for action in Action.objects.all()}) == 1
+    page = ana.get("/").content.decode()
+    assert "Approved 3 pull requests." in page
+    site.after(9)
+    ana.post("/act/undo", {"key": Action.objects.latest("pk").batch})
+    site.after(10)
+    assert site.work() == 0
+
+
+def test_approved_together_each_takes_effect_once(site: ActingSite, ana: Client) -> None:
+    ana.post("/act/bulk", {"pull": choices(site, *ALL), "confirmed": "1"})
+    site.after(10)
+    assert site.work() == 3
+    assert site.approvals() == ["in force"] * 3
+
+
+def test_where_one_changed_none_is_approved_and_the_fresh_row_is_shown(site: ActingSite, ana: Client) -> None:
+    form = {"pull": choices(site, *ALL), "confirmed": "1"}
+    a_new_round(site.result)
+    site.publish()
+    answer = ana.post("/act/bulk", form)
+    assert answer.status_code == 409
+    assert Action.objects.count() == 0
+
+
+def test_what_is_not_in_the_fast_lane_is_never_part_of_it(site: ActingSite, ana: Client) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update current_decisions set lane = 'normal_queue' where pull_uri = ?", [SECOND])
+        txn.execute("update current_decisions set own = true where pull_uri = ?", [THIRD])
+    site.publish()
+    for uri in (SECOND, THIRD):
+        answer = ana.post("/act/bulk", {"pull": choices(site, OFFERED, uri), "confirmed": "1"})
+        assert answer.status_code == 409
+        assert "Not all of them are in the fast lane any more" in answer.content.decode()
+    assert Action.objects.count() == 0
+
+
+def test_what_changed_after_an_approval_is_approved_by_itself_or_not_at_all(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form())
+    site.after(10)
+    site.work()
+    a_new_round(site.result)
+    site.work()
+    with site.result.store.write() as txn:
+        txn.execute("update current_decisions set lane = 'fast_lane'")
+    site.publish()
+    choice = "|".join([*choices(site, OFFERED)[0].split("|")[:-1], "1"])
+    assert ana.post("/act/bulk", {"pull": [choice], "confirmed": "1"}).status_code == 409
+
+
+def test_nothing_twice_nothing_empty_and_nothing_that_no_box_of_ours_says(site: ActingSite, ana: Client) -> None:
+    (one,) = choices(site, OFFERED)
+    for boxes in ([], [one, one], ["x"], [one + "|x"], [one.replace("|0|", "|x|", 1)]):
+        assert ana.post("/act/bulk", {"pull": boxes, "confirmed": "1"}).status_code == 400
+    assert Action.objects.count() == 0
+
+
+def test_maintainers_of_something_else_approve_nothing(site: ActingSite) -> None:
+    ben = site.maintainer("did:plc:" + "3" * 24, "ben.example", "did:plc:" + "z" * 24)
+    assert ben.post("/act/bulk", {"pull": choices(site, OFFERED), "confirmed": "1"}).status_code == 403
+    assert 'id="bulk"' not in ben.get("/").content.decode()
+
+
+def test_above_twenty_the_number_is_typed() -> None:
+    check_typed(20, "")
+    check_typed(21, " 21 ")
+    for typed in ("", "20", "yes"):
+        with pytest.raises(ActionProblem, match="Type 21"):
+            check_typed(21, typed)
+
+
+def test_the_expected_number_of_bad_ones_is_the_sum_of_what_the_intervals_leave_open() -> None:
+    row = pull_request(1, DRAWN_ANA, "Fix", 120, 0)
+    found = [
+        replace(row, verdict=replace(row.verdict, estimate=replace(row.verdict.estimate, low=low)))
+        for low in (0.9, 0.95, 1.0)
+    ]
+    said = summary(found)
+    assert said.expected_bad == pytest.approx(0.15)
+    assert said.lines == 3 * 47
+    assert not said.must_type
+
+
+def test_a_choice_is_read_back_as_an_approval_of_what_was_seen() -> None:
+    wanted = read_choice("at://x/y/z|bafy|2|abc|5")
+    assert (wanted.kind, wanted.uri, wanted.version) == ("approve", "at://x/y/z", 5)
+    assert (wanted.seen.record_cid, wanted.seen.round, wanted.seen.patch_id) == ("bafy", 2, "abc")

@@ -1,0 +1,90 @@
+"""`manage.py approved`: exactly what is approved, for the maintainer's own clone."""
+
+import re
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from ingest.patches import patch_id
+from ingest.snapshot import publish
+from scoring import read
+from scoring.told_actions import ToldAction, take
+from tests.ingest.stream import REPO, SEED, at
+from tests.pipeline import Result
+from tests.scoring.offered_world import SECOND, a_new_round, offered_world
+from tests.scoring.small import OFFERED
+
+
+@pytest.fixture
+def result(tmp_path: Path, settings: Settings) -> Iterator[Result]:
+    settings.SNAPSHOT_DIR = tmp_path / "world" / "snapshots"
+    settings.DIFF_CORPUS_DIR = tmp_path / "world" / "diffs"
+    with offered_world(tmp_path / "world") as world:
+        yield world
+
+
+def approve(result: Result, uri: str) -> str:
+    """Approve the newest round and show it; returns its patch-id."""
+    with result.reading() as rows:
+        seen = read.subjects(rows, [uri])[uri].seen
+    assert seen.patch_id
+    made_at = at(50)
+    told = ToldAction("approve", None, "", uri, SEED, seen.record_cid, seen.round, seen.patch_id, None, made_at)
+    take(result.store, f"key of {uri} {seen.round}", told, made_at)
+    publish(result.store, result.folder / "snapshots")
+    return seen.patch_id
+
+
+def run(*arguments: str) -> str:
+    out, err = StringIO(), StringIO()
+    call_command("approved", *arguments, stdout=out, stderr=err)
+    return out.getvalue() + err.getvalue()
+
+
+def test_one_mailbox_for_each_holds_exactly_the_approved_change(result: Result, tmp_path: Path) -> None:
+    wanted = {approve(result, OFFERED), approve(result, SECOND)}
+    said = run("--mbox", str(tmp_path / "out"))
+    files = list((tmp_path / "out").iterdir())
+    assert {patch_id(file.read_text()) for file in files} == wanted
+    assert all(re.fullmatch(r"approved-[0-9a-f]{16}\.mbox", file.name) for file in files)
+    assert "git am --keep-cr" in said
+
+
+def test_a_later_run_takes_away_what_is_no_longer_approved(result: Result, tmp_path: Path) -> None:
+    approve(result, OFFERED)
+    second = approve(result, SECOND)
+    run("--mbox", str(tmp_path / "out"))
+    a_new_round(result)
+    publish(result.store, result.folder / "snapshots")
+    run("--mbox", str(tmp_path / "out"))
+    assert [patch_id(file.read_text()) for file in (tmp_path / "out").iterdir()] == [second]
+
+
+def test_a_folder_with_other_files_is_refused_since_git_am_would_take_them_too(result: Result, tmp_path: Path) -> None:
+    approve(result, OFFERED)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "other.mbox").write_text("From mallory\n")
+    with pytest.raises(CommandError, match="holds other files"):
+        run("--mbox", str(tmp_path / "out"))
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_a_patch_that_is_not_kept_is_said_and_its_old_file_goes(result: Result, tmp_path: Path) -> None:
+    approve(result, OFFERED)
+    run("--mbox", str(tmp_path / "out"))
+    for kept in (result.folder / "diffs").rglob("*.patch.gz"):
+        kept.unlink()
+    with pytest.raises(CommandError, match="Not everything that is approved could be written"):
+        run("--mbox", str(tmp_path / "out"))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_without_a_folder_it_lists_and_a_repository_narrows(result: Result) -> None:
+    patch = approve(result, OFFERED)
+    assert patch in run()
+    assert patch in run("--repo", REPO)
+    assert run("--repo", "did:plc:other") == ""

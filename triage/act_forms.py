@@ -1,0 +1,53 @@
+"""What the forms of the rows say, read back: nothing of it is trusted beyond naming what stood on the screen."""
+
+from collections.abc import Mapping
+
+from scoring.read import Seen
+from triage.actions import NOTE_LENGTH, ActionProblem, Wanted
+
+URI_LENGTH = 600
+UNREADABLE = "This form could not be read, so nothing was done. Load the page anew and try again."
+HIGHEST = 10**6
+
+
+def read_wanted(values: Mapping[str, str]) -> Wanted:
+    """The action that a form asks for; ActionProblem for what no form of ours sends."""
+    note = values.get("note", "")
+    if len(note) > NOTE_LENGTH:
+        raise ActionProblem(
+            f"A note may have {NOTE_LENGTH:,} characters, this one has {len(note):,}: nothing was done."
+        )
+    seen, version = _seen(values), _number(values.get("version", ""))
+    return Wanted(values.get("kind", ""), _text(values, "uri"), seen, version, values.get("outcome", ""), note)
+
+
+def read_choice(value: str) -> Wanted:
+    """The approval that a checked box asks for: `written_choice` read back."""
+    parts = value.split("|")
+    if len(parts) != 5:
+        raise ActionProblem(UNREADABLE)
+    named = dict(zip(("uri", "record_cid", "round", "patch_id", "version"), parts, strict=True))
+    return read_wanted(named | {"kind": "approve"})
+
+
+def written_choice(uri: str, seen: Seen, version: int) -> str:
+    """One row as the value of a checkbox."""
+    return "|".join((uri, seen.record_cid or "", str(seen.round), seen.patch_id or "", str(version)))
+
+
+def _seen(values: Mapping[str, str]) -> Seen:
+    number = _number(values.get("round", ""))
+    return Seen(_text(values, "record_cid") or None, number, _text(values, "patch_id") or None)
+
+
+def _text(values: Mapping[str, str], name: str) -> str:
+    text = values.get(name, "")
+    if len(text) > URI_LENGTH or not text.isprintable():
+        raise ActionProblem(UNREADABLE)
+    return text
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) < HIGHEST):
+        raise ActionProblem(UNREADABLE)
+    return int(text)

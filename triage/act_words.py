@@ -1,0 +1,33 @@
+"""Actions in words. Pure."""
+
+from scoring.read import PastAction
+
+DONE = {
+    "approve": "approved it",
+    "pull_for_review": "pulled it into their review",
+    "release": "released it",
+    "note": "noted",
+}
+OUTCOMES = {"clean": "clean", "needed_fix": "needing a fix", "reverted": "reverted"}
+BECAME = {
+    "in force": "not merged yet",
+    "released": "taken back since",
+    "merged as approved": "merged as approved",
+    "merged something else": "but something else was merged",
+}
+VOIDED = {
+    "changed_before": "void: it had changed before the approval took effect",
+    "changed_after": "void: it changed after the approval",
+    "closed": "void: it was closed",
+    "gone": "void: what it named is gone",
+}
+
+
+def action_words(action: PastAction) -> str:
+    """What was done and, for an approval, what became of it."""
+    said = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
+    if action.state:
+        became = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
+        commit = f" in {action.evidence[:12]}" if action.evidence else ""
+        said = f"{said}; {became}{commit}"
+    return f"{said}: {action.note}" if action.note else said

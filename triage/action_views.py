@@ -1,0 +1,149 @@
+"""Acting on pull requests: POST only, by maintainers of the repository, answered with the row as it stands now."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import wraps
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render, resolve_url
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.read import Subject
+from triage import acting, actions, rows
+from triage.access import safe_next
+from triage.act_forms import read_wanted
+from triage.actions import ActionProblem, Conflict
+from triage.context import dashboard_of, present
+from triage.forms import QueueFilters, read_queue
+from triage.middleware import Request
+from triage.models import Person
+from triage.permissions import Role, SignInNeeded, require
+from triage.problems import mark_private
+from triage.views import expanded
+
+Answer = Callable[[Request, Snapshot], HttpResponse]
+
+
+def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
+    """A POST that changes something: whoever is not signed in is sent to sign in, and nothing is kept by a cache."""
+
+    @wraps(page)
+    def answer(request: Request) -> HttpResponse:
+        if request.snapshot is None:
+            raise Http404("Nothing was published yet, so there is nothing to act on.")
+        try:
+            response = page(request, request.snapshot)
+        except SignInNeeded:
+            response = _to_sign_in(request)
+        except ActionProblem as problem:
+            response = _problem(request, str(problem))
+        mark_private(response)
+        return response
+
+    return require_POST(answer)
+
+
+@acting_page
+def act(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """One action on one pull request: the row with what was done, 409 with the fresh row where it is too late."""
+    wanted = read_wanted(request.POST.dict())
+    subject = _subject(snapshot, wanted.uri)
+    person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
+    try:
+        actions.act(person, {subject.uri: subject}, [wanted], now)
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, now)
+    return answer_rows(request, snapshot, [subject.uri], now)
+
+
+@acting_page
+def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Undo within 10 s; 409 in words afterwards. A bulk approval is undone as a whole."""
+    person, now = request.user, timezone.now()
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first.")
+    try:
+        undone = actions.undo(person, request.POST.get("key", ""), now)
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, now)
+    return answer_rows(request, snapshot, [action.pull_uri for action in undone], now)
+
+
+@acting_page
+def look(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Say that the person looks at a pull request, for five minutes."""
+    subject = _subject(snapshot, request.POST.get("uri", ""))
+    person = require(request, subject.repository_key, Role.MAINTAINER)
+    actions.look(person, subject, timezone.now())
+    return HttpResponse(status=204) if request.htmx else HttpResponseRedirect(safe_next(request))
+
+
+def answer_rows(request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime) -> HttpResponse:
+    """What htmx swaps: the one row, the tiles and the toast; without scripts, and for several rows, the page again."""
+    if not request.htmx:
+        return HttpResponseRedirect(safe_next(request))
+    if len(uris) != 1 or request.POST.get("whole"):
+        return HttpResponseClientRedirect(safe_next(request))
+    return render(request, "_fragments/acted.html", _row_context(request, snapshot, uris[0], "", now))
+
+
+def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
+    """409 with how it stands now: the fresh row as a fragment, or a page of the rows concerned."""
+    if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
+        shown = _row_context(request, snapshot, conflict.uris[0], str(conflict), now)
+        return render(request, "_fragments/acted.html", shown, status=409)
+    found = read.pulls(snapshot, conflict.uris)
+    shown = {
+        "sentence": str(conflict),
+        "items": [rows.row_view(row, present(snapshot), False, QueueFilters()) for row in found],
+        "acts": acting.acts_of(request.user, snapshot, found, now),
+        "next": safe_next(request),
+        "filters": QueueFilters(),
+    }
+    return render(request, "conflict.html", shown, status=409)
+
+
+def filters_of(request: Request) -> QueueFilters:
+    """The view of the queue from which a form was sent, by its `next`."""
+    return read_queue(dict(parse_qsl(urlsplit(safe_next(request)).query)))
+
+
+def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now: datetime) -> dict[str, object]:
+    """The row as it stands now with the note on it, and the counts; `item` is None where it is not open any more."""
+    row, filters = read.pull(snapshot, uri), filters_of(request)
+    found = acting.less_in_flight(read.queue(snapshot, filters.query()), snapshot, now)
+    opened = row is not None and filters.opened == uri
+    more = expanded(snapshot, row) if row is not None and opened else rows.NOTHING
+    return {
+        "item": rows.row_view(row, present(snapshot), opened, filters, more) if row else None,
+        "anchor": rows.row_anchor(uri),
+        "acts": acting.acts_of(request.user, snapshot, [row] if row else [], now),
+        "note": note,
+        "filters": filters,
+        "tiles": rows.tiles(found),
+        "fragment": True,
+        "board": dashboard_of(snapshot),
+        "next": safe_next(request),
+    }
+
+
+def _subject(snapshot: Snapshot, uri: str) -> Subject:
+    found = read.subjects(snapshot, [uri]).get(uri)
+    if found is None:
+        raise Http404("No pull request of a watched repository has this address.")
+    return found
+
+
+def _problem(request: Request, sentence: str) -> HttpResponse:
+    title = "Nothing was done"
+    return render(request, "error.html", {"title": title, "sentence": sentence}, status=400)
+
+
+def _to_sign_in(request: Request) -> HttpResponse:
+    target = f"{resolve_url('sign_in')}?{urlencode({'next': safe_next(request)})}"
+    return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)

@@ -1,0 +1,223 @@
+"""What people do with pull requests: each action names what was seen, can be undone for 10 s, and takes effect once.
+
+The caller passes the present and what the newest snapshot knows. Everything is decided in one transaction that holds
+SQLite's write lock from its start, so of two people who act on the same row at the same moment one is late.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+
+from scoring.read import Seen, Subject
+from triage import outbox
+from triage.changes import log_change
+from triage.models import Action, Lease, Person
+
+WINDOW = timedelta(seconds=10)  # in which an action can be undone, and after which it takes effect
+LEASE = timedelta(minutes=5)
+NOTE_LENGTH = 2_000
+OUTBOX_KIND = "action"
+CHANGED_MEANWHILE = "It changed since you looked at it, so nothing was done. This is how it stands now."
+OTHER_WAS_FIRST = "Somebody acted on it since you looked at it, so nothing was done. This is how it stands now."
+TOO_LATE = "The 10 seconds are over: it took effect and cannot be undone any more."
+
+
+class ActionProblem(Exception):
+    """An action that cannot be taken, in one sentence for the person; nothing was changed."""
+
+
+class Conflict(ActionProblem):
+    """What was acted on is not what it was on the screen; `uris` are the pull requests concerned."""
+
+    def __init__(self, sentence: str, uris: Sequence[str]) -> None:
+        super().__init__(sentence)
+        self.uris = tuple(uris)
+
+
+class Late(Conflict):
+    """An undo after the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a form asks for: what to do to which pull request, and what stood on the screen.
+
+    `version` counts what had been done to the row by then (`Standing.version`).
+    """
+
+    kind: str
+    uri: str
+    seen: Seen
+    version: int
+    outcome: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What people did to one pull request as far as it counts for the round that is shown; pure data for a row."""
+
+    version: int = 0  # actions and undos so far: two people whose screens agree hold the same number
+    approval: Action | None = None
+    review: Action | None = None  # pulled for review by its person
+    lease: Lease | None = None
+
+
+def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted], now: datetime) -> list[Action]:
+    """Take actions together or none of them; they take effect 10 s from now.
+
+    `subjects` are the pull requests as the newest snapshot has them. Raises Conflict where one is not what was seen,
+    ActionProblem where it cannot be done at all.
+    """
+    batch = secrets.token_hex(16) if len(wanted) > 1 else ""
+    with transaction.atomic():
+        made = versions(one.uri for one in wanted)
+        late = [one for one in wanted if _is_changed(one, subjects.get(one.uri))]
+        if late:
+            raise Conflict(CHANGED_MEANWHILE, [one.uri for one in late])
+        late = [one for one in wanted if made.get(one.uri, 0) != one.version]
+        if late:
+            raise Conflict(OTHER_WAS_FIRST, [one.uri for one in late])
+        for one in wanted:
+            _check(one, subjects[one.uri])
+        return [_put(person, subjects[one.uri], one, batch, now) for one in wanted]
+
+
+def undo(person: Person, key: str, now: datetime) -> list[Action]:
+    """Undo an action, or all of a bulk approval by its batch key; Late after the window, even by a moment.
+
+    Raises ActionProblem where nobody, or somebody else, did such a thing.
+    """
+    with transaction.atomic():
+        found = list(Action.objects.filter(person=person, key=key) or Action.objects.filter(person=person, batch=key))
+        if not found or not key:
+            raise ActionProblem("There is nothing of yours to undo.")
+        if all(action.undone_at is not None for action in found):
+            return found
+        uris = [action.pull_uri for action in found]
+        if any(now > action.effective_at for action in found):
+            raise Late(TOO_LATE, uris)
+        if not all(outbox.withdraw(action.key) for action in found):
+            raise Late(TOO_LATE, uris)
+        Action.objects.filter(pk__in=[action.pk for action in found]).update(undone_at=now)
+        for action in found:
+            log_change(person, "action.undone", now, action.repo_key, action.pull_uri, kind=action.kind, key=action.key)
+    return list(Action.objects.filter(pk__in=[action.pk for action in found]).order_by("pk"))
+
+
+def look(person: Person, subject: Subject, now: datetime) -> Lease:
+    """Say that a person looks at a pull request, for 5 minutes from now; another's lease that stands is left alone."""
+    with transaction.atomic():
+        held = Lease.objects.filter(pull_uri=subject.uri).select_related("person").first()
+        if held is not None and held.person != person and held.expires_at > now:
+            return held
+        lease, _ = Lease.objects.update_or_create(
+            pull_uri=subject.uri, defaults={"person": person, "expires_at": now + LEASE}
+        )
+    return lease
+
+
+def undoable(person: Person, now: datetime) -> list[Action]:
+    """What this person did within the window, newest first; of a bulk approval each part."""
+    return list(
+        Action.objects.filter(person=person, undone_at=None, made_at__lte=now, effective_at__gte=now).order_by("-pk")
+    )
+
+
+def versions(uris: Iterable[str]) -> dict[str, int]:
+    """How much was done to each of these pull requests: actions, and undos once more; none is missing from the map."""
+    return {uri: _version(actions) for uri, actions in _by_uri(uris).items()}
+
+
+def standings(seen: Mapping[str, Seen], now: datetime) -> dict[str, Standing]:
+    """What people did to these pull requests, as far as it counts for the round that is shown."""
+    leases = Lease.objects.filter(pull_uri__in=list(seen), expires_at__gt=now).select_related("person")
+    held = {lease.pull_uri: lease for lease in leases}
+    return {uri: standing(actions, seen[uri], held.get(uri)) for uri, actions in _by_uri(seen).items()}
+
+
+def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
+    """The same for one pull request from all of its actions in order; pure."""
+    approval = review = None
+    for action in actions:
+        if action.undone_at is not None:
+            continue
+        if action.kind == Action.Kind.RELEASE:
+            approval = review = None
+        elif action.kind == Action.Kind.PULL_FOR_REVIEW:
+            review = action
+        elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
+            approval = action
+    return Standing(_version(actions), approval, review, lease)
+
+
+def seen_by(action: Action) -> Seen:
+    """What the person saw."""
+    return Seen(action.record_cid, action.round, action.patch_id)
+
+
+def in_flight(now: datetime, within: timedelta) -> list[Action]:
+    """Approvals made lately and not undone: the snapshot may not show yet that they took effect."""
+    return list(Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=now - within))
+
+
+def _by_uri(uris: Iterable[str]) -> dict[str, list[Action]]:
+    found: dict[str, list[Action]] = {uri: [] for uri in uris}
+    for action in Action.objects.filter(pull_uri__in=list(found)).select_related("person").order_by("pk"):
+        found[action.pull_uri].append(action)
+    return found
+
+
+def _version(actions: Sequence[Action]) -> int:
+    return len(actions) + sum(action.undone_at is not None for action in actions)
+
+
+def _is_changed(wanted: Wanted, subject: Subject | None) -> bool:
+    return subject is None or subject.seen != wanted.seen
+
+
+def _check(wanted: Wanted, subject: Subject) -> None:
+    """Refuse what cannot be done to what stands now."""
+    if wanted.kind not in Action.Kind.values:
+        raise ActionProblem("There is no such action.")
+    if wanted.kind in (Action.Kind.APPROVE, Action.Kind.PULL_FOR_REVIEW) and subject.state != "open":
+        raise Conflict(f"It is {subject.state} by now, so nothing was done.", [wanted.uri])
+    if wanted.kind == Action.Kind.APPROVE and subject.seen.patch_id is None:
+        sentence = "Its patch was not read yet, or cannot be read: there is nothing that could be approved."
+        raise Conflict(sentence, [wanted.uri])
+    if (wanted.outcome in Action.Outcome.values) != (wanted.kind == Action.Kind.OUTCOME):
+        raise ActionProblem("Choose how it turned out: clean, needed a fix, or reverted.")
+    if wanted.kind == Action.Kind.NOTE and not wanted.note.strip():
+        raise ActionProblem("Write something first: the note is empty.")
+
+
+def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:
+    action = Action.objects.create(
+        key=secrets.token_hex(16),
+        person=person,
+        pull_uri=subject.uri,
+        repo_key=subject.repository_key,
+        kind=wanted.kind,
+        outcome=wanted.outcome,
+        note=wanted.note.strip()[:NOTE_LENGTH],
+        record_cid=wanted.seen.record_cid,
+        round=wanted.seen.round,
+        patch_id=wanted.seen.patch_id,
+        batch=batch,
+        made_at=now,
+        effective_at=now + WINDOW,
+    )
+    outbox.put(OUTBOX_KIND, action.key, payload_of(action), now, action.effective_at)
+    log_change(person, f"action.{action.kind}", now, action.repo_key, action.pull_uri, key=action.key, batch=batch)
+    return action
+
+
+def payload_of(action: Action) -> dict[str, Any]:
+    """What the worker is told, as `scoring.told_actions` reads it."""
+    named = ("kind", "outcome", "note", "pull_uri", "record_cid", "round", "patch_id", "batch")
+    told = {name: getattr(action, name) for name in named}
+    return told | {"person": action.person.did, "made_at": action.made_at.isoformat()}

@@ -1,0 +1,65 @@
+"""Approving several pull requests of the fast lane together: what that would let in, before anybody says yes. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from scoring.figures import shown
+from scoring.read import QueueRow
+from scoring.verdict import Lane
+from triage.actions import ActionProblem, Conflict, Wanted
+
+TYPED_ABOVE = 20  # more at once are approved only by somebody who types how many
+AT_MOST = 200
+LEFT_THE_LANE = "Not all of them are in the fast lane any more, so nothing was done."
+
+
+@dataclass(frozen=True, slots=True)
+class BulkSummary:
+    """What stands to be approved.
+
+    `expected_bad` is how many of them would not be clean at the worst end of what is known: the sum over the rows of
+    1 minus the lower end of the 95 % interval of P(clean).
+    """
+
+    count: int
+    lines: int
+    lowest: str  # the lowest P(clean), rounded down
+    expected_bad: float
+    must_type: bool
+
+
+def summary(found: Sequence[QueueRow]) -> BulkSummary:
+    """The figures of the confirmation."""
+    lows = [row.verdict.estimate.probability for row in found]
+    lowest = min((value for value in lows if value is not None), default=None)
+    return BulkSummary(
+        count=len(found),
+        lines=sum((row.added or 0) + (row.removed or 0) for row in found),
+        lowest="none" if lowest is None else shown(lowest),
+        expected_bad=sum(1 - row.verdict.estimate.low for row in found),
+        must_type=len(found) > TYPED_ABOVE,
+    )
+
+
+def check_lane(wanted: Sequence[Wanted], found: Mapping[str, QueueRow], changed: Collection[str]) -> None:
+    """ActionProblem for none or too many, Conflict naming those that are not in the fast lane as it stands now.
+
+    What changed after somebody approved it, and what its author could push themselves, are never approved in bulk.
+    """
+    if not wanted:
+        raise ActionProblem("Select at least one pull request first.")
+    if len(wanted) > AT_MOST or len({one.uri for one in wanted}) != len(wanted):
+        raise ActionProblem(f"At most {AT_MOST} different pull requests can be approved together.")
+    outside = [one.uri for one in wanted if one.uri in changed or not _is_fast(found.get(one.uri))]
+    if outside:
+        raise Conflict(LEFT_THE_LANE, outside)
+
+
+def check_typed(count: int, typed: str) -> None:
+    """ActionProblem where the number was to be typed and was not."""
+    if count > TYPED_ABOVE and typed.strip() != str(count):
+        raise ActionProblem(f"Type {count} to approve {count} pull requests: nothing was done.")
+
+
+def _is_fast(row: QueueRow | None) -> bool:
+    return row is not None and row.verdict.lane is Lane.FAST_LANE and not row.own

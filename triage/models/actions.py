@@ -1,0 +1,66 @@
+"""What people do with pull requests here, before and after the worker was told."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+
+from triage.models.accounts import Person
+
+
+class Action(models.Model):
+    """One thing that a person did with a pull request, naming what they saw. Never altered but for an undo.
+
+    `key` is also that of its message in the outbox, which is due at `effective_at`; until then it can be undone. A
+    correction is a further action. `batch` is shared by those of one bulk approval, "" elsewhere.
+    """
+
+    class Kind(models.TextChoices):
+        """What was done."""
+
+        APPROVE = "approve"
+        PULL_FOR_REVIEW = "pull_for_review"
+        RELEASE = "release"  # of what was pulled for review, or of an approval
+        OUTCOME = "outcome"
+        NOTE = "note"
+
+    class Outcome(models.TextChoices):
+        """How a change turned out, in a person's eyes."""
+
+        CLEAN = "clean"
+        NEEDED_FIX = "needed_fix"
+        REVERTED = "reverted"
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="actions")
+    pull_uri: Any = models.CharField(max_length=2048, db_index=True)
+    repo_key: Any = models.CharField(max_length=2048)
+    kind: Any = models.CharField(max_length=20, choices=Kind.choices)
+    outcome: Any = models.CharField(max_length=20, choices=Outcome.choices, blank=True)
+    note: Any = models.CharField(max_length=2000, blank=True)
+    record_cid: Any = models.CharField(max_length=200, null=True)  # what was seen
+    round: Any = models.PositiveIntegerField()
+    patch_id: Any = models.CharField(max_length=64, null=True)
+    batch: Any = models.CharField(max_length=40, blank=True, db_index=True)
+    made_at: Any = models.DateTimeField(db_index=True)
+    effective_at: Any = models.DateTimeField()
+    undone_at: Any = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """Who did what to which pull request."""
+        return f"{self.kind} of {self.pull_uri} by {self.person}"
+
+
+class Lease(models.Model):
+    """Who looks at a pull request right now. It stops nobody: it says so to whoever else comes."""
+
+    pull_uri: Any = models.CharField(max_length=2048, unique=True)
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="leases")
+    expires_at: Any = models.DateTimeField()
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """Who looks at what."""
+        return f"{self.person} looks at {self.pull_uri}"

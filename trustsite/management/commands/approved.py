@@ -1,0 +1,100 @@
+"""`manage.py approved`: what is approved and not merged yet, as a list or as mails for `git am`."""
+
+import re
+from hashlib import blake2s
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.patches import PatchProblem, load_patch
+from ingest.snapshot import SnapshotReader
+from scoring import read
+from scoring.mailbox import MailboxProblem, Source, mailbox
+from scoring.read import Approved
+from triage.words import visible
+
+OWN = re.compile(r"approved-[0-9a-f]{16}\.mbox")
+
+
+class Command(BaseCommand):
+    """Reads the newest snapshot and the kept patches; changes nothing but the files in DIR."""
+
+    help = (
+        "List what is approved and not merged yet. With --mbox DIR, write one mailbox a pull request into DIR, exactly "
+        "the approved round, and take away those that are no longer approved; then, in your own clone: "
+        "git am --keep-cr DIR/*.mbox"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--mbox and --repo; --demo and --replay choose the store."""
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--demo", action="store_true", help="the demo's store")
+        which.add_argument("--replay", metavar="DIR", help="the store that a replay of DIR keeps")
+        parser.add_argument("--mbox", type=Path, metavar="DIR", help="where to write the mailboxes")
+        parser.add_argument(
+            "--repo", metavar="KEY", help="only this repository: its key, or its name where that is one"
+        )
+
+    def handle(self, *args: object, mbox: Path | None, repo: str | None, **options: object) -> None:
+        """List or write; CommandError (1) where an approved patch could not be written, (2) where nothing could be."""
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            if snapshot is None:
+                raise CommandError("Nothing was published there yet: run the worker first.", returncode=2)
+            found = [one for one in read.approved(snapshot) if repo in (None, *_names(one))]
+        if mbox is None:
+            for one in found:
+                self.stdout.write(_line(one))
+            return
+        _prepare(mbox)
+        written = {_file_name(one): self._write(mbox, one) for one in found if one.subject.state == "open"}
+        for stale in mbox.iterdir():
+            if OWN.fullmatch(stale.name) and not written.get(stale.name):
+                stale.unlink()
+        if not all(written.values()):
+            raise CommandError("Not everything that is approved could be written: see above.", returncode=1)
+        self.stderr.write(f"{len(written)} written. In a clone of the repository: git am --keep-cr {mbox}/*.mbox")
+
+    def _write(self, folder: Path, one: Approved) -> bool:
+        """Write one mailbox; False, and the reason on stderr, where it cannot be had."""
+        subject = one.subject
+        source = Source(subject.author.did, subject.author.name, subject.title, subject.opened_at)
+        try:
+            text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
+            mails = mailbox(text, subject.seen.patch_id or "", source)
+        except (PatchProblem, MailboxProblem) as problem:
+            self.stderr.write(f"{_line(one)}\n  not written: {problem}")
+            return False
+        draft = folder / ".draft"
+        draft.write_bytes(mails.encode())
+        draft.replace(folder / _file_name(one))
+        self.stdout.write(f"{folder / _file_name(one)}  {_line(one)}")
+        return True
+
+
+def _prepare(folder: Path) -> None:
+    """A folder of ours or an empty one; CommandError for any other, whose files `git am DIR/*` would take as well."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        strange = [path.name for path in folder.iterdir() if not OWN.fullmatch(path.name) and path.name != ".draft"]
+    except OSError as problem:
+        raise CommandError(f"{folder} cannot be used ({problem.strerror}).", returncode=2) from problem
+    if strange:
+        raise CommandError(f"{folder} holds other files: name an empty folder.", returncode=2)
+
+
+def _names(one: Approved) -> tuple[str, str]:
+    return one.subject.repository_key, one.subject.repository_name
+
+
+def _file_name(one: Approved) -> str:
+    """A name that nothing from the network is part of."""
+    return f"approved-{blake2s(one.subject.uri.encode(), digest_size=8).hexdigest()}.mbox"
+
+
+def _line(one: Approved) -> str:
+    """One approval in a line, control characters made visible."""
+
+    subject = one.subject
+    name = f"{visible(subject.repository_name)}: {visible(subject.title)}"
+    return f"{name}, round {subject.seen.round + 1}, patch {subject.seen.patch_id}, {subject.uri}"
