@@ -37,6 +37,11 @@ def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path]) -> dict[st
     }
 
 
+def export_tables(rows: Rows, did: str) -> dict[str, list[dict[str, Any]]]:
+    """Only the rows of the tables that tell of a DID, by table; empty where there are none."""
+    return _with_dids(rows, held_rows(rows, *find_names(rows, did)))
+
+
 def _with_dids(rows: Rows, held: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """The rows with DIDs where the store has numbers."""
     numbers = {value for found in held.values() for row in found for value in _numbers(row)}

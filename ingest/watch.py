@@ -11,7 +11,7 @@ from ingest.transaction import Rows, Transaction
 REVIEWS = ("off", "deterministic", "claude")  # who reads changes besides: nobody, the scanners' verdict, Claude
 
 
-class UnknownRepository(Exception):
+class UnknownRepository(ValueError):
     """No repository of that name is known; the message says what to do."""
 
 
@@ -92,6 +92,26 @@ def set_review(store: Store, repositories: Sequence[str], review: str) -> list[s
         txn.inputs_changed()
         sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
         return [row["repo_key"] for row in txn.rows(sql, [numbers])]
+
+
+def set_maintainer(store: Store, did: str, repo_key: str, is_maintainer: bool) -> None:
+    """Make a person a maintainer of one repository, or of the site (""), or no maintainer; again is harmless.
+
+    Raises UnknownRepository, with nothing changed, where the repository is not known.
+    """
+    with store.write() as txn:
+        number = _known(txn, repo_key) if repo_key else 0
+        if is_maintainer:
+            row = {"contributor_id": txn.person_ids([did])[did], "repository_id": number}
+            changed = txn.append_new("maintainers", [row])
+        else:
+            changed = txn.value(
+                "delete from maintainers where repository_id = ? and contributor_id in "
+                "(select contributor_id from contributors where did = ?)",
+                [number, did],
+            )
+        if changed:
+            txn.inputs_changed()
 
 
 def _heed(txn: Transaction, name: str) -> None:

@@ -207,6 +207,7 @@ class Leaderboard:
     page: int
     pages: int
     seeds: tuple[Person, ...]
+    left_out: int = 0  # on their own wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +241,10 @@ class Dashboard:
     gaps_open: int  # spans that the stream did not bring and no backfill has filled yet
     unknown_shapes: int  # collections, fields and values that the registry does not know, each counted once
     newest_event_at: datetime | None
-    t_low: float
-    t_high: float | None
+    t_low: float | None  # None: not told to this viewer
+    t_high: float | None  # None: the fast lane is shut, or as above
     lane_notice: str  # why the fast lane is shut, or that its threshold is not certified
+    fast_lane_open: bool = False
     reviewed: int = 0  # open pull requests whose content was read
     readings: int = 0  # by a model, in the thirty days up to the newest one
     reading_dollars: float = 0.0  # what these cost

@@ -24,6 +24,7 @@ from scoring.answers import (
     VouchLine,
     VouchWorth,
 )
+from scoring.objections import RecordObjection, is_left_out, record_objections
 from scoring.read_approvals import (
     Approved,
     ChangedApproval,
@@ -38,9 +39,10 @@ from scoring.read_approvals import (
     taken_keys,
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
-from scoring.read_queue import dashboard, lanes, pull, pulls, queue
+from scoring.read_queue import dashboard, lanes, pull, pulls, queue, repository_key
 from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
 from scoring.read_reviews import content_review
+from scoring.read_rights import Stored, offered_by, offered_to, stored, stored_whole
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
 from scoring.read_worth import vouches_worth_making
@@ -69,11 +71,13 @@ __all__ = [
     "QueueQuery",
     "QueueRow",
     "QueueSort",
+    "RecordObjection",
     "Seen",
     "ShadowDay",
     "ShadowReport",
     "ShownFinding",
     "ShownFlag",
+    "Stored",
     "Subject",
     "TrustExplanation",
     "VouchLine",
@@ -87,16 +91,23 @@ __all__ = [
     "dashboard",
     "explain_trust",
     "hidden_because",
+    "is_left_out",
     "kept_patch",
     "lanes",
     "leaderboard",
+    "offered_by",
+    "offered_to",
     "past_actions",
     "pull",
     "pulls",
     "queue",
+    "record_objections",
+    "repository_key",
     "reread",
     "score",
     "shadow_report",
+    "stored",
+    "stored_whole",
     "subjects",
     "taken_keys",
     "vouches_worth_making",

@@ -17,9 +17,11 @@ from scoring.answers import (
     PullLine,
     VouchLine,
 )
+from scoring.circle import CIRCLE, circle_of
 from scoring.explain import explain
 from scoring.features import display_name
 from scoring.gate import decide_person
+from scoring.objections import LEFT_OUT
 from scoring.read_repositories import in_shadow
 from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane, Verdict
@@ -62,6 +64,7 @@ OPEN_LANES = """
 select d.repository_id, d.lane from current_decisions d join pull_requests p on p.pull_uri = d.pull_uri
 where d.contributor_id = ? order by p.opened_at desc, d.pull_uri
 """
+LISTED = f"contributor_id not in ({LEFT_OUT})"
 LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
     "score": "probability {} nulls last, merged desc, did",
     "merged": "merged {}, probability desc nulls last, did",
@@ -174,7 +177,9 @@ def _contributor_score(
 
 def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) -> Leaderboard:
     """One page of everyone scored at the site, in the order asked for; pages count from 1."""
-    total = rows.value("select count(*) from current_scores where repository_id = 0")
+    counted = f"select count(*) filter ({LISTED}) as listed, count(*) as scored from current_scores"
+    counts = rows.rows(f"{counted} where repository_id = 0")[0]
+    total = counts["listed"]
     pages = max(1, -(-total // PAGE))
     page = min(max(page, 1), pages)
     order = LEADERBOARD_ORDER[sort].format("desc" if descending else "asc")
@@ -185,12 +190,14 @@ def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) 
         "from current_scores c join contributors p using (contributor_id) "
         "left join features f using (contributor_id, repository_id) "
         "left join trust t using (contributor_id, repository_id) "
-        f"where c.repository_id = 0 order by {order} limit ? offset ?",
+        f"where c.repository_id = 0 and c.{LISTED} order by {order} limit ? offset ?",
         [PAGE, (page - 1) * PAGE],
     )
     first = (page - 1) * PAGE + 1
     shown = tuple(_leaderboard_row(first + place, row) for place, row in enumerate(found))
-    return Leaderboard(shown, total, page, pages, _seeds_of(rows.rows(SEEDS, [[0]]), {"repository_id": 0}))
+    return Leaderboard(
+        shown, total, page, pages, _seeds_of(rows.rows(SEEDS, [[0]]), {"repository_id": 0}), counts["scored"] - total
+    )
 
 
 def _leaderboard_row(rank: int, row: Mapping[str, Any]) -> LeaderboardRow:
@@ -205,8 +212,8 @@ def _leaderboard_row(rank: int, row: Mapping[str, Any]) -> LeaderboardRow:
     )
 
 
-def contributor(rows: Rows, did: str) -> ContributorPage | None:
-    """Everything that is shown about one DID; None where nobody has been seen under it."""
+def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorPage | None:
+    """Everything that is shown about one DID to `viewer`, a DID; None where nobody has been seen under it."""
     person = rows.row("select * from contributors where did = ?", [did])
     overall = score(rows, did)
     if person is None or overall is None:
@@ -217,7 +224,7 @@ def contributor(rows: Rows, did: str) -> ContributorPage | None:
     return ContributorPage(
         score=overall,
         per_repository=tuple(sorted(here, key=lambda one: one.repository or "")),
-        vouches=_vouches(rows, number),
+        vouches=_vouches(rows, number, viewer),
         pulls=_pulls(rows, number),
         history=_history(rows, number),
         did_created_at=person["did_created_at"],
@@ -227,16 +234,15 @@ def contributor(rows: Rows, did: str) -> ContributorPage | None:
     )
 
 
-def _vouches(rows: Rows, number: int) -> tuple[VouchLine, ...]:
-    """Who stands for this person; a denounce is shown only where its author is a seed or reached from the seeds."""
+def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:
+    """Who stands for this person, and those who denounce them whom the viewer may hear (CIRCLE)."""
     found = rows.rows(
         "select v.kind, coalesce(v.reason, '') as reason, v.seen_at, c.did, c.handle, c.handle_verified "
         "from vouches v join contributors c on c.contributor_id = v.voucher_id "
         "anti join hidden_people h on h.contributor_id = v.voucher_id "
         "where v.subject_id = ? and v.voucher_id <> v.subject_id and v.superseded_at is null and (v.kind = 'vouch' or "
-        " v.voucher_id in (select contributor_id from trust where repository_id = 0 and structural_trust > 0)) "
-        "order by v.seen_at desc, c.did limit 100",
-        [number],
+        f" v.voucher_id in ({CIRCLE})) order by v.seen_at desc, c.did limit 100",
+        [number, *[circle_of(rows, number, viewer)] * 3],
     )
     return tuple(
         VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from ingest.archive import COUNT
 from ingest.clock import from_microseconds
 from ingest.transaction import Rows
+from ingest.watch import find_repository
 from scoring.answers import Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.approvals import STANDING, voided
 from scoring.explain import explain, lane_notice, would_change
@@ -176,6 +177,12 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
     )
 
 
+def repository_key(rows: Rows, name: str) -> str | None:
+    """The key of the repository named by its DID, the at-uri of its record or OWNER/NAME; None where there is none."""
+    number = find_repository(rows, name)
+    return rows.value("select repo_key from repositories where repository_id = ?", [number]) if number else None
+
+
 def dashboard(rows: Rows) -> Dashboard:
     """The aggregates."""
     open_pulls = rows.rows("select lane, count(*) as n from current_decisions where not own group by lane")
@@ -214,6 +221,7 @@ def dashboard(rows: Rows) -> Dashboard:
         t_low=thresholds.t_low,
         t_high=thresholds.t_high,
         lane_notice=lane_notice(thresholds),
+        fast_lane_open=thresholds.t_high is not None,
         reviewed=count("current_decisions where content_risk is not null"),
         readings=costs.reviews,
         reading_dollars=costs.dollars,

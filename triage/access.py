@@ -26,7 +26,8 @@ from scoring import read
 from triage import throttle
 from triage.dids import parse_handle
 from triage.middleware import Request
-from triage.models import ApiToken, Maintainer, Person, SignInMethod
+from triage.models import ApiToken, Person, SignInMethod
+from triage.permissions import Role, Roles, roles_of
 from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
 from triage.tokens import find_token, new_secret, same_hash, secret_hash
 
@@ -61,8 +62,21 @@ def may_review(request: Request) -> Literal["person", "token"] | None:
     """As whom somebody may have a diff reviewed: a signed-in maintainer or a token with scope review; None: not."""
     if bearer_token(request, "review") is not None:
         return "token"
-    person = request.user
-    return "person" if isinstance(person, Person) and Maintainer.objects.filter(person=person).exists() else None
+    return "person" if roles_of(request.user).highest() >= Role.MAINTAINER else None
+
+
+def viewing(request: Request) -> Roles:
+    """The roles of whoever reads: the person signed in, else the one whose token came; asked once for a request."""
+    known = getattr(request, "roles", None)
+    if known is None:
+        token = None if request.user.is_authenticated else bearer_token(request, "read")
+        known = request.roles = roles_of(token.person if token else request.user)
+    return known
+
+
+def viewer_did(request: Request) -> str | None:
+    """The DID of the person who is signed in; None for a token and for whoever is not."""
+    return str(request.user.did) if isinstance(request.user, Person) else None
 
 
 def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -70,12 +84,13 @@ def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
     @wraps(view)
     def guarded(request: Request, *args: object, **kwargs: object) -> HttpResponse:
-        return view(request, *args, **kwargs) if may_read(request) else _refuse_reading(request)
+        return view(request, *args, **kwargs) if may_read(request) else refuse_reading(request)
 
     return guarded
 
 
-def _refuse_reading(request: Request) -> HttpResponse:
+def refuse_reading(request: Request) -> HttpResponse:
+    """To the sign-in and back for a browser; 401 for a program."""
     wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
     if wants_json or "Authorization" in request.headers:
         return problem_response(ApiProblem(401, HOW_TO_READ, CHALLENGE))

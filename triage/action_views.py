@@ -18,7 +18,7 @@ from triage import acting, actions, rows
 from triage.access import safe_next
 from triage.act_forms import read_wanted
 from triage.actions import ActionProblem, Conflict
-from triage.context import dashboard_of, present
+from triage.context import present, told_dashboard
 from triage.forms import QueueFilters, read_queue
 from triage.middleware import Request
 from triage.models import Person
@@ -118,7 +118,7 @@ def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now:
     row, filters = read.pull(snapshot, uri), filters_of(request)
     found = acting.less_in_flight(read.queue(snapshot, filters.query()), snapshot, now)
     opened = row is not None and filters.opened == uri
-    more = expanded(snapshot, row) if row is not None and opened else rows.NOTHING
+    more = expanded(request, snapshot, row) if row is not None and opened else rows.NOTHING
     return {
         "item": rows.row_view(row, present(snapshot), opened, filters, more) if row else None,
         "anchor": rows.row_anchor(uri),
@@ -127,7 +127,7 @@ def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now:
         "filters": filters,
         "tiles": rows.tiles(found),
         "fragment": True,
-        "board": dashboard_of(snapshot),
+        "board": told_dashboard(request, snapshot),
         "next": safe_next(request),
     }
 

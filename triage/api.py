@@ -5,7 +5,7 @@ import time
 from typing import Annotated, Any, cast
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -17,10 +17,11 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.policy import policy_from_settings
 from triage import gauges
-from triage.access import may_read
-from triage.context import dashboard_of, worker_status
+from triage.access import may_read, viewing
+from triage.context import dashboard_of, told_dashboard, worker_status
 from triage.dids import MalformedDid, parse_did
 from triage.middleware import Request
+from triage.permissions import SignInNeeded, sees_thresholds
 from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
 from triage.schemas import (
     EXAMPLE_DID,
@@ -88,7 +89,7 @@ def answer_problem(request: HttpRequest, exc: Exception | type[Exception]) -> Ht
     return problem_response(_as_problem(exc))
 
 
-for _kind in (ApiProblem, HttpError, ValidationError, Http404, Exception):
+for _kind in (ApiProblem, PermissionDenied, HttpError, ValidationError, Http404, Exception):
     api.add_exception_handler(_kind, answer_problem)
 
 
@@ -96,8 +97,10 @@ def _as_problem(exc: Exception | type[Exception]) -> ApiProblem:
     match exc:
         case ApiProblem():
             return exc
-        case AuthenticationError():
+        case AuthenticationError() | SignInNeeded():
             return ApiProblem(401, HOW_TO_READ, CHALLENGE)
+        case PermissionDenied():
+            return ApiProblem(403, str(exc) or "This is not yours to see or do.")
         case HttpError():
             return ApiProblem(exc.status_code, str(exc))
         case ValidationError():
@@ -156,7 +159,7 @@ def get_trust(
         raise ApiProblem(
             404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository is so called."
         )
-    return trust_out(found)
+    return trust_out(found, sees_thresholds(viewing(request)))
 
 
 @api.get(
@@ -170,7 +173,7 @@ def get_metrics(request: Request) -> MetricsOut | HttpResponse:
     if request.get_preferred_type(["application/json", *gauges.MEDIA]) in gauges.MEDIA:
         return _gauges(request)
     snapshot = _published(request)
-    return metrics_out(dashboard_of(snapshot), snapshot.number, snapshot.published_at)
+    return metrics_out(told_dashboard(request, snapshot), snapshot.number, snapshot.published_at)
 
 
 def _gauges(request: Request) -> HttpResponse:

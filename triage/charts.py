@@ -100,13 +100,17 @@ def _bar(index: int, low: float, count: int, tallest: int, step: float, tone: To
 
 
 def _tone(low: float, high: float, board: Dashboard) -> Tone:
-    """A bin has a lane's colour only where all of it lies in that lane."""
+    """A bin has a lane's colour only where all of it lies in that lane and the viewer is told where lanes begin."""
     if board.t_high is not None and low >= board.t_high - 1e-9:
         return "fast"
+    if board.t_low is None:
+        return "plain"
     return "flag" if high <= board.t_low + 1e-9 else "review"
 
 
 def _marks(board: Dashboard) -> tuple[Mark, ...]:
+    if board.t_low is None:
+        return ()
     anchor: Literal["start", "end"] = "end" if board.t_low > 0.25 else "start"
     low = Mark(round(board.t_low * WIDTH, 1), f"flagged below {shown_threshold(board.t_low)}", anchor)
     if board.t_high is None:
@@ -117,8 +121,10 @@ def _marks(board: Dashboard) -> tuple[Mark, ...]:
 
 def _histogram_summary(board: Dashboard) -> str:
     start = board.t_high
-    high = "the fast lane is shut" if start is None else f"the fast lane starts at {shown_threshold(start)}"
     numbered = board.scored - board.not_enough_evidence
+    if board.t_low is None:
+        return f"{numbered:,} contributors with a number; the fast lane is {'open' if board.fast_lane_open else 'shut'}"
+    high = "the fast lane is shut" if start is None else f"the fast lane starts at {shown_threshold(start)}"
     return f"{numbered:,} contributors with a number; flagged below {shown_threshold(board.t_low)}, {high}"
 
 

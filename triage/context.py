@@ -1,6 +1,7 @@
 """What every page's frame shows: how fresh the data is, who is here, and whether a lane is shut."""
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -11,10 +12,12 @@ from django.utils import timezone
 from ingest.snapshot import Snapshot
 from ingest.status import Status, read_status
 from scoring import read
+from scoring.explain_plain import plain_notice
 from triage import acting, state
-from triage.access import may_read
+from triage.access import may_read, viewing
 from triage.middleware import Request
 from triage.models import Person
+from triage.permissions import Role, Roles, sees_thresholds
 from triage.words import Freshness, as_aware, freshness
 
 _newest: tuple[tuple[int, datetime], read.Dashboard] | None = None
@@ -33,6 +36,15 @@ def dashboard_of(snapshot: Snapshot) -> read.Dashboard:
     if held is None or held[0] != key:
         held = _newest = (key, read.dashboard(snapshot))
     return held[1]
+
+
+def told_dashboard(request: Request, snapshot: Snapshot) -> read.Dashboard:
+    """The aggregates as this viewer is told them: without exact thresholds for whoever maintains nothing."""
+    board = dashboard_of(snapshot)
+    if sees_thresholds(viewing(request)):
+        return board
+    notice = plain_notice(board.fast_lane_open, board.lane_notice)
+    return replace(board, t_low=None, t_high=None, lane_notice=notice)
 
 
 def present(snapshot: Snapshot) -> datetime:
@@ -54,10 +66,13 @@ def frame(request: HttpRequest) -> dict[str, object]:
     pinned = snapshot_of(request)
     is_reader = user is not None and may_read(cast(Request, request))
     snapshot = pinned if is_reader else None
+    roles = viewing(cast(Request, request)) if is_reader else Roles()
     return {
         "freshness": _freshness(snapshot, is_reader) if snapshot or not pinned else None,
         "newest_event_at": as_aware(dashboard_of(snapshot).newest_event_at) if snapshot else None,
-        "lane_notice": dashboard_of(snapshot).lane_notice if snapshot else "",
+        "lane_notice": told_dashboard(cast(Request, request), snapshot).lane_notice if snapshot else "",
+        "viewer_maintains": is_reader and sees_thresholds(roles),
+        "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
         "offers": acting.offers(user, timezone.now()) if isinstance(user, Person) and is_reader else [],

@@ -9,12 +9,37 @@ from django.db.models import F
 
 from ingest.runtime import Runtime
 from ingest.store import StoreProblem
+from scoring.objections import tell_objection, tell_wish
 from scoring.told_actions import take_action
+from scoring.told_roles import tell_role
 from scoring.told_settings import take_settings
-from triage.models import OutboxEntry
+from triage.models import LeaderboardWish, OutboxEntry
+from triage.objections import naive, to_tell
+from triage.roles import is_seed
 
 log = logging.getLogger(__name__)
 AT_ONCE = 500  # messages of one run
+
+
+def deliver_role(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """Bring the worker's copy to what stands here now: in whatever order messages come, it ends with the newest."""
+    did, repo_key = payload["did"], payload["repo_key"]
+    tell_role(runtime.store, did, repo_key, is_seed(did, repo_key))
+
+
+def deliver_objection(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """Bring the worker's row of an objection to what stands here now; nothing where its author was erased since."""
+    told = to_tell(payload["key"])
+    if told is not None:
+        tell_objection(runtime.store, payload["key"], told)
+
+
+def deliver_leaderboard_wish(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """Bring the worker's copy of a wish to what stands here now."""
+    wish = LeaderboardWish.objects.filter(did=payload["did"]).first()
+    if wish is not None:
+        tell_wish(runtime.store, wish.did, wish.left_out, naive(wish.told_at))
+
 
 # Each is given the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing where
 # that key was written before. What it raises of StoreProblem or ValueError is kept as the entry's problem.
@@ -22,6 +47,9 @@ Deliver = Callable[[Runtime, str, Mapping[str, Any]], None]
 DELIVERIES: Mapping[str, Deliver] = {
     "action": take_action,
     "settings.changed": take_settings,
+    "role": deliver_role,
+    "objection": deliver_objection,
+    "leaderboard_wish": deliver_leaderboard_wish,
 }
 
 

@@ -4,9 +4,20 @@ from typing import Any
 
 from django.contrib.sessions.models import Session
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, TextField
+from django.db.models.functions import Cast
 
-from triage.models import Action, Change, Lease, Maintainer, OutboxEntry, Person
+from triage.models import (
+    Action,
+    Change,
+    ContributorLink,
+    LeaderboardWish,
+    Lease,
+    Maintainer,
+    Objection,
+    OutboxEntry,
+    Person,
+)
 
 
 def forget_account(did: str, handle: str | None) -> int:
@@ -17,6 +28,8 @@ def forget_account(did: str, handle: str | None) -> int:
         gone = _end_sessions(person) if person else 0
         gone += Maintainer.objects.filter(owned).delete()[0]
         gone += _forget_actions(did)
+        gone += _strike_changes(did, person)
+        gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
         gone += person.delete()[0] if person else 0
         if handle:  # somebody else's account that carried the same handle before keeps its DID
             gone += Person.objects.filter(handle__iexact=handle).update(handle="")
@@ -54,13 +67,36 @@ def account_of(did: str) -> dict[str, Any] | None:
         "handle": person.handle,
         "is_active": person.is_active,
         "last_login": person.last_login,
-        "maintains": list(person.maintains.values_list("repo_key", flat=True)),
+        "roles": list(person.maintains.values("repo_key", "role")),
+        "changes": list(person.changes.values("made_at", "what", "repo_key", "subject", "details")),
         "sign_in_methods": list(
             person.sign_in_methods.values("kind", "made_at", "expires_at", "used_at", "last_used_at")
         ),
         "actions": list(person.actions.values("kind", "outcome", "note", "pull_uri", "made_at", "undone_at")),
         "api_tokens": list(person.api_tokens.values("name", "scopes", "made_at", "last_used_at", "revoked_at")),
     }
+
+
+def said_by(did: str) -> dict[str, Any]:
+    """What a contributor was handed, objected to and wished here, without secrets and their hashes."""
+    answered = ("pull_uri", "text", "source", "made_at", "due_at", "state", "answer", "answered_at")
+    return {
+        "links": list(
+            ContributorLink.objects.filter(did=did).values("purpose", "pull_uri", "made_at", "expires_at", "revoked_at")
+        ),
+        "objections": list(Objection.objects.filter(did=did).values(*answered)),
+        "leaderboard": list(LeaderboardWish.objects.filter(did=did).values("left_out", "source", "told_at")),
+    }
+
+
+def _strike_changes(did: str, person: Person | None) -> int:
+    """The log keeps what was changed and when: not by this person, and not what names them; messages go."""
+    changed = Change.objects.filter(person=person).update(person=None) if person else 0
+    told = Change.objects.annotate(told=Cast("details", TextField()))
+    named = told.filter(Q(subject__contains=did) | Q(repo_key__contains=did) | Q(told__contains=did))
+    changed += named.update(subject="", repo_key="", details={})
+    sent = OutboxEntry.objects.annotate(told=Cast("payload", TextField())).filter(told__contains=did)
+    return changed + sent.delete()[0]
 
 
 def _end_sessions(person: Person) -> int:

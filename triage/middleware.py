@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -25,6 +26,7 @@ class Request(HttpRequest):
     user: Person | AnonymousUser
     htmx: HtmxDetails
     snapshot: Snapshot | None  # None: nothing was published yet
+    roles: Any  # triage.permissions.Roles of whoever reads, once `triage.access.viewing` asked for them
 
 
 @cache

@@ -1,5 +1,7 @@
-"""Who may do what in which repository. Every view and operation that changes something asks here."""
+"""Who may do and see what in which repository. Every view and operation that changes something asks here."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from django.contrib.auth.models import AnonymousUser
@@ -22,14 +24,46 @@ class SignInNeeded(PermissionDenied):
     """Nobody is signed in: a page sends to the sign-in, JSON answers 401."""
 
 
-def role_of(person: Person | AnonymousUser, repo_key: str) -> Role:
-    """The highest role of a person in the repository with this key; a row for the whole site ("") counts everywhere."""
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Every role of one person, read once: `least` is what they are everywhere, `held` what rows say, by repo_key."""
+
+    least: Role = Role.NOBODY
+    held: Mapping[str, Role] = field(default_factory=dict)
+
+    def role(self, repo_key: str) -> Role:
+        """The highest role in the repository with this key; a row for the whole site ("") counts everywhere."""
+        return max(self.least, self.held.get("", Role.NOBODY), self.held.get(repo_key, Role.NOBODY))
+
+    def highest(self) -> Role:
+        """The highest role that they have anywhere."""
+        return max(self.least, *self.held.values()) if self.held else self.least
+
+    def keys(self, role: Role) -> frozenset[str]:
+        """Where a row gives them at least this role; "" among them: everywhere."""
+        return frozenset(key for key, held in self.held.items() if held >= role)
+
+
+def roles_of(person: Person | AnonymousUser | None) -> Roles:
+    """What a person may do, in one query; whoever is signed in reads, and nobody else has a role."""
     if not isinstance(person, Person) or not person.is_active:
-        return Role.NOBODY
-    keys = set(Maintainer.objects.filter(person=person, repo_key__in=("", repo_key)).values_list("repo_key", flat=True))
-    if "" in keys:
-        return Role.ADMIN
-    return Role.MAINTAINER if keys else Role.VIEWER
+        return Roles()
+    found = Maintainer.objects.filter(person=person).values_list("repo_key", "role")
+    return Roles(Role.VIEWER, {key: Role[role.upper()] for key, role in found})
+
+
+def role_of(person: Person | AnonymousUser | None, repo_key: str) -> Role:
+    """The highest role of a person in the repository with this key; a row for the whole site ("") counts everywhere."""
+    return roles_of(person).role(repo_key)
+
+
+def sees_thresholds(roles: Roles, repo_key: str | None = None) -> bool:
+    """Whether exact thresholds, counterfactuals and what is still needed are told: to maintainers of the repository.
+
+    Without a repository it is about the site's own figures, which any maintainer judges by. Every page and operation
+    that could name such a figure asks here and shows others the lane's reason in words.
+    """
+    return (roles.highest() if repo_key is None else roles.role(repo_key)) >= Role.MAINTAINER
 
 
 def require(request: Request, repo_key: str, role: Role) -> Person:

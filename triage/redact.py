@@ -1,14 +1,14 @@
-"""Keeps sign-in links out of the log: Django logs the path of a refused request, and theirs is a secret."""
+"""Keeps links that are secrets out of the log: Django logs the path of a refused request, and theirs is one."""
 
 import logging
 import re
 
-LINK_PATH = re.compile(r"(/sign-in/)[^/\s?]+")
+LINK_PATH = re.compile(r"(/sign-in/|/c/[^/\s]+/(?:data|decision)/)[^/\s?]+")
 LOGGERS = ("django.request", "django.security.csrf")
 
 
 class HideLinks(logging.Filter):
-    """Lets every record through, with the secret of a sign-in link struck out."""
+    """Lets every record through, with the secret of a link struck out."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """True; the record's arguments are replaced where a link is among them."""

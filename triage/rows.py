@@ -7,6 +7,7 @@ from hashlib import blake2s
 from typing import Literal
 
 from scoring.explain import factor_label, sentence
+from scoring.explain_plain import plain_sentence
 from scoring.figures import shown
 from scoring.read import ContentReview, ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
 from scoring.verdict import Factor, Lane, Verdict
@@ -98,10 +99,15 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """What is read for the one row that is open: why its author is trusted, and what its review found."""
+    """What is read for the one row that is open: why its author is trusted, and what its review found.
+
+    `exact`: whether the viewer is told thresholds and what would change the lane, as maintainers of its repository are.
+    """
 
     explained: TrustExplanation | None = None
     review: ContentReview | None = None
+    exact: bool = False
+    objections: tuple[str, ...] = ()  # where each stands, in a sentence
 
 
 NOTHING = Expanded()
@@ -121,6 +127,8 @@ class RowView:
     toggle: str  # query string of the queue with this row opened, or closed where it is open
     judgement: Judgement | None
     review: ReviewView | None = None  # None also where nobody has read the change yet
+    exact: bool = False
+    objections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,7 @@ def _figure(value: str | int | float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else visible(value)
 
 
-def trust_view(found: TrustExplanation | None) -> TrustView | None:
+def trust_view(found: TrustExplanation | None, exact: bool = True) -> TrustView | None:
     """An explanation as shown; None where there is nothing to explain: no trust, and nobody who hangs on it."""
     if found is None or not (found.paths or found.dependents_total):
         return None
@@ -210,7 +218,7 @@ def trust_view(found: TrustExplanation | None) -> TrustView | None:
             for one in found.vouchers
         ),
         tuple(person_view(person) for person in found.dependents),
-        dependents_words(found),
+        dependents_words(found, exact),
     )
 
 
@@ -220,23 +228,27 @@ def judgement(
     content_risk: float | None,
     explained: TrustExplanation | None = None,
     shadow: bool = False,
+    exact: bool = True,
 ) -> Judgement:
-    """The Who side of a verdict."""
+    """The Who side of a verdict; without the thresholds unless `exact`."""
+    say = sentence if exact else plain_sentence
     return Judgement(
         pill(verdict, shadow),
         tuple(person_view(person) for person in path),
         no_path_words(verdict),
         factor_bars(verdict.factors),
         interval_sentence(verdict.estimate),
-        tuple(visible(sentence(reason)) for reason in verdict.reasons),
+        tuple(visible(say(reason)) for reason in verdict.reasons),
         missing_evidence(verdict, path, content_risk),
-        trust_view(explained),
+        trust_view(explained, exact),
     )
 
 
-def score_judgement(score: ContributorScore, explained: TrustExplanation | None = None) -> Judgement:
+def score_judgement(
+    score: ContributorScore, explained: TrustExplanation | None = None, exact: bool = True
+) -> Judgement:
     """The Who side of a person."""
-    return judgement(_decided(score), score.path, score.content_risk, explained, score.shadow)
+    return judgement(_decided(score), score.path, score.content_risk, explained, score.shadow, exact)
 
 
 def score_pill(score: ContributorScore) -> Pill:
@@ -265,8 +277,10 @@ def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, 
         pill(row.verdict, row.shadow),
         age_words(row.opened_at, now),
         filters.opening("" if opened else row.uri),
-        judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow) if opened else None,
+        judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact) if opened else None,
         review_view(more.review) if opened else None,
+        more.exact,
+        more.objections,
     )
 
 

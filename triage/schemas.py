@@ -100,7 +100,10 @@ class TrustOut(Schema):
     vouchers: list[VoucherOut] = Field(description="Who brings how much of it, the most first, at most 20.")
     dependents: list[PersonOut] = Field(description="Who keeps the threshold only through them, at most 20.")
     dependents_total: Count = Field(description="How many these are in all.")
-    threshold: Share = Field(description="The trust that dependents have now and would not have without them.")
+    threshold: Share | None = Field(
+        description="The trust that dependents have now and would not have without them; null for whoever is no "
+        "maintainer."
+    )
 
 
 class LanesOut(Schema):
@@ -139,8 +142,13 @@ class MetricsOut(Schema):
     dropped_strangers: Count = Field(description="Identity and account events of people not seen here, only counted.")
     gaps_open: Count = Field(description="Spans that the stream did not bring and no backfill has filled yet.")
     unknown_shapes: Count = Field(description="Collections, fields and values that the registry does not know.")
-    t_low: Share = Field(description="Below this P(clean) a pull request needs a human.")
-    t_high: Share | None = Field(description="At or above this P(clean) the fast lane is open; null: it is shut.")
+    t_low: Share | None = Field(
+        description="Below this P(clean) a pull request needs a human; null for whoever is no maintainer."
+    )
+    t_high: Share | None = Field(
+        description="At or above this P(clean) the fast lane is open; null: it is shut, or who asks is no maintainer."
+    )
+    fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
     shadow: Count = Field(description="Watched repositories in shadow mode: their lanes are what they would be.")
     reviewed: Count = Field(description="Open pull requests whose content was read.")
@@ -170,6 +178,7 @@ class LeaderboardOut(Schema):
     total: Count = Field(description="Contributors over all pages.")
     page: int = Field(ge=1, description="This page, from 1.", examples=[1])
     pages: int = Field(ge=0, description="How many pages there are.", examples=[3])
+    left_out: int = Field(ge=0, description="Contributors who are left out on their own wish.", examples=[0])
     seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
 
 
@@ -195,7 +204,7 @@ def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime
     """The dashboard's aggregates as JSON."""
     same = (
         "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
-        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high lane_notice "
+        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high fast_lane_open lane_notice "
         "shadow reviewed readings reading_dollars reading_median reading_p95"
     )
     newest = dashboard.newest_event_at
@@ -216,6 +225,7 @@ def leaderboard_out(leaderboard: read.Leaderboard) -> LeaderboardOut:
         total=leaderboard.total,
         page=leaderboard.page,
         pages=leaderboard.pages,
+        left_out=leaderboard.left_out,
         seeds=[_person(seed) for seed in leaderboard.seeds],
     )
 
@@ -242,8 +252,8 @@ def _judged(person: read.Person, estimate: Estimate, decision: Lane) -> dict[str
     }
 
 
-def trust_out(found: read.TrustExplanation) -> TrustOut:
-    """An explanation as JSON."""
+def trust_out(found: read.TrustExplanation, exact: bool) -> TrustOut:
+    """An explanation as JSON; its threshold only where `exact`."""
     return TrustOut(
         distance=found.distance,
         paths=[[_person(person) for person in path] for path in found.paths],
@@ -260,7 +270,7 @@ def trust_out(found: read.TrustExplanation) -> TrustOut:
         ],
         dependents=[_person(person) for person in found.dependents],
         dependents_total=found.dependents_total,
-        threshold=found.threshold,
+        threshold=found.threshold if exact else None,
     )
 
 

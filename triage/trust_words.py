@@ -44,13 +44,14 @@ def vouching_words(merges: int, evidence: int = 0) -> str:
     return "merged once" if merges == 1 else f"merged {merges:,} times"
 
 
-def dependents_words(found: TrustExplanation) -> str:
-    """Whose trust hangs on this person's vouches; "" where nobody's does."""
+def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
+    """Whose trust hangs on this person's vouches, by the exact mark or not; "" where nobody's does."""
     if not found.dependents_total:
         return ""
     people = _people(found.dependents_total)
     keeps = "is" if found.dependents_total == 1 else "are"
-    return f"{people} {keeps} trusted with {found.threshold:.2f} or more only through vouches by this account."
+    enough = f"with {found.threshold:.2f} or more" if exact else "enough to count"
+    return f"{people} {keeps} trusted {enough} only through vouches by this account."
 
 
 def worth_words(found: VouchWorth) -> str:

@@ -18,15 +18,16 @@ from scoring import read
 from scoring.policy import policy_from_settings
 from scoring.redteam.last_run import read_last_run
 from scoring.verdict import Lane
-from triage import acting, attacked, charts, rows, words
-from triage.access import reader_required
+from triage import acting, attacked, charts, objections, rows, words
+from triage.access import reader_required, refuse_reading, viewer_did, viewing
 from triage.api import leaderboard_json
-from triage.context import dashboard_of, present
+from triage.context import present, told_dashboard
 from triage.dids import MalformedDid, parse_did
 from triage.forms import LeaderboardFilters, QueueFilters, read_leaderboard, read_queue
 from triage.looks import looks
 from triage.middleware import Request
-from triage.models import Maintainer, Person
+from triage.models import Person
+from triage.permissions import Role, SignInNeeded, sees_thresholds
 
 Page = Callable[..., HttpResponse]
 REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
@@ -71,13 +72,13 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     filters = read_queue(request.GET)
     found, now = read.queue(snapshot, filters.query()), timezone.now()
     opened = next((row for group in found.groups for row in group.rows if row.uri == filters.opened), None)
-    more = expanded(snapshot, opened) if opened else rows.NOTHING
+    more = expanded(request, snapshot, opened) if opened else rows.NOTHING
     groups = rows.group_views(found, filters, present(snapshot), more)
     elsewhere = bool(filters.opened) and not rows.has_open(groups)
     fragment = wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "found": found, "groups": groups, "fragment": fragment}
     counted = acting.less_in_flight(found, snapshot, now)
-    shown |= {"tiles": rows.tiles(counted), "opened_elsewhere": elsewhere, "board": dashboard_of(snapshot)}
+    shown |= {"tiles": rows.tiles(counted), "opened_elsewhere": elsewhere, "board": told_dashboard(request, snapshot)}
     shown |= {
         "acts": acting.acts_of(request.user, snapshot, (row for group in found.groups for row in group.rows), now),
         "approved": () if filters.narrowed else read.approved(snapshot),
@@ -93,8 +94,8 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     row = read.pull(snapshot, uri)
     if row is None:
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
-    item = rows.row_view(row, present(snapshot), True, QueueFilters(), expanded(snapshot, row))
-    shown = {"item": item, "board": dashboard_of(snapshot), "next": reverse("pull", args=[uri])}
+    item = rows.row_view(row, present(snapshot), True, QueueFilters(), expanded(request, snapshot, row))
+    shown = {"item": item, "board": told_dashboard(request, snapshot), "next": reverse("pull", args=[uri])}
     shown["acts"] = acting.acts_of(request.user, snapshot, [row], timezone.now())
     return render(request, "pull.html", shown)
 
@@ -115,7 +116,7 @@ def leaderboard(request: Request, snapshot: Snapshot) -> HttpResponse:
 @reading
 def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
     """How the score is doing, every figure with its denominator."""
-    board = dashboard_of(snapshot)
+    board = told_dashboard(request, snapshot)
     fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
     shown = {
         "board": board,
@@ -126,7 +127,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "shares": charts.lane_shares(board),
         "recorded": settings.STREAM_CLOCK,
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
-        "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)),
+        "attacked": _attacked(request),
         "lag": words.lag_words(board.newest_event_at, present(snapshot), settings.STREAM_CLOCK),
     }
     return render(request, "dashboard.html", shown)
@@ -137,7 +138,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     """Everything that is shown about one DID."""
     try:
         person = parse_did(did)
-        page = read.contributor(snapshot, person)
+        page = read.contributor(snapshot, person, viewer_did(request))
     except MalformedDid as problem:
         return problem_page(request, 422, str(problem))
     if hidden := read.hidden_because(snapshot, person):
@@ -148,7 +149,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     shown = {
         "page": page,
         "person_shown": rows.person_view(page.score.person),
-        "judgement": rows.score_judgement(page.score, _explained(snapshot, person)),
+        "judgement": rows.score_judgement(page.score, _explained(snapshot, person), sees_thresholds(viewing(request))),
         "worth": _worth(request, snapshot, person),
         "trend": charts.trend(page.history),
         "history": sorted(page.history, key=lambda point: point.as_of, reverse=True)[:20],
@@ -156,14 +157,23 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     return render(request, "contributor.html", shown)
 
 
-def expanded(snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
+def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
     """What is read only for a row that is open."""
     explained = _explained(snapshot, row.author.did, row.repository_key)
-    return rows.Expanded(explained, read.content_review(snapshot, row.uri))
+    exact = sees_thresholds(viewing(request), row.repository_key)
+    said = objections.sentences(row.author.did, row.uri)
+    return rows.Expanded(explained, read.content_review(snapshot, row.uri), exact, said)
 
 
 def _explained(snapshot: Snapshot, did: str, repository: str | None = None) -> read.TrustExplanation | None:
     return read.explain_trust(snapshot, did, repository, policy_from_settings())
+
+
+def _attacked(request: Request) -> tuple[str, ...]:
+    """What the red team found, for maintainers: it names the trust that counts and what an attack would bring."""
+    if not sees_thresholds(viewing(request)):
+        return ()
+    return attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH))
 
 
 def _worth(request: Request, snapshot: Snapshot, did: str) -> tuple[read.VouchesWorth, ...]:
@@ -171,8 +181,7 @@ def _worth(request: Request, snapshot: Snapshot, did: str) -> tuple[read.Vouches
     viewer = request.user
     if not isinstance(viewer, Person) or viewer.did != did:
         return ()
-    keys = Maintainer.objects.filter(person=viewer).order_by("repo_key").values_list("repo_key", flat=True)
-    maintained = list(keys[:REPOSITORIES_ASKED])
+    maintained = sorted(viewing(request).keys(Role.MAINTAINER))[:REPOSITORIES_ASKED]
     if not maintained:
         return ()
     return read.vouches_worth_making(snapshot, did, [key for key in maintained if key], policy_from_settings())
@@ -192,7 +201,9 @@ def bad_request(request: Request, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: Request, exception: Exception) -> HttpResponse:
-    """403."""
+    """403; whoever only has to sign in first is sent there."""
+    if isinstance(exception, SignInNeeded):
+        return refuse_reading(request)
     return problem_page(request, 403)
 
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pytest
+from django.test import Client
 
 from scoring import explain, gate, read
 from scoring.read import Person, QueueQuery, QueueRow
 from scoring.read_trial import Reread
 from scoring.verdict import Evidence, Lane, Verdict
 from triage import context, middleware
+from triage.models import Maintainer
+from triage.models import Person as Account
 
 NOW = datetime(2026, 3, 12, 14, 2, 11)
 THRESHOLDS = gate.Thresholds(t_low=0.30, t_high=0.90)
@@ -31,6 +34,15 @@ HOSTILE = (
     "zero\u200bwidth",
     "W" * 300,
 )
+
+
+def sign_in(client: Client, role: str = "", repo_key: str = "") -> Account:
+    """A person who is signed in, with this role there; "" for no role anywhere."""
+    person, _ = Account.objects.get_or_create(did="did:plc:viewerviewerviewerviewer", handle="viewer.example")
+    if role:
+        Maintainer.objects.create(person=person, repo_key=repo_key, role=role)
+    client.force_login(person)
+    return person
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,7 @@ class DrawnWorld:
 
     rows: tuple[QueueRow, ...] = field(default_factory=drawn_rows)
     t_high: float | None = 0.90
+    t_low: float = 0.30
     newest: datetime | None = NOW
     notice: str = "The fast lane's threshold 0.90 is not certified."
     gaps_open: int = 0
@@ -237,12 +250,13 @@ class DrawnWorld:
             gaps_open=self.gaps_open,
             unknown_shapes=7,
             newest_event_at=self.newest,
-            t_low=0.30,
+            t_low=self.t_low,
             t_high=self.t_high,
             lane_notice=self.notice,
+            fast_lane_open=self.t_high is not None,
         )
 
-    def contributor(self, snapshot: object, did: str) -> read.ContributorPage | None:
+    def contributor(self, snapshot: object, did: str, viewer: str | None = None) -> read.ContributorPage | None:
         """Mara or mallory; nobody else is known."""
         person = next((person for person in (MARA, MALLORY) if person.did == did), None)
         if person is None:

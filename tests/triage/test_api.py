@@ -179,6 +179,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
         t_low=0.3,
         t_high=None,
         lane_notice="The fast lane is shut.",
+        fast_lane_open=False,
     )
     shown = metrics_out(board, 42, datetime(2026, 3, 1, 12)).model_dump(mode="json")
     assert shown["lanes"] == {"needs_human": 0, "normal_queue": 3, "fast_lane": 0}

@@ -9,15 +9,16 @@ from pytest_django import Settings
 
 from scoring.redteam.last_run import keep
 from tests.scoring.test_redteam_last_run import RUN
-from tests.triage.pages_world import DrawnWorld, draw
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from triage.attacked import NOT_YET, attack_sentences
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def path(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> Path:
-    """Where the dashboard of a public site looks for the last run."""
+def path(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, client: Client) -> Path:
+    """Where the dashboard of a public site looks for the last run; a maintainer is signed in."""
+    sign_in(client, "maintainer")
     settings.PUBLIC_READ = True
     settings.REDTEAM_PATH = tmp_path / "redteam.json"
     draw(monkeypatch, DrawnWorld())
@@ -28,6 +29,12 @@ def test_the_dashboard_says_how_to_start_the_red_team_until_it_has_played(client
     page = client.get("/dashboard").content.decode()
     assert "The red team has not played here yet." in page
     assert "manage.py redteam" in page
+
+
+def test_who_is_no_maintainer_is_not_told_what_an_attack_would_bring(client: Client, path: Path) -> None:
+    keep(path, RUN)
+    client.logout()
+    assert "compromised" not in client.get("/dashboard").content.decode()
 
 
 def test_the_dashboard_shows_the_last_run_with_its_date(client: Client, path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.triage.pages_world import HOSTILE, MALLORY, MARA, DrawnWorld, draw, drawn_rows
+from tests.triage.pages_world import HOSTILE, MALLORY, MARA, DrawnWorld, draw, drawn_rows, sign_in
 
 pytestmark = pytest.mark.django_db
 OPENED = drawn_rows()[1].uri
@@ -113,6 +113,7 @@ def test_the_back_button_gets_a_whole_page(client: Client, world: DrawnWorld) ->
 
 
 def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "maintainer")
     page = text_of(client, f"/?sort=oldest&open={quote(OPENED)}")
     assert page.count('aria-expanded="true"') == 1
     assert "Who: structural trust" in page
@@ -232,6 +233,7 @@ def test_a_header_of_the_leaderboard_says_its_order_and_turns_it_round(client: C
 
 
 def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "maintainer")
     page = text_of(client, "/dashboard")
     assert "fast lane from 0.90" in page
     assert "flagged below 0.30" in page
@@ -245,6 +247,7 @@ def test_the_dashboard_puts_a_newer_reader_beside_the_one_before_it(client: Clie
 
 def test_a_shut_fast_lane_is_said_once_and_no_threshold_is_drawn(client: Client, world: DrawnWorld) -> None:
     world.t_high, world.notice = None, "The fast lane is shut: 59 more settled pull requests are needed."
+    sign_in(client, "maintainer")
     page = text_of(client, "/dashboard")
     assert page.count(world.notice) == 1
     assert "fast lane from" not in page

@@ -10,7 +10,7 @@ from scoring import gate, read
 from scoring.gate import Thresholds
 from scoring.read import TrustExplanation
 from scoring.verdict import Evidence
-from tests.triage.pages_world import ANA, MALLORY, MARA, SEED, DrawnWorld, draw
+from tests.triage.pages_world import ANA, MALLORY, MARA, SEED, DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words, worth_words
@@ -41,6 +41,7 @@ def text(client: Client, path: str) -> str:
 
 
 def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client: Client, world: DrawnWorld) -> None:
+    sign_in(client, "maintainer")
     page = text(client, f"/c/{MARA.did}")
     assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
     assert "2 hops from the nearest seed, over 2 ways that share nobody between." in page

@@ -5,13 +5,17 @@ from triage.models.actions import Action, Lease
 from triage.models.changes import Change
 from triage.models.outbox import OutboxEntry
 from triage.models.repositories import RepositoryChoice
+from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 
 __all__ = [
     "Action",
     "ApiToken",
     "Change",
+    "ContributorLink",
+    "LeaderboardWish",
     "Lease",
     "Maintainer",
+    "Objection",
     "OutboxEntry",
     "Person",
     "RepositoryChoice",

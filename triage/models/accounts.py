@@ -50,13 +50,22 @@ class SignInMethod(models.Model):
 
 
 class Maintainer(models.Model):
-    """A person who judges for a repository, or for the whole site where `repo_key` is empty.
+    """The role of a person in a repository, or in every one and the site itself where `repo_key` is empty.
 
-    The worker holds the same; this copy lets the web process authorise without the worker's file.
+    Whoever is more than a viewer is a seed there: the worker holds these too, as its own copy. A row that is made
+    without a role has the usual one: admin of the site, maintainer of a repository.
     """
+
+    class Role(models.TextChoices):
+        """What a role is called; `triage.permissions.Role` orders them."""
+
+        VIEWER = "viewer"
+        MAINTAINER = "maintainer"
+        ADMIN = "admin"
 
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="maintains")
     repo_key = models.CharField(max_length=2048, blank=True)
+    role: Any = models.CharField(max_length=20, choices=Role.choices)
 
     objects: ClassVar[models.Manager] = models.Manager()
 
@@ -65,9 +74,20 @@ class Maintainer(models.Model):
 
         constraints: ClassVar = [models.UniqueConstraint(fields=["person", "repo_key"], name="one_maintainer_row")]
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Write the row, with the usual role where none was said."""
+        if not self.role:
+            self.role = usual_role(str(self.repo_key))
+        super().save(*args, **kwargs)
+
     def __str__(self) -> str:
-        """Who maintains what."""
-        return f"{self.person} for {self.repo_key or 'the site'}"
+        """Who has which role where."""
+        return f"{self.person}, {self.role} of {self.repo_key or 'the site'}"
+
+
+def usual_role(repo_key: str) -> Maintainer.Role:
+    """The role of somebody who is added without one."""
+    return Maintainer.Role.MAINTAINER if repo_key else Maintainer.Role.ADMIN
 
 
 class ApiToken(models.Model):

@@ -9,13 +9,17 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 from django.urls import reverse
+from django.utils import timezone
 
 from ingest.identity import resolve_handle
 from ingest.net import Fetcher, FetchProblem
 from ingest.snapshot import Snapshot, SnapshotReader
+from scoring import read
 from triage.access import issue_link, person_for
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.models import Maintainer, Person
+from triage.models.accounts import usual_role
+from triage.roles import LastAdmin, set_role
 from trustsite.handover import REPLY_SECONDS, hand_over_job
 from trustsite.who import known_did
 
@@ -42,20 +46,31 @@ class Command(BaseCommand):
             "the whole site",
         )
 
-    def handle(self, *args: object, who: str, repo: list[str], **options: object) -> None:
+        parser.add_argument(
+            "--role",
+            choices=Maintainer.Role.values,
+            help="viewer (reads, is no seed), maintainer or admin; without it, who is maintainer or admin there stays "
+            "it, and others become maintainer of a repository or admin of the whole site",
+        )
+
+    def handle(self, *args: object, who: str, repo: list[str], role: str | None, **options: object) -> None:
         """Do all of it, or CommandError in one sentence with no account made."""
         call_command("migrate", verbosity=0, interactive=False)
         wanted = [_repository(text) for text in dict.fromkeys(repo)]
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did, handle = _who(who, snapshot)
-            watched = self._watch(did, wanted)
-            with transaction.atomic():
-                person = person_for(did, snapshot, handle)
-                _maintain(person, watched if wanted else [""])
+            watched = _known_keys(snapshot, wanted) if role == Maintainer.Role.VIEWER else self._watch(did, wanted)
+            try:
+                with transaction.atomic():
+                    person = person_for(did, snapshot, handle)
+                    _give(person, watched if wanted else [""], role)
+            except LastAdmin as problem:
+                raise CommandError(str(problem), returncode=2) from problem
         shown = f"{person} ({did})" if person.handle else did
-        self.stderr.write(f"{shown} maintains {', '.join(wanted) or 'the whole site'}.")
+        does = "reads" if role == Maintainer.Role.VIEWER else "maintains"
+        self.stderr.write(f"{shown} {does} {', '.join(wanted) or 'the whole site'}.")
         self.stderr.write(f"This link signs in once, within {MINUTES} minutes:")
-        self.stdout.write(_link(issue_link(person, MINUTES)))
+        self.stdout.write(link_address(issue_link(person, MINUTES)))
 
     def _watch(self, did: str, repositories: list[str]) -> list[str]:
         """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
@@ -100,12 +115,25 @@ def _repository(text: str) -> str:
     return text
 
 
-def _maintain(person: Person, keys: list[str]) -> None:
+def _known_keys(snapshot: Snapshot | None, wanted: list[str]) -> list[str]:
+    """The keys of watched repositories; CommandError for one that is not watched: whoever reads has none watched."""
+    watched = dict(read.watched_repositories(snapshot)) if snapshot else {}
+    keys = [read.repository_key(snapshot, name) if snapshot else None for name in wanted]
+    for name, key in zip(wanted, keys, strict=True):
+        if key not in watched:
+            raise CommandError(f"{name[:200]} is not watched here: add a maintainer of it first.", returncode=2)
+    return [key for key in keys if key is not None]
+
+
+def _give(person: Person, keys: list[str], role: str | None) -> None:
+    """Give the role; without one, the usual to who has none there."""
     for key in keys:
-        Maintainer.objects.get_or_create(person=person, repo_key=key)
+        held = Maintainer.objects.filter(person=person, repo_key=key).first()
+        if role is not None or held is None or held.role == Maintainer.Role.VIEWER:
+            set_role(None, person, key, role or usual_role(key), timezone.now())
 
 
-def _link(token: str) -> str:
+def link_address(token: str) -> str:
     """Where the link leads; a wildcard address means every address of this machine, of which loopback is one."""
     host, _, port = settings.BIND.rpartition(":")
     reachable = "127.0.0.1" if host in ("0.0.0.0", "[::]", "*", "") else host  # noqa: S104 - compared, not bound

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.export import export
 from ingest.snapshot import SnapshotReader
-from triage.erasure import account_of
+from triage.erasure import account_of, said_by
 from trustsite.who import held_did
 
 
@@ -47,5 +47,10 @@ class Command(BaseCommand):
             account = account_of(did)
             if snapshot is None or (held is None and account is None):
                 raise CommandError(f"Nothing is held about {did[:200]}.", returncode=2)
-            document = {"state_of": snapshot.published_at, **(held or {"did": did}), "account": account}
+            document = {
+                "state_of": snapshot.published_at,
+                **(held or {"did": did}),
+                "account": account,
+                "rights": said_by(did),
+            }
         return json.dumps(document, indent=2, ensure_ascii=False, default=str)

@@ -87,7 +87,8 @@ def _present() -> tuple[Ground, Policy]:
         board = read.dashboard(snapshot)
         recorded = settings.PLACE.mode != "drive"
         now = board.newest_event_at if recorded and board.newest_event_at else wall_now()
-        serving = Thresholds(t_low=board.t_low, t_high=board.t_high)
+        t_low = policy.thresholds.t_low if board.t_low is None else board.t_low
+        serving = Thresholds(t_low=t_low, t_high=board.t_high)
         return present_ground(snapshot, now, policy), replace(policy, thresholds=serving)
 
 

@@ -1,0 +1,37 @@
+"""Reasons in words without a threshold, for whoever is no maintainer: who knew the exact mark would aim at it. Pure."""
+
+from collections.abc import Mapping
+
+from scoring.explain import sentence
+from scoring.verdict import Reason
+
+# Parameters that are a threshold or say exactly what is missing; the others are facts about the change or its author.
+THRESHOLD_PARAMS = frozenset(
+    {"t_low", "t_high", "r_low", "r_high", "needed", "have", "budget", "delta", "limit", "least", "most", "days"}
+)
+ANY_OTHER = "One of the conditions that maintainers set for this lane decided."
+PLAIN_SENTENCES: Mapping[str, str] = {
+    "low_probability": "P(clean) is low, so a person looks.",
+    "fast_lane_shut": "The fast lane is shut: no threshold is certified yet.",
+    "below_fast_lane": "P(clean) is below what the fast lane asks for.",
+    "trust_too_low": "Structural trust is below what the fast lane asks for.",
+    "threshold_not_certified": "The fast lane's threshold was set by hand: no certificate says how many bad changes it "
+    "lets through.",
+    "content_risk_high": "Content risk is high.",
+    "content_risk_above": "Content risk is above what the fast lane takes.",
+}
+SHUT, BY_HAND = PLAIN_SENTENCES["fast_lane_shut"], PLAIN_SENTENCES["threshold_not_certified"]
+
+
+def plain_sentence(reason: Reason) -> str:
+    """The reason as one sentence that names no threshold; a code with one that has no words here stays general."""
+    if reason.code in PLAIN_SENTENCES:
+        return PLAIN_SENTENCES[reason.code]
+    return ANY_OTHER if reason.params.keys() & THRESHOLD_PARAMS else sentence(reason)
+
+
+def plain_notice(is_open: bool, notice: str) -> str:
+    """What every page says of a fast lane that is shut or not certified, without a figure; "" where nothing is said."""
+    if not notice:
+        return ""
+    return BY_HAND if is_open else SHUT

@@ -1,0 +1,113 @@
+"""Objections and wishes of contributors in the worker's file: what the pages told, and what people wrote as records.
+
+An objection counts only from the person whom it concerns: one to a decision from the pull request's author, one
+without a pull request for every open one of its author. It moves nobody's score; it asks for a person.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from ingest.store import Store
+from ingest.transaction import Rows
+from scoring.verdict import Lane, Reason, Verdict
+
+DAYS = 30  # within which a person answers
+OPEN = """
+with standing as (
+  select contributor_id, pull_uri from objections where state = 'open'
+  union all
+  select d.author_id, d.subject from declarations d where d.kind = 'objection' and d.deleted_at is null
+  and not exists (from objections o where o.objection_key = d.uri and o.record_cid is not distinct from d.record_cid)
+)
+select distinct p.pull_uri from pull_requests p join standing s on s.contributor_id = p.author_id
+where p.state = 'open' and (s.pull_uri is null or s.pull_uri = p.pull_uri)
+"""
+RECORDS = """
+select d.uri, d.record_cid, d.subject, d.value, d.seen_at, c.did, r.repo_key from declarations d
+join contributors c on c.contributor_id = d.author_id
+left join pull_requests p on p.pull_uri = d.subject and p.author_id = d.author_id
+left join repositories r on r.repository_id = p.repository_id
+where d.kind = 'objection' and d.deleted_at is null and (d.subject is null or p.pull_uri is not null)
+order by d.seen_at, d.uri limit 500
+"""
+# Of somebody's wish on a page and their record the newer counts.
+LEFT_OUT = """
+select contributor_id from leaderboard_wishes where left_out
+union
+select d.author_id from declarations d where d.kind = 'leaderboard_opt_out' and d.deleted_at is null and not exists (
+  from leaderboard_wishes w where w.contributor_id = d.author_id and not w.left_out and w.told_at >= d.changed_at)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordObjection:
+    """An objection that a person wrote as a record; `pull_uri` None: to being scored at all. The text is theirs."""
+
+    uri: str
+    record_cid: str | None
+    did: str
+    pull_uri: str | None
+    repo_key: str  # of the pull request; "" without one
+    text: str
+    seen_at: datetime
+
+    @property
+    def due_at(self) -> datetime:
+        """When a person must have answered."""
+        return self.seen_at + timedelta(days=DAYS)
+
+
+def open_objections(rows: Rows) -> set[str]:
+    """The at-uris of open pull requests with an objection that nobody answered: each needs a person's decision."""
+    return {row["pull_uri"] for row in rows.rows(OPEN)}
+
+
+def objected(verdict: Verdict) -> Verdict:
+    """The verdict on a change to which an objection is open: whatever the lane was, a person decides."""
+    reasons = (Reason("objection_open", {}), *verdict.reasons)
+    return replace(verdict, lane=Lane.NEEDS_HUMAN, reasons=reasons)
+
+
+def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
+    """The objections that stand as records, answered or not, the oldest 500 first."""
+    return tuple(
+        RecordObjection(
+            uri=row["uri"],
+            record_cid=row["record_cid"],
+            did=row["did"],
+            pull_uri=row["subject"],
+            repo_key=row["repo_key"] or "",
+            text=str(msgspec.json.decode(row["value"]).get("text", "")),
+            seen_at=row["seen_at"],
+        )
+        for row in rows.rows(RECORDS)
+    )
+
+
+def tell_objection(store: Store, key: str, told: Mapping[str, Any]) -> None:
+    """Write what stands of one objection; again is harmless.
+
+    `told`: did, pull_uri (None), record_cid (None), state, made_at, due_at and answered_at (None), naive UTC.
+    """
+    with store.write() as txn:
+        person = txn.person_ids([told["did"]])[told["did"]]
+        row = {name: value for name, value in told.items() if name != "did"}
+        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, **row}])
+        txn.inputs_changed()
+
+
+def tell_wish(store: Store, did: str, left_out: bool, told_at: datetime) -> None:
+    """Write whether a person wishes to be left out of the leaderboard; again is harmless."""
+    with store.write() as txn:
+        person = txn.person_ids([did])[did]
+        txn.upsert("leaderboard_wishes", [{"contributor_id": person, "left_out": left_out, "told_at": told_at}])
+
+
+def is_left_out(rows: Rows, did: str) -> bool:
+    """Whether a person is left out of the leaderboard on their own wish."""
+    sql = f"select count(*) from contributors where did = ? and contributor_id in ({LEFT_OUT})"
+    return rows.value(sql, [did]) > 0

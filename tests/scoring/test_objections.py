@@ -1,0 +1,121 @@
+"""Objections in the worker's file: whose count, how long they stand, and what they do to a decision."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from ingest.records import DEFAULT_AUTHORITY
+from scoring import read
+from scoring.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
+from scoring.verdict import Lane
+from tests.ingest.stream import CREATED, MALLORY, MARA, Frames
+from tests.pipeline import Result
+from tests.scoring.small import feed
+from tests.triage.small_site import OFFERED, frames_of_it, play
+
+OBJECTION = f"{DEFAULT_AUTHORITY}.objection"
+OPT_OUT = f"{DEFAULT_AUTHORITY}.leaderboardOptOut"
+NOON = datetime(2026, 10, 1, 12)
+
+
+@pytest.fixture(name="world")
+def world_fixture(result: Result) -> Result:
+    """The small world, judged; mara's pull request waits in the normal queue."""
+    play(result, frames_of_it())
+    return result
+
+
+def told(state: str = "open", pull_uri: str | None = OFFERED, **more: Any) -> dict[str, Any]:
+    due_at = NOON + timedelta(days=30)
+    row = {"did": MARA, "pull_uri": pull_uri, "record_cid": None, "state": state, "made_at": NOON, "due_at": due_at}
+    return row | {"answered_at": None} | more
+
+
+def objects(world: Result, did: str, text: str = "No", operation: str = "create", **record: object) -> None:
+    frames = Frames()
+    frames.extend([b""] * world.value("select count(*) from events"))  # so that its revision is a later one
+    sent = {"text": text, "createdAt": CREATED, **record}
+    frames.commit(did, OBJECTION, "one", sent, operation)
+    feed(world, frames[-1:])
+
+
+def open_now(world: Result) -> set[str]:
+    with world.reading() as rows:
+        return open_objections(rows)
+
+
+def decision(world: Result) -> tuple[Lane, str]:
+    world.judge()
+    row = world.pull(OFFERED)
+    assert row is not None
+    return row.verdict.lane, row.verdict.reasons[0].code
+
+
+@pytest.mark.parametrize("pull_uri", [OFFERED, None])
+def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answered(
+    world: Result, pull_uri: str | None
+) -> None:
+    before = decision(world)
+    tell_objection(world.store, "page:1", told(pull_uri=pull_uri))
+    assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
+    row = world.pull(OFFERED)
+    assert row is not None
+    assert "the contributor objects" in row.sentence
+    tell_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
+    assert decision(world) == before
+
+
+def test_an_objection_by_record_counts_and_its_edit_after_an_answer_counts_anew(world: Result) -> None:
+    objects(world, MARA, subject=OFFERED)
+    assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
+    with world.reading() as rows:
+        (one,) = record_objections(rows)
+    assert (one.did, one.pull_uri, one.text, one.due_at - one.seen_at) == (MARA, OFFERED, "No", timedelta(days=30))
+    tell_objection(world.store, one.uri, told("accepted", record_cid=one.record_cid, answered_at=NOON))
+    assert open_now(world) == set()
+    objects(world, MARA, "Still no", "update", subject=OFFERED)
+    assert open_now(world) == {OFFERED}
+
+
+def test_nobody_objects_for_somebody_else(world: Result) -> None:
+    objects(world, MALLORY, subject=OFFERED)
+    tell_objection(world.store, "page:1", told(did=MALLORY))
+    assert open_now(world) == set()
+    with world.reading() as rows:
+        assert record_objections(rows) == ()
+
+
+def test_an_objection_without_a_pull_request_is_to_every_open_one_of_its_author(world: Result) -> None:
+    objects(world, MARA)
+    assert open_now(world) == {OFFERED}
+    objects(world, MALLORY)
+    assert open_now(world) == {OFFERED}
+
+
+def listed(world: Result) -> tuple[set[str], int]:
+    with world.reading() as rows:
+        board = read.leaderboard(rows, "score", True, 1)
+    assert board.total == len(board.rows)
+    return {row.person.did for row in board.rows}, board.left_out
+
+
+def test_who_wishes_to_be_left_out_stands_on_no_leaderboard_and_is_counted(world: Result) -> None:
+    everybody, nobody = listed(world)
+    assert MARA in everybody
+    assert nobody == 0
+    tell_wish(world.store, MARA, True, NOON)
+    assert listed(world) == (everybody - {MARA}, 1)
+    tell_wish(world.store, MARA, False, NOON)
+    assert listed(world) == (everybody, 0)
+
+
+def test_of_a_record_and_a_wish_on_a_page_the_newer_counts(world: Result) -> None:
+    frames = Frames()
+    frames.commit(MARA, OPT_OUT, "self", {"createdAt": CREATED})
+    feed(world, frames)
+    changed_at = world.value("select changed_at from declarations")
+    for told_at, left_out in ((changed_at - timedelta(days=1), True), (changed_at + timedelta(days=1), False)):
+        tell_wish(world.store, MARA, False, told_at)
+        with world.reading() as rows:
+            assert is_left_out(rows, MARA) is left_out

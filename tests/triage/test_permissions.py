@@ -1,0 +1,201 @@
+"""Every URL and every operation, tried as everybody. A new one without a line in TABLE fails, and says which to add."""
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as configured
+from django.core.cache import cache
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+from pytest_django import Settings
+
+from tests.ingest.stream import MARA, REPO, SEED
+from tests.triage.small_site import CABIN, OFFERED
+from triage.contributor_links import make_link
+from triage.models import ContributorLink, Maintainer, Objection, Person
+from triage.objections import object_to
+from triage.tokens import create_token
+
+pytestmark = pytest.mark.django_db
+HERE, ELSEWHERE = REPO, CABIN
+JOB = f"{int(time.time())}-" + "0" * 32
+SIX = ("nobody", "link", "viewer", "elsewhere", "maintainer", "admin")
+# What each of the six is answered, in that order: a status, or sign for being sent to the sign-in page. A line that
+# ends in `link=` is sent with the link's token by its holder; {data} and {decision} stand for those of mara's links.
+# nobody: no session. link: the holder of a contributor's link. viewer: signed in, no role. elsewhere: maintainer of
+# another repository. maintainer: of this one. admin: of this one.
+TABLE: dict[str, tuple[str, str]] = {
+    # name, or method and path of an operation: what is asked; answers
+    "queue": ("GET /", "sign sign 200 200 200 200"),
+    "pull": (f"GET /pull/{OFFERED}", "sign sign 200 200 200 200"),
+    "leaderboard": ("GET /leaderboard", "sign sign 200 200 200 200"),
+    "dashboard": ("GET /dashboard", "sign sign 200 200 200 200"),
+    "contributor": (f"GET /c/{MARA}", "sign sign 200 200 200 200"),
+    "own_data": (f"GET /c/{MARA}/data", "sign sign 403 403 200 200"),
+    "data_by_link": (f"GET /c/{MARA}/data/{{data}}", "403 200 403 403 403 403"),
+    "decision_by_link": (f"GET /c/{MARA}/decision/{{decision}}", "403 200 403 403 403 403"),
+    "send_objection": (f"POST /c/{MARA}/objection text=No&link=", "sign 200 403 403 200 200"),
+    "send_wish": (f"POST /c/{MARA}/leaderboard out=yes&link=", "sign 200 403 403 200 200"),
+    "rights": (f"GET /c/{MARA}/rights", "sign sign 403 403 200 200"),
+    "hand_link": (f"POST /c/{MARA}/links pull={OFFERED}", "sign sign 403 403 200 200"),
+    "take_link": (f"POST /c/{MARA}/links/1/revoke", "sign sign 403 403 302 302"),
+    "objections": ("GET /objections", "sign sign 403 200 200 200"),
+    "answer_objection": ("POST /objections/answer key=open&state=rejected&answer=So", "sign sign 403 403 302 302"),
+    "people": ("GET /people", "sign sign 403 403 403 200"),
+    "change_role": (f"POST /people/role repo_key={HERE}&did={MARA}&role=viewer", "sign sign 403 403 403 302"),
+    "changes": ("GET /changes", "sign sign 403 200 200 200"),
+    "sign_in": ("GET /sign-in", "200 200 302 302 302 302"),
+    "sign_in_link": ("POST /sign-in/made-up", "403 403 403 403 403 403"),
+    "demo_sign_in": ("POST /sign-in/demo", "404 404 404 404 404 404"),
+    "sign_out": ("POST /sign-out", "302 302 302 302 302 302"),
+    "GET /score/{did}": (f"GET /score/{MARA}", "401 401 200 200 200 200"),
+    "GET /trust/{did}": (f"GET /trust/{MARA}", "401 401 200 200 200 200"),
+    "GET /metrics": ("GET /metrics", "401 401 200 200 200 200"),
+    "POST /review/pr": ("POST /review/pr {}", "401 401 401 422 422 422"),
+    "GET /review/pr/{job}": (f"GET /review/pr/{JOB}", "401 401 401 202 202 202"),
+}
+FREE = {"openapi-json", "api-root"}  # the API's own description names no person and no figure
+CHANGING = [name for name, (line, _) in TABLE.items() if line.startswith(("POST ", "PUT ", "PATCH ", "DELETE "))]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One line of the table, taken apart."""
+
+    method: str
+    path: str
+    body: str
+
+    @classmethod
+    def of(cls, line: str) -> "Asked":
+        method, path, *body = line.split(" ", 2)
+        return cls(method, path, body[0] if body else "")
+
+
+@pytest.fixture(autouse=True)
+def kept(small: Path, settings: Settings) -> Iterator[dict[str, str]]:
+    """The small world for readers only, mara's links by name, and an objection of hers that is open."""
+    settings.REVIEW_WAIT_SECONDS = 0
+    cache.clear()
+    now = timezone.now()
+    maker = Person.objects.create(did=SEED)
+    data = make_link(maker, MARA, HERE, "", now)
+    ContributorLink.objects.update(id=1)
+    decision = make_link(maker, MARA, HERE, OFFERED, now)
+    object_to(MARA, OFFERED, HERE, "I object.", "link", None, now)
+    Objection.objects.update(key="open")
+    yield {"data": data, "decision": decision}
+    cache.clear()
+
+
+def signed_in(client: Client, role: str | None, repo_key: str = HERE) -> Client:
+    """The client as somebody with this role there; None: with none anywhere."""
+    person = Person.objects.create(did=f"did:plc:{role}{repo_key[-4:]}".ljust(32, "a"))
+    if role:
+        Maintainer.objects.create(person=person, repo_key=repo_key, role=role)
+    client.force_login(person)
+    return client
+
+
+def client_of(who: str, **how: Any) -> Client:
+    """A browser of one of the six."""
+    client = Client(**how)
+    match who:
+        case "nobody" | "link":
+            return client
+        case "viewer":
+            return signed_in(client, None)
+        case "elsewhere":
+            return signed_in(client, "maintainer", ELSEWHERE)
+        case _:
+            return signed_in(client, who)
+
+
+def send(client: Client, asked: Asked, links: Mapping[str, str]) -> Any:
+    """Ask it; `links` are what the one who asks holds, and whoever holds none makes them up."""
+    path = asked.path
+    for name in ("data", "decision"):
+        path = path.replace(f"{{{name}}}", links.get(name, f"{name}~made-up"))
+    body = f"{asked.body}{links.get('data', '')}" if asked.body.endswith("link=") else asked.body
+    kind = "application/json" if body.startswith("{") else "application/x-www-form-urlencoded"
+    return client.generic(asked.method, path, body, content_type=kind if body else "text/plain")
+
+
+def held_by(who: str, kept: Mapping[str, str]) -> Mapping[str, str]:
+    """The links of one of the six."""
+    return kept if who == "link" else {}
+
+
+@contextmanager
+def undone() -> Generator[None]:
+    """What happens inside is as if it never had."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def outcome(answer: Any) -> str:
+    """A status, or "sign" for being sent to the sign-in page."""
+    is_sent = answer.status_code == 302 and answer["Location"].startswith("/sign-in?next=")
+    return "sign" if is_sent else str(answer.status_code)
+
+
+def pages(patterns: list[Any]) -> Iterator[str]:
+    """The names of all addresses but the API's operations."""
+    for one in patterns:
+        if isinstance(one, URLResolver) and one.namespace is None:
+            yield from pages(one.url_patterns)
+        elif isinstance(one, URLPattern):
+            yield one.name or str(one.pattern)
+
+
+def operations() -> Iterator[str]:
+    """Method and path of every operation that the API's description names."""
+    from triage.api import api
+
+    for path, methods in api.get_openapi_schema(path_prefix="/")["paths"].items():
+        yield from (f"{method.upper()} {path}" for method in methods)
+
+
+def test_every_address_and_operation_stands_in_the_table() -> None:
+    known = [*pages(get_resolver(configured.ROOT_URLCONF).url_patterns), *operations()]
+    missing = sorted(set(known) - TABLE.keys() - FREE)
+    lines = [f'    "{name}": ("GET /…", "sign sign 200 200 200 200"),' for name in missing]
+    assert not missing, "\n".join(["add to TABLE in tests/triage/test_permissions.py, as it should be:", *lines])
+    assert TABLE.keys() - set(known) == set(), "these lines of TABLE ask for what is gone"
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_nobody_gets_what_is_not_theirs(name: str, kept: dict[str, str]) -> None:
+    line, answers = TABLE[name]
+    given = {}
+    for who in SIX:
+        with undone():
+            given[who] = outcome(send(client_of(who), Asked.of(line), held_by(who, kept)))
+    assert given == dict(zip(SIX, answers.split(), strict=True))
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_changes_something_needs_the_pages_own_form(name: str) -> None:
+    asked = Asked.of(TABLE[name][0])
+    assert send(client_of("admin", enforce_csrf_checks=True), asked, {}).status_code == 403
+    refused = client_of("maintainer").get(asked.path).status_code
+    assert refused in (403, 404, 405), "and is never done by a GET"
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_neither_a_public_site_nor_a_token_that_reads_changes_anything(name: str, settings: Settings) -> None:
+    line, answers = TABLE[name]
+    settings.PUBLIC_READ = True
+    with undone():
+        assert outcome(send(Client(), Asked.of(line), {})) == answers.split()[0]
+    token = create_token("robot", ["read"], timezone.now())
+    robot = Client(headers={"Authorization": f"Bearer {token}"})
+    assert outcome(send(robot, Asked.of(line), {})) in (answers.split()[0], "401")

@@ -1,0 +1,285 @@
+"""What a contributor sees and says by a link: their own, for one page, for a time; and what nobody gets with one."""
+
+import json
+import logging
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from ingest.runtime import Runtime
+from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, pull_uri
+from tests.pipeline import opened
+from tests.triage.small_site import HER_REASON, OFFERED, REASON, frames_of_it, play
+from tests.triage.test_roles import Standing
+from triage.changes import log_change
+from triage.contributor_links import DAYS, SIGNER, make_link
+from triage.deliveries import deliver_due
+from triage.erasure import forget_account
+from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
+from triage.objections import LONGEST, ObjectionProblem, answer, object_to, wish
+from triage.tokens import secret_hash
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egpj {{ settings.SECRET_KEY }}"
+
+
+@pytest.fixture(name="seed")
+def seed_fixture() -> Person:
+    """The maintainer of lantern."""
+    person = Person.objects.create(did=SEED)
+    Maintainer.objects.create(person=person, repo_key=REPO)
+    return person
+
+
+def data_address(token: str, did: str = MARA) -> str:
+    return f"/c/{did}/data/{token}"
+
+
+def link(by: Person, pull: str = "", did: str = MARA, days_ago: float = 0) -> str:
+    return make_link(by, did, REPO, pull, timezone.now() - timedelta(days=days_ago))
+
+
+def keeper(client: Client, did: str = SEED) -> Client:
+    client.force_login(Person.objects.get(did=did))
+    return client
+
+
+def text(answer: Any) -> str:
+    return unescape(answer.content.decode())
+
+
+def test_the_link_opens_everything_stored_with_its_source_and_counts_what_others_denounced(
+    client: Client, seed: Person
+) -> None:
+    page = text(client.get(data_address(link(seed))))
+    assert "Source: public records on the network" in page
+    assert "Source: computed here from the public records" in page
+    assert 'Denounces by others that stand</th><td class="number">2<' in page
+    assert "Mend the lamp" in page
+    assert "My own words." in page
+    assert REASON not in page
+    assert HER_REASON not in page
+
+
+def test_the_whole_of_it_as_json_holds_no_threshold_no_folder_and_no_denounce_of_others(
+    client: Client, seed: Person
+) -> None:
+    answer = client.get(data_address(link(seed)) + "?form=json")
+    told = answer.content.decode()
+    found = json.loads(told)
+    assert "attachment" in answer["Content-Disposition"]
+    assert {"events", "contributors", "pull_requests", "vouches", "scores"} <= found["tables"].keys()
+    assert found["denounces_by_others"] == 2
+    assert found["said_here"]["links"][0]["purpose"] == "data"
+    for hidden in (REASON, HER_REASON, "t_low", "thresholds", "secret_hash", "/tmp/"):
+        assert hidden not in told
+    people = {row["contributor_did"] for row in found["tables"]["scores"]["rows"]}
+    assert people == {MARA}, "other people's judgements are theirs"
+
+
+@pytest.mark.parametrize("secret", ["", ".", "data~x", "data~x.y.z", "x" * 5_000, "data~\x00", "..%2f..%2fetc"])
+def test_what_is_no_link_opens_nothing(client: Client, secret: str) -> None:
+    answer = client.get(data_address(secret))
+    assert answer.status_code in (302, 403, 404)
+    assert "Mend the lamp" not in text(answer)
+
+
+def test_every_changed_character_of_a_link_makes_it_worthless(client: Client, seed: Person) -> None:
+    token = link(seed)
+    for place in range(0, len(token), 7):
+        other = "A" if token[place] != "A" else "B"
+        assert client.get(data_address(token[:place] + other + token[place + 1 :])).status_code == 403
+    assert client.get(data_address(token)).status_code == 200
+
+
+def test_a_link_signed_by_us_that_we_never_handed_out_opens_nothing(client: Client, seed: Person) -> None:
+    assert client.get(data_address(SIGNER.sign("data~guessed"))).status_code == 403
+
+
+def test_a_link_opens_nobody_elses_page_and_no_other_page(client: Client, seed: Person) -> None:
+    data, decision = link(seed), link(seed, OFFERED)
+    assert client.get(data_address(data, ANA)).status_code == 403
+    assert client.get(data_address(decision)).status_code == 403
+    assert client.get(f"/c/{MARA}/decision/{data}").status_code == 403
+    assert client.get(f"/c/{MARA}/decision/{decision}").status_code == 200
+    for page in ("/", f"/c/{MARA}", f"/c/{MARA}/data", "/dashboard"):
+        assert client.get(page).status_code == 302, "a link signs nobody in"
+
+
+def test_a_link_dies_after_thirty_days_or_when_it_is_taken_back(client: Client, seed: Person) -> None:
+    assert client.get(data_address(link(seed, days_ago=DAYS - 0.01))).status_code == 200
+    old = client.get(data_address(link(seed, days_ago=DAYS)))
+    assert (old.status_code, "has expired" in text(old)) == (410, True)
+    token = link(seed)
+    number = ContributorLink.objects.get(secret_hash=secret_hash(token)).pk
+    assert keeper(Client()).post(f"/c/{ANA}/links/{number}/revoke").status_code == 403
+    assert keeper(Client()).post(f"/c/{MARA}/links/{number}/revoke").status_code == 302
+    taken = client.get(data_address(token))
+    assert (taken.status_code, "was taken back" in text(taken)) == (410, True)
+    assert client.post(f"/c/{MARA}/objection", {"link": token, "text": "No"}).status_code == 410
+
+
+def test_no_log_and_no_other_site_learns_a_link(client: Client, seed: Person, caplog: pytest.LogCaptureFixture) -> None:
+    token = link(seed)
+    with caplog.at_level(logging.DEBUG):
+        for kind in ("data", "decision"):
+            client.post(f"/c/{MARA}/{kind}/{token}")
+            client.get(f"/c/{ANA}/{kind}/{token}")
+        Client(enforce_csrf_checks=True).post(f"/c/{MARA}/decision/{token}")
+        shown = client.get(data_address(token))
+    assert "(hidden)" in caplog.text
+    assert token not in caplog.text
+    assert (shown["Referrer-Policy"], "no-store" in shown["Cache-Control"]) == ("no-referrer", True)
+    assert token not in repr(list(Change.objects.values_list("details", "subject")))
+    assert token not in repr(list(ContributorLink.objects.values_list()))
+
+
+def test_a_maintainer_hands_a_link_with_an_answer_to_paste_that_names_no_threshold(
+    client: Client, seed: Person
+) -> None:
+    made = keeper(client).post(f"/c/{MARA}/links", {"pull": OFFERED})
+    page = text(made)
+    assert f"http://testserver/c/{MARA}/decision/decision~" in page
+    assert "Sunstead put your pull request “Mend the lamp” into this lane:" in page
+    assert "0.30" not in page
+    address = page.split('readonly value="http://testserver')[1].split('"')[0]
+    shown = text(Client().get(address))
+    assert "Mend the lamp" in shown
+    assert "0.30" not in shown
+    assert Change.objects.get().what == "link.made"
+    assert client.post(f"/c/{MARA}/links", {"pull": pull_uri(MARA, "none")}).status_code == 404
+    assert client.post(f"/c/{ANA}/links").status_code == 403, "ana offered seed nothing"
+
+
+def objecting(client: Client, token: str, said: str = "I object.", pull: str = OFFERED) -> Any:
+    return client.post(f"/c/{MARA}/objection", {"link": token, "text": said, "pull": pull})
+
+
+def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, seed: Person) -> None:
+    assert objecting(client, link(seed)).status_code == 200
+    found = Objection.objects.get()
+    assert (found.state, found.source, found.repo_key, found.did) == ("open", "link", REPO, MARA)
+    assert found.due_at - found.made_at == timedelta(days=30)
+    maintainer = keeper(Client())
+    assert f"a person answers by {found.due_at:%d %b %Y}" in text(maintainer.get(f"/pull/{OFFERED}"))
+    assert f"due {found.due_at.day} {found.due_at:%b %Y}" in text(maintainer.get("/objections"))
+    told = {"key": found.key, "state": "accepted", "answer": "You are right."}
+    assert maintainer.post("/objections/answer", told).status_code == 302
+    assert maintainer.post("/objections/answer", told).status_code == 409
+    assert "You are right." in text(client.get(data_address(link(seed))))
+    kinds = list(Change.objects.order_by("pk").values_list("person__did", "what"))
+    assert kinds[1:3] == [(None, "objection.made"), (SEED, "objection.accepted")]
+
+
+@pytest.mark.parametrize(
+    ("said", "status"), [("", 422), (" \n\x00 ", 422), ("x" * LONGEST, 200), ("x" * (LONGEST + 1), 422)]
+)
+def test_an_objection_has_words_and_a_bound(client: Client, seed: Person, said: str, status: int) -> None:
+    assert objecting(client, link(seed), said).status_code == status
+    assert Objection.objects.count() == (status == 200)
+
+
+def test_a_body_beyond_all_measure_is_refused(client: Client, seed: Person) -> None:
+    assert objecting(client, link(seed), "x" * 2_000_000).status_code in (400, 413)
+
+
+def test_markup_in_an_objection_is_text(client: Client, seed: Person) -> None:
+    objecting(client, link(seed), HOSTILE)
+    for page in ("/objections", f"/c/{MARA}/rights", f"/c/{MARA}/data"):
+        shown = keeper(Client()).get(page).content.decode()
+        assert "&lt;script&gt;alert(1)" in shown
+        assert "<script>alert" not in shown
+        assert "<img src=x" not in shown
+        assert "⟨U+202E⟩gpj {{ settings.SECRET_KEY }}" in shown
+
+
+def test_of_objections_one_to_a_decision_and_a_few_at_all_are_open(client: Client, seed: Person) -> None:
+    token = link(seed)
+    assert objecting(client, token).status_code == 200
+    assert objecting(client, token).status_code == 409
+    now = timezone.now()
+    for number in range(19):
+        object_to(MARA, f"at://{number}", "", "No", "link", None, now)
+    with pytest.raises(ObjectionProblem, match="20 objections are open"):
+        object_to(MARA, "", "", "No", "link", None, now)
+
+
+def test_a_link_to_one_decision_objects_to_that_one_alone(client: Client, seed: Person) -> None:
+    token = link(seed, OFFERED)
+    assert objecting(client, token, pull="").status_code == 403
+    assert objecting(client, token, pull=pull_uri(MALLORY, "other")).status_code == 403
+    assert client.post(f"/c/{MARA}/leaderboard", {"link": token, "out": "yes"}).status_code == 403
+    assert objecting(client, token).status_code == 200
+
+
+def test_nobody_objects_to_what_the_contributor_never_offered(client: Client, seed: Person) -> None:
+    assert objecting(client, link(seed), pull=pull_uri(MALLORY, "other")).status_code == 404
+    assert not Objection.objects.exists()
+
+
+def test_nobody_answers_their_own_objection(client: Client, seed: Person) -> None:
+    object_to(SEED, "", REPO, "No", "self", seed, timezone.now())
+    told = {"key": Objection.objects.get().key, "state": "rejected", "answer": "Yes"}
+    assert keeper(client).post("/objections/answer", told).status_code == 403
+    other = Person.objects.create(did=ANA)
+    Maintainer.objects.create(person=other, repo_key="", role="maintainer")
+    assert keeper(client, ANA).post("/objections/answer", told).status_code == 302
+
+
+def test_the_contributor_who_is_signed_in_needs_no_link(client: Client) -> None:
+    client.force_login(Person.objects.create(did=MARA))
+    assert client.get(f"/c/{MARA}/data").status_code == 200
+    assert client.get(f"/c/{ANA}/data").status_code == 403
+    assert client.post(f"/c/{MARA}/leaderboard", {"out": "yes"}).status_code == 200
+    assert client.post(f"/c/{ANA}/leaderboard", {"out": "yes"}).status_code == 403
+    assert LeaderboardWish.objects.get().did == MARA
+
+
+def test_an_objection_and_a_wish_reach_the_worker_and_the_answer_too(tmp_path: Path, seed: Person) -> None:
+    now = timezone.now()
+    with opened(tmp_path) as world:
+        play(world, frames_of_it())
+        runtime = cast(Runtime, Standing(world.store))
+        made = object_to(MARA, OFFERED, REPO, "No", "link", None, now)
+        wish(MARA, True, "link", None, now)
+        assert deliver_due(runtime, timezone.now()) == 2
+        world.judge()
+        row = world.pull(OFFERED)
+        assert row is not None
+        assert row.verdict.reasons[0].code == "objection_open"
+        assert world.value("select left_out from leaderboard_wishes")
+        answer(str(made.key), None, seed, "rejected", "It stands.", now)
+        OutboxEntry.objects.update(delivered_at=None)  # as after a kill: the older message comes again
+        deliver_due(runtime, timezone.now())
+        world.judge()
+        row = world.pull(OFFERED)
+        assert row is not None
+        assert row.verdict.reasons[0].code != "objection_open"
+
+
+def test_erasing_a_contributor_takes_what_they_were_handed_and_said_and_their_name_out_of_the_log(
+    client: Client, seed: Person
+) -> None:
+    objecting(client, link(seed))
+    mara, now = Person.objects.create(did=MARA), timezone.now()
+    log_change(mara, "settings.changed", now, REPO, "budget", before=1)
+    log_change(seed, "note.made", now, REPO, OFFERED, text=f"ask {MARA}")
+    wish(MARA, True, "link", None, now)
+    forget_account(MARA, None)
+    kinds = (Person, ContributorLink, Objection, LeaderboardWish)
+    assert [kind.objects.filter(did=MARA).count() for kind in kinds] == [0, 0, 0, 0]
+    assert MARA not in repr(list(Change.objects.values_list())) + repr(list(OutboxEntry.objects.values_list()))
+    assert Change.objects.filter(what="settings.changed", person=None).exists(), "that it happened is kept"
+
+
+@pytest.mark.parametrize("pull", ["\x00", "at://\x00", "x" * 100_000, "'; drop table objections; --", "%s%n"])
+def test_a_hostile_address_is_a_pull_request_that_nobody_offered(client: Client, seed: Person, pull: str) -> None:
+    assert objecting(client, link(seed), pull=pull).status_code == 404
+    assert keeper(client).post(f"/c/{MARA}/links", {"pull": f"{pull}x"}).status_code == 404
+    told = {"key": pull, "state": "accepted", "answer": "Yes"}
+    assert client.post("/objections/answer", told).status_code == 404

@@ -1,0 +1,64 @@
+"""Exact thresholds and what is still needed: on every page and in every answer for maintainers, for nobody else."""
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring.gate import Thresholds
+from tests.triage import pages_world
+from tests.triage.pages_world import MARA, DrawnWorld, draw, sign_in
+
+pytestmark = pytest.mark.django_db
+HERE, ELSEWHERE = "did:plc:corecorecorecorecorecore", "did:plc:otherotherotherotherothe"
+MARKS = ("0.3137", "0.8713", "0.2039", "0.6171")
+NOTICE = "The fast lane is shut: 1,234 more are needed."
+
+
+@pytest.fixture(name="pages")
+def pages_fixture(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> list[str]:
+    """Every page and answer that could name a threshold, over a world of thresholds that occur nowhere else."""
+    settings.PUBLIC_READ = True
+    settings.STREAM_CLOCK = True
+    marks = Thresholds(t_low=0.3137, t_high=0.8713, r_low=0.2039, r_high=0.6171)
+    monkeypatch.setattr(pages_world, "THRESHOLDS", marks)
+    world = DrawnWorld(rows=pages_world.drawn_rows(), t_high=0.8713, t_low=0.3137, notice=NOTICE)
+    draw(monkeypatch, world)
+    uris = [row.uri for row in world.rows]
+    single = [address for uri in uris for address in (f"/pull/{uri}", f"/?open={uri}")]
+    return [*single, "/", "/dashboard", "/leaderboard", "/sign-in", f"/c/{MARA.did}", f"/trust/{MARA.did}", "/metrics"]
+
+
+def named(client: Client, pages: list[str]) -> set[str]:
+    """What of the marks the pages name, in whatever form they are asked for."""
+    shown = ""
+    for page in pages:
+        shown += client.get(page).content.decode()
+    shown += client.get("/leaderboard", headers={"Accept": "application/json"}).content.decode()
+    shown += client.get("/metrics", headers={"Accept": "text/plain"}).content.decode()
+    marks = {mark for mark in (*MARKS, "1,234") if mark in shown}
+    return marks | ({"counterfactual"} if "What would change the lane" in shown else set())
+
+
+@pytest.mark.parametrize("role", [None, "", "viewer"])
+def test_who_maintains_nothing_reads_no_threshold_anywhere(client: Client, pages: list[str], role: str | None) -> None:
+    if role is not None:
+        sign_in(client, role, HERE)
+    assert named(client, pages) == set()
+
+
+def test_a_maintainer_reads_them_with_what_would_change_the_lane(client: Client, pages: list[str]) -> None:
+    sign_in(client, "maintainer", HERE)
+    assert named(client, pages) >= {"0.3137", "0.8713", "1,234", "counterfactual"}
+
+
+def test_a_maintainer_of_another_repository_is_told_nothing_exact_of_this_ones_rows(
+    client: Client, pages: list[str]
+) -> None:
+    sign_in(client, "maintainer", ELSEWHERE)
+    rows = [page for page in pages if "at://" in page]
+    assert not named_in_panels(client, rows)
+
+
+def named_in_panels(client: Client, pages: list[str]) -> set[str]:
+    shown = "".join(client.get(page).content.decode() for page in pages)
+    return {mark for mark in (*MARKS, "What would change the lane") if mark in shown}

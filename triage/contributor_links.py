@@ -1,0 +1,70 @@
+"""Links that a maintainer hands a contributor: signed, for one purpose, for 30 days, revocable."""
+
+from datetime import datetime, timedelta
+
+from django.core.signing import BadSignature, TimestampSigner
+from django.db import transaction
+
+from triage.changes import log_change
+from triage.models import ContributorLink, Person
+from triage.tokens import new_secret, same_hash, secret_hash
+
+DAYS = 30
+LONGEST = 200  # characters of a token: one of ours has 91 to 95
+SIGNER = TimestampSigner(salt="triage.contributor_links", sep=".")
+ASK = "Ask the maintainer who sent it for a new one."
+
+
+class LinkProblem(Exception):
+    """Why a link opens nothing: an HTTP status and one sentence for whoever holds it."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def make_link(by: Person, did: str, repo_key: str, pull_uri: str, now: datetime) -> str:
+    """The token of a new link to a contributor's data, or with `pull_uri` to that decision alone; shown only once."""
+    purpose = ContributorLink.Purpose.DECISION if pull_uri else ContributorLink.Purpose.DATA
+    token = SIGNER.sign(f"{purpose}~{new_secret()}")
+    with transaction.atomic():
+        ContributorLink.objects.create(
+            did=did,
+            purpose=purpose,
+            pull_uri=pull_uri,
+            secret_hash=secret_hash(token),
+            made_by=by,
+            made_at=now,
+            expires_at=now + timedelta(days=DAYS),
+        )
+        log_change(by, "link.made", now, repo_key, did, purpose=purpose, pull_uri=pull_uri)
+    return token
+
+
+def open_link(token: str, did: str, purpose: str, now: datetime) -> ContributorLink:
+    """The link that this token is, if it opens this page of this contributor at `now`; else LinkProblem.
+
+    What is not ours, another's and of another purpose is 403 in the same words; 410 once it is over.
+    """
+    if len(token) > LONGEST:
+        raise LinkProblem(403, f"This link opens nothing here. {ASK}")
+    try:
+        signed_for = SIGNER.unsign(token).partition("~")[0]
+    except BadSignature as problem:
+        raise LinkProblem(403, f"This link opens nothing here. {ASK}") from problem
+    hashed = secret_hash(token)
+    link = ContributorLink.objects.filter(secret_hash=hashed, did=did, purpose=purpose).first()
+    if link is None or not same_hash(link.secret_hash, hashed) or signed_for != purpose:
+        raise LinkProblem(403, f"This link opens nothing here. {ASK}")
+    if link.revoked_at is not None:
+        raise LinkProblem(410, f"This link was taken back. {ASK}")
+    if link.expires_at <= now:
+        raise LinkProblem(410, f"This link has expired. {ASK}")
+    return link
+
+
+def revoke_link(link: ContributorLink, by: Person, repo_key: str, now: datetime) -> None:
+    """Take a link back; again is harmless."""
+    with transaction.atomic():
+        if ContributorLink.objects.filter(pk=link.pk, revoked_at=None).update(revoked_at=now):
+            log_change(by, "link.revoked", now, repo_key, str(link.did), purpose=str(link.purpose))

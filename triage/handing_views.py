@@ -1,0 +1,190 @@
+"""What maintainers do for contributors: hand and take back links, answer objections, with who is late in view."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from scoring import read
+from scoring.explain_plain import plain_sentence
+from triage import rights_words
+from triage.access import viewing
+from triage.contributor_links import DAYS, make_link, revoke_link
+from triage.middleware import Request
+from triage.models import ContributorLink, Objection, Person
+from triage.objections import ObjectionProblem, answer
+from triage.permissions import Role, Roles, SignInNeeded, require
+from triage.rights import handled_from
+from triage.rights_views import did_of, refused
+from triage.rows import LANE_WORDS
+
+SHOWN = 200  # objections on the page, and links of one contributor
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectionView:
+    """An objection as shown; `late` where nobody answered in time. The text is the contributor's."""
+
+    key: str
+    did: str
+    pull_uri: str
+    repo_key: str
+    text: str
+    source: str
+    made_at: datetime
+    due_at: datetime
+    state: str
+    answer: str
+    late: bool
+
+
+@require_safe
+@never_cache
+def rights(request: Request, did: str) -> HttpResponse:
+    """The links of a contributor, their objections, and the forms that hand a link or write for them."""
+    person = did_of(did)
+    _handler(request, person)
+    links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at")[:SHOWN]
+    found = [one for one in _objections(request, None) if one.did == person]
+    return render(request, "rights.html", {"did": person, "links": links, "objections": found, "now": timezone.now()})
+
+
+@require_POST
+@never_cache
+def hand_link(request: Request, did: str) -> HttpResponse:
+    """Make a link to everything, or with `pull` to that decision; shown once, with an answer to paste."""
+    person, pull_uri, now = did_of(did), request.POST.get("pull", "").strip(), timezone.now()
+    by, repo_key = _handler(request, person)
+    row = read.pull(request.snapshot, pull_uri) if pull_uri and request.snapshot else None
+    if pull_uri and (row is None or row.author.did != person):
+        return refused(request, 404, "This contributor has no such open pull request here.")
+    if row is not None:
+        require(request, row.repository_key, Role.MAINTAINER)
+    token = make_link(by, person, row.repository_key if row else repo_key, pull_uri, now)
+    name = "decision_by_link" if row else "data_by_link"
+    address, until = request.build_absolute_uri(reverse(name, args=[person, token])), now + timedelta(days=DAYS)
+    text = rights_words.data_answer(address, until) if row is None else _decision_answer(row, address, until)
+    return render(request, "link_made.html", {"did": person, "address": address, "until": until, "answer": text})
+
+
+@require_POST
+@never_cache
+def take_link(request: Request, did: str, number: int) -> HttpResponse:
+    """Take a link back."""
+    person = did_of(did)
+    by, repo_key = _handler(request, person)
+    revoke_link(get_object_or_404(ContributorLink, pk=number, did=person), by, repo_key, timezone.now())
+    return redirect("rights", did=person)
+
+
+@require_safe
+@never_cache
+def objections(request: Request) -> HttpResponse:
+    """Objections to what whoever asks maintains: those still open, the most urgent first, or with `?all` every one."""
+    _, roles = _maintainer(request)
+    state = None if "all" in request.GET else Objection.State.OPEN
+    shown = [one for one in _objections(request, state) if _is_theirs(request, roles, one)]
+    return render(request, "objections.html", {"objections": shown[:SHOWN], "everything": state is None})
+
+
+@require_POST
+@never_cache
+def answer_objection(request: Request) -> HttpResponse:
+    """Accept or reject an objection: `key`, `state`, `answer`; never one's own."""
+    by, roles = _maintainer(request)
+    key = request.POST.get("key", "")
+    found = next((one for one in _objections(request, None) if one.key == key), None)
+    if found is None:
+        raise Http404("There is no such objection; it may have been taken back.")
+    if not _is_theirs(request, roles, found):
+        raise PermissionDenied("This needs the role maintainer where the pull request was offered.")
+    if by.did == found.did:
+        raise PermissionDenied("Somebody else answers your own objection.")
+    try:
+        answer(
+            key, _records(request).get(key), by, _posted(request, "state"), _posted(request, "answer"), timezone.now()
+        )
+    except ObjectionProblem as problem:
+        return refused(request, problem.status, str(problem))
+    return redirect("objections")
+
+
+def _handler(request: Request, did: str) -> tuple[Person, str]:
+    """Whoever asks, and the key of the repository as whose maintainer they may speak with this contributor."""
+    person, roles = _maintainer(request)
+    repo_key = handled_from(roles, request.snapshot, did)
+    if repo_key is None:
+        raise PermissionDenied("This contributor offered nothing to a repository that you maintain.")
+    return person, repo_key
+
+
+def _maintainer(request: Request) -> tuple[Person, Roles]:
+    """Whoever is signed in with their roles; they must maintain something."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    roles = viewing(request)
+    if roles.highest() < Role.MAINTAINER:
+        raise PermissionDenied("This needs the role maintainer.")
+    return request.user, roles
+
+
+def _is_theirs(request: Request, roles: Roles, one: ObjectionView) -> bool:
+    if one.repo_key:
+        return roles.role(one.repo_key) >= Role.MAINTAINER
+    return handled_from(roles, request.snapshot, one.did) is not None
+
+
+def _objections(request: Request, state: str | None) -> list[ObjectionView]:
+    """Objections of pages and records together, the earliest due first."""
+    now = timezone.now()
+    kept = Objection.objects.filter(Q() if state is None else Q(state=state)).order_by("due_at", "pk")
+    records = _records(request)
+    answered = dict(Objection.objects.filter(source=Objection.Source.RECORD).values_list("key", "record_cid"))
+    fresh = [one for one in records.values() if answered.get(one.uri) != (one.record_cid or "")]
+    shown = [_kept_view(one, now) for one in kept if one.key not in {each.uri for each in fresh}]
+    return sorted([*shown, *(_record_view(one, now) for one in fresh)], key=lambda one: one.due_at)
+
+
+def _records(request: Request) -> Mapping[str, read.RecordObjection]:
+    return {one.uri: one for one in read.record_objections(request.snapshot)} if request.snapshot else {}
+
+
+def _kept_view(one: Any, now: datetime) -> ObjectionView:
+    same = ("key", "did", "pull_uri", "repo_key", "text", "source", "made_at", "due_at", "state", "answer")
+    late = one.state == Objection.State.OPEN and one.due_at < now
+    return ObjectionView(**{name: getattr(one, name) for name in same}, late=late)
+
+
+def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
+    made_at, due_at = one.seen_at.replace(tzinfo=UTC), one.due_at.replace(tzinfo=UTC)
+    return ObjectionView(
+        key=one.uri,
+        did=one.did,
+        pull_uri=one.pull_uri or "",
+        repo_key=one.repo_key,
+        text=one.text,
+        source=Objection.Source.RECORD,
+        made_at=made_at,
+        due_at=due_at,
+        state=Objection.State.OPEN,
+        answer="",
+        late=due_at < now,
+    )
+
+
+def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
+    reasons = [plain_sentence(reason) for reason in row.verdict.reasons]
+    return rights_words.decision_answer(row.title, LANE_WORDS[row.verdict.lane], reasons, address, until)
+
+
+def _posted(request: Request, name: str) -> str:
+    return request.POST.get(name, "")

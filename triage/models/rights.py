@@ -1,0 +1,92 @@
+"""What contributors are handed and what they say: links to what is stored about them, objections, wishes."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+
+from triage.models.accounts import Person
+
+
+class ContributorLink(models.Model):
+    """A signed link that opens one page about one contributor for whoever holds it. Only its hash is kept.
+
+    `pull_uri` is "" for everything stored about them; else the link opens that decision alone.
+    """
+
+    class Purpose(models.TextChoices):
+        """The one page that it opens."""
+
+        DATA = "data"
+        DECISION = "decision"
+
+    did = models.CharField(max_length=2048, db_index=True)
+    purpose = models.CharField(max_length=20, choices=Purpose.choices)
+    pull_uri = models.CharField(max_length=2048, blank=True)
+    secret_hash = models.CharField(max_length=64, unique=True)
+    made_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="+")
+    made_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """What it opens, never the secret."""
+        return f"{self.purpose} of {self.did}"
+
+
+class Objection(models.Model):
+    """What a contributor has against a decision, or against being scored at all (`pull_uri` ""), and the answer.
+
+    `key` names it to the worker: 'page:' and a random name, or the at-uri of a record once somebody answers that.
+    """
+
+    class State(models.TextChoices):
+        """Where it stands."""
+
+        OPEN = "open"
+        ACCEPTED = "accepted"
+        REJECTED = "rejected"
+
+    class Source(models.TextChoices):
+        """How it came."""
+
+        LINK = "link"
+        SELF = "self"
+        MAINTAINER = "maintainer"
+        RECORD = "record"
+
+    key = models.CharField(max_length=2048, unique=True)
+    did = models.CharField(max_length=2048, db_index=True)
+    pull_uri = models.CharField(max_length=2048, blank=True, db_index=True)
+    repo_key = models.CharField(max_length=2048, blank=True, db_index=True)
+    record_cid = models.CharField(max_length=256, blank=True)
+    text = models.TextField()
+    source = models.CharField(max_length=20, choices=Source.choices)
+    made_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    state = models.CharField(max_length=20, choices=State.choices, default=State.OPEN)
+    answer = models.TextField(blank=True)
+    answered_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="+")
+    answered_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """Who objects, and where it stands."""
+        return f"{self.did}, {self.state}"
+
+
+class LeaderboardWish(models.Model):
+    """Whether a contributor wishes to be left out of the leaderboard, as they or a maintainer last said here."""
+
+    did = models.CharField(max_length=2048, unique=True)
+    left_out = models.BooleanField()
+    source = models.CharField(max_length=20, choices=Objection.Source.choices)
+    told_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """Who wishes what."""
+        return f"{self.did} {'left out' if self.left_out else 'listed'}"

@@ -1,0 +1,126 @@
+"""Who has which role, and the log of what people changed: for admins, and for maintainers of what is theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from scoring import read
+from triage.access import person_for
+from triage.dids import MalformedDid, parse_did
+from triage.middleware import Request
+from triage.models import Change, Maintainer, Person
+from triage.permissions import Role, Roles, SignInNeeded, require, roles_of
+from triage.roles import LastAdmin, set_role
+
+CHANGES_SHOWN = 50  # on one page
+ROLES_SHOWN = 500
+SITE = "the whole site"
+TAKEN = "none"  # what the form says for taking a role
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeView:
+    """One line of the log: who, what, where, and what it was before and since."""
+
+    change: Change
+    where: str
+    told: tuple[tuple[str, str], ...]
+
+
+@require_safe
+@never_cache
+def people(request: Request) -> HttpResponse:
+    """Roles in the repositories that whoever asks is admin of; the form that gives and takes them."""
+    roles = _someone(request, Role.ADMIN)
+    names = _names(request)
+    held = Maintainer.objects.select_related("person").order_by("repo_key", "person__did")
+    mine = roles.keys(Role.ADMIN)
+    shown = list((held if "" in mine else held.filter(repo_key__in=mine))[:ROLES_SHOWN])
+    places = [("", SITE), *sorted(names.items(), key=lambda pair: pair[1])]
+    context = {
+        "held": [(row, _where(row.repo_key, names)) for row in shown],
+        "places": [(key, name) for key, name in places if roles.role(key) >= Role.ADMIN],
+        "roles": Maintainer.Role.values,
+    }
+    return render(request, "people.html", context)
+
+
+@require_POST
+@never_cache
+def change_role(request: Request) -> HttpResponse:
+    """Give or take a role: `did`, `repo_key` ("" for the site), `role` or "none"; an admin's own doing, logged."""
+    repo_key, role = request.POST.get("repo_key", ""), request.POST.get("role", "")
+    by = require(request, repo_key, Role.ADMIN)
+    if repo_key and repo_key not in _names(request):
+        return _refused(request, "That repository is not watched here.")
+    if role not in (*Maintainer.Role.values, TAKEN):
+        return _refused(request, "That is no role.")
+    try:
+        did = parse_did(request.POST.get("did", "").strip())
+        person = Person.objects.filter(did=did).first() if role == TAKEN else person_for(did, request.snapshot)
+        changed = person is not None and set_role(by, person, repo_key, _given(role), timezone.now())
+    except (MalformedDid, LastAdmin) as problem:
+        return _refused(request, str(problem))
+    messages.info(request, "Saved." if changed else "Nothing changed: it was so already.")
+    return redirect("people")
+
+
+@require_safe
+@never_cache
+def changes(request: Request) -> HttpResponse:
+    """What people changed, the newest first: all of it for maintainers of the site, else what is theirs."""
+    roles = _someone(request, Role.MAINTAINER)
+    mine = roles.keys(Role.MAINTAINER)
+    found = Change.objects.select_related("person").order_by("-made_at", "-pk")
+    found = found if "" in mine else found.filter(Q(repo_key__in=mine) & ~Q(repo_key=""))
+    page = Paginator(found, CHANGES_SHOWN).get_page(request.GET.get("page"))
+    return render(request, "changes.html", {"page": page, "lines": _lines(page.object_list, _names(request))})
+
+
+def _given(role: str) -> str | None:
+    return None if role == TAKEN else role
+
+
+def _someone(request: Request, least: Role) -> Roles:
+    """The roles of whoever asks, who must have at least this one somewhere."""
+    if not request.user.is_authenticated:
+        raise SignInNeeded("Sign in first.")
+    roles = roles_of(request.user)
+    if roles.highest() < least:
+        raise PermissionDenied(f"This needs the role {least.name.lower()}.")
+    return roles
+
+
+def _refused(request: Request, sentence: str) -> HttpResponse:
+    shown = {"title": "Not saved", "sentence": f"{sentence} Nothing was changed."}
+    return render(request, "error.html", shown, status=422)
+
+
+def _names(request: Request) -> dict[str, str]:
+    """The watched repositories by key."""
+    return {found.key: found.name for found in read.watched_repositories(request.snapshot)} if request.snapshot else {}
+
+
+def _where(repo_key: str, names: dict[str, str]) -> str:
+    return names.get(repo_key, repo_key) if repo_key else SITE
+
+
+def _lines(found: Sequence[Any], names: dict[str, str]) -> list[ChangeView]:
+    return [
+        ChangeView(
+            change,
+            _where(change.repo_key, names),
+            tuple((str(name), "none" if value is None else str(value)) for name, value in change.details.items()),
+        )
+        for change in found
+    ]

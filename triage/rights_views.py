@@ -1,0 +1,200 @@
+"""What a contributor sees and says about themselves: by a link that a maintainer handed them, or signed in."""
+
+import json
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from scoring import read
+from triage import rights_words, rows
+from triage.access import viewing
+from triage.contributor_links import LinkProblem, open_link
+from triage.dids import MalformedDid, parse_did
+from triage.erasure import account_of, said_by
+from triage.middleware import Request
+from triage.models import ContributorLink, Objection, Person
+from triage.objections import ObjectionProblem, object_to, wish
+from triage.permissions import SignInNeeded
+from triage.rights import handled_from
+
+DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
+# Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
+_reading = threading.Lock()
+WAIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who speaks for a contributor: the holder of `link`, the contributor signed in, or a maintainer; how it came."""
+
+    source: str
+    person: Person | None
+    link: ContributorLink | None = None
+
+
+@require_safe
+@never_cache
+def data_by_link(request: Request, did: str, token: str) -> HttpResponse:
+    """Everything stored about the contributor whose link this is."""
+    try:
+        link = open_link(token, did_of(did), DATA, timezone.now())
+    except LinkProblem as problem:
+        return refused(request, problem.status, str(problem))
+    return _data(request, str(link.did), token)
+
+
+@require_safe
+@never_cache
+def own_data(request: Request, did: str) -> HttpResponse:
+    """The same for the contributor who is signed in, and for a maintainer to whom they offered something."""
+    speaker_of(request, did_of(did), "")
+    return _data(request, did_of(did), "")
+
+
+@require_safe
+@never_cache
+def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
+    """One decision's reasons, in words, for the contributor whose link this is."""
+    try:
+        link = open_link(token, did_of(did), DECISION, timezone.now())
+    except LinkProblem as problem:
+        return refused(request, problem.status, str(problem))
+    found = read.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
+    judged = rows.judgement(found.verdict, found.path, found.content_risk, None, False) if found else None
+    context = _spoken(str(link.did), token) | {"row": found, "judgement": judged, "pull_uri": link.pull_uri}
+    return _unreferred(render(request, "decision_data.html", context))
+
+
+@require_POST
+@never_cache
+def send_objection(request: Request, did: str) -> HttpResponse:
+    """Keep an objection: `text`, `pull` ("" for being scored at all), `link` where it comes by one."""
+    person, pull_uri = did_of(did), request.POST.get("pull", "")
+    try:
+        speaker = speaker_of(request, person, pull_uri)
+        key = _place(request, person, pull_uri)
+        found = object_to(
+            person, pull_uri, key, request.POST.get("text", ""), speaker.source, speaker.person, timezone.now()
+        )
+    except (LinkProblem, ObjectionProblem) as problem:
+        return refused(request, problem.status, str(problem))
+    said = f"Your objection is kept. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
+    return render(request, "said.html", {"title": "Kept", "sentence": said})
+
+
+@require_POST
+@never_cache
+def send_wish(request: Request, did: str) -> HttpResponse:
+    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one."""
+    person, out = did_of(did), request.POST.get("out", "")
+    try:
+        speaker = speaker_of(request, person, "")
+    except LinkProblem as problem:
+        return refused(request, problem.status, str(problem))
+    if out not in ("yes", "no"):
+        return refused(request, 422, "Say yes or no.")
+    wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
+    said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
+    return render(request, "said.html", {"title": "Kept", "sentence": f"This contributor is {said} within seconds."})
+
+
+def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
+    """As whom somebody speaks for a contributor; LinkProblem, SignInNeeded or PermissionDenied where they may not.
+
+    A link to one decision speaks about that one alone.
+    """
+    if token := request.POST.get("link", ""):
+        purpose = DECISION if token.startswith(f"{DECISION}~") else DATA
+        link = open_link(token, did, purpose, timezone.now())
+        if link.purpose == DECISION and link.pull_uri != pull_uri:
+            raise LinkProblem(403, "This link is for one decision alone.")
+        return Speaker(Objection.Source.LINK, None, link)
+    person = request.user
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first, or use the link that a maintainer sent you.")
+    if person.did == did:
+        return Speaker(Objection.Source.SELF, person)
+    if handled_from(viewing(request), request.snapshot, did) is None:
+        raise PermissionDenied("This is for the contributor, and for maintainers to whom they offered something.")
+    return Speaker(Objection.Source.MAINTAINER, person)
+
+
+def did_of(text: str) -> str:
+    """The DID of an address; 404 for what is none."""
+    try:
+        return parse_did(text)
+    except MalformedDid as problem:
+        raise Http404(str(problem)) from problem
+
+
+def refused(request: Request, status: int, sentence: str) -> HttpResponse:
+    """An error page in words."""
+    shown = {"title": "Nothing was changed", "sentence": sentence}
+    return _unreferred(render(request, "error.html", shown, status=status))
+
+
+def _place(request: Request, did: str, pull_uri: str) -> str:
+    """The key of the repository that a pull request of this contributor is in; "" without one."""
+    if not pull_uri:
+        return ""
+    found = read.offered_by(request.snapshot, pull_uri) if request.snapshot else None
+    if found is None or found[0] != did:
+        raise ObjectionProblem(404, "This contributor offered no such pull request here.")
+    return found[1]
+
+
+def _data(request: Request, did: str, token: str) -> HttpResponse:
+    whole = request.GET.get("form") == "json"
+    if not _reading.acquire(timeout=WAIT_SECONDS):
+        response = refused(request, 503, "Somebody else's data is being read; try again in a minute.")
+        response["Retry-After"] = "60"
+        return response
+    try:
+        found = _stored(request, did, whole)
+    finally:
+        _reading.release()
+    said, account = said_by(did), account_of(did)
+    if whole:
+        return _unreferred(_document(did, found, said, account))
+    context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
+    context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
+    return _unreferred(render(request, "contributor_data.html", context))
+
+
+def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
+    if request.snapshot is None:
+        return None
+    if not whole:
+        return read.stored(request.snapshot, did)
+    folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
+    return read.stored_whole(request.snapshot, did, settings.DIFF_CORPUS_DIR, folders)
+
+
+def _document(
+    did: str, found: read.Stored | None, said: dict[str, Any], account: dict[str, Any] | None
+) -> HttpResponse:
+    told = rights_words.document(did, found) | {"said_here": said, "account": account}
+    text = json.dumps(told, indent=2, ensure_ascii=False, default=str)
+    headers = {"Content-Disposition": 'attachment; filename="stored.json"'}
+    return HttpResponse(text, content_type="application/json; charset=utf-8", headers=headers)
+
+
+def _spoken(did: str, token: str) -> dict[str, Any]:
+    here = reverse("data_by_link", args=[did, token]) if token else reverse("own_data", args=[did])
+    return {"did": did, "link": token, "here": here}
+
+
+def _unreferred(response: HttpResponse) -> HttpResponse:
+    """The response, whose address, a secret where it is a link, no other page is told."""
+    response["Referrer-Policy"] = "no-referrer"
+    response["X-Robots-Tag"] = "noindex"
+    return response

@@ -1,0 +1,101 @@
+"""What is stored about a contributor, with its source, and what a maintainer may paste into an answer. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from scoring.read import Stored
+from triage.words import visible
+
+ROWS_SHOWN = 50  # of one table on the page; the JSON has all
+ROW_SHOWN = 2_000  # characters
+COMPUTED = "computed here from the public records, never from who or where you are"
+NETWORK = "public records on the network, as its stream or their servers brought them"
+SOURCES: Mapping[str, str] = {
+    **dict.fromkeys(("events", "archived_events", "dead_letters"), NETWORK),
+    "contributors": "the network's directory of identities, and your own server",
+    **dict.fromkeys(("pull_requests", "vouches", "statuses", "repositories", "comments", "declarations"), NETWORK),
+    **dict.fromkeys(("patches", "pull_pages", "ci_runs", "push_holders"), "the servers that hold the repositories"),
+    **dict.fromkeys(("labels", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED),
+    "content_reviews": "made here from the text of your change, without knowing whose it is",
+    "signals": "services that you name yourself, and public registries of packages",
+    "maintainers": "an admin of this site",
+    "objections": "what you or a maintainer wrote on this site",
+    "leaderboard_wishes": "what you or a maintainer wrote on this site",
+}
+USUAL_SOURCE = "kept here in the course of the work on the records above"
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table: how many rows, where they come from, and the first of them as text."""
+
+    name: str
+    source: str
+    count: int
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """What is stored, as a page shows it."""
+
+    tables: tuple[TableView, ...]
+    denounces: int
+    mentions: int
+
+
+def stored_view(found: Stored | None) -> StoredView:
+    """Every table with its source; of each row a bounded text."""
+    if found is None:
+        return StoredView((), 0, 0)
+    tables = (
+        TableView(name.replace("_", " "), source_of(name), len(rows), tuple(_line(row) for row in rows[:ROWS_SHOWN]))
+        for name, rows in sorted(found.tables.items())
+    )
+    return StoredView(tuple(tables), found.denounces, found.mentions)
+
+
+def document(did: str, found: Stored | None) -> dict[str, Any]:
+    """Everything as JSON-ready values, each table with its source."""
+    if found is None:
+        return {"did": did, "tables": {}}
+    return {
+        "did": did,
+        "tables": {name: {"source": source_of(name), "rows": rows} for name, rows in sorted(found.tables.items())},
+        "files": list(found.files),
+        "denounces_by_others": found.denounces,
+        "mentions_in_what_is_not_yours": found.mentions,
+    }
+
+
+def source_of(table: str) -> str:
+    """Where the rows of a table come from, in words."""
+    return SOURCES.get(table, USUAL_SOURCE)
+
+
+def data_answer(address: str, until: datetime) -> str:
+    """A plain answer to paste for somebody who asks what is stored about them."""
+    return (
+        "Hello. Everything that Sunstead stores about you here, with its source, is at this address until "
+        f"{until:%d %b %Y}:\n\n{address}\n\nWhoever has the address can read it, so please keep it to yourself. There "
+        "you can also object, and ask to be left out of the leaderboard. A person answers an objection within a month."
+    )
+
+
+def decision_answer(title: str, lane: str, reasons: Sequence[str], address: str, until: datetime) -> str:
+    """A plain answer to paste for somebody who asks why their pull request waits where it does."""
+    listed = "\n".join(f"- {reason}" for reason in reasons)
+    return (
+        f"Hello. Sunstead put your pull request “{visible(title)}” into this lane: {lane}. Why:\n\n{listed}\n\n"
+        "That orders what maintainers look at; it blocks and closes nothing. You can read this, and object, here until "
+        f"{until:%d %b %Y}:\n\n{address}\n\nA person answers an objection within a month."
+    )
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in row.items() if value is not None}
+    text = visible(json.dumps(told, ensure_ascii=False, default=str))
+    return text if len(text) <= ROW_SHOWN else f"{text[:ROW_SHOWN]}…"

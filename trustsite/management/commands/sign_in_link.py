@@ -1,0 +1,31 @@
+"""`manage.py sign_in_link`: a one-time link for somebody who has an account; their roles stay as they are."""
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.snapshot import SnapshotReader
+from triage.access import issue_link
+from triage.models import Person
+from trustsite.management.commands.add_maintainer import MINUTES, link_address
+from trustsite.who import held_did
+
+
+class Command(BaseCommand):
+    """Prints the link on stdout."""
+
+    help = f"Print a one-time sign-in link ({MINUTES} minutes) for somebody who has an account here."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DID|HANDLE."""
+        parser.add_argument("who", metavar="DID|HANDLE", help="for example did:plc:… or ana.example.com")
+
+    def handle(self, *args: object, who: str, **options: object) -> None:
+        """Make it, or CommandError in one sentence."""
+        call_command("migrate", verbosity=0, interactive=False)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            did = held_did(who, snapshot)
+        person = Person.objects.filter(did=did, is_active=True).first()
+        if person is None:
+            raise CommandError(f"{did[:200]} has no account here: an admin gives them a role first.", returncode=2)
+        self.stdout.write(link_address(issue_link(person, MINUTES)))
