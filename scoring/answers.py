@@ -108,8 +108,22 @@ class QueueQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditAnswer:
+    """What somebody said of a drawn pull request before they knew lane and score; `by` is who, as shown."""
+
+    would_merge: bool
+    because: str
+    by: str
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One open pull request with its decision."""
+    """One open pull request with its decision.
+
+    `is_sealed`: the audit drew it and nobody answered yet. Then nothing of its decision is told: the verdict says only
+    that it was drawn, and figures, path and review are empty whatever is known.
+    """
 
     uri: str
     title: str
@@ -139,6 +153,8 @@ class QueueRow:
     trust_measure: Measure = "first_passage"
     claim: str = ""  # what is said of a merge that nobody proves; "" where nobody says so
     shadow: bool = False  # its repository is in shadow mode: the lane is what it would be, and nobody acts on it
+    is_sealed: bool = False
+    audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from ingest.transaction import Rows
+from scoring.approvals import voided
 from scoring.content.touched import Touched, never_fast_kinds
 from scoring.features import display_name
+from scoring.lane_closures import closed_pulls
+from scoring.objections import open_objections
 from scoring.rules import RepositoryRules
-from scoring.verdict import AccountChange, Attestation, Circumstances, Draw
+from scoring.verdict import AccountChange, Attestation, Circumstances, Draw, LaneClosed
 
 OPEN = "pull_requests p semi join watched_repositories using (repository_id)"
 # The newest round that was seen, when it and the pull request were, and what is known of the files.
@@ -115,6 +118,9 @@ class _Facts:
     rests_on: Mapping[tuple[int, int], Mapping[str, Any]]
     changes: Mapping[int, tuple[tuple[str, int], ...]]
     signs: Mapping[int, tuple[tuple[datetime, int | None], ...]]
+    closures: Mapping[str, tuple[LaneClosed, ...]]
+    objected: frozenset[str]
+    outdated: frozenset[str]
 
 
 def read_circumstances(
@@ -162,6 +168,9 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
             (row["person"], (row["seen_at"], row["gap"]))
             for row in rows.rows(SIGNS, {"now": moment.now, "people": sorted(authors)})
         ),
+        closures=closed_pulls(rows, moment.now),
+        objected=frozenset(open_objections(rows)),
+        outdated=frozenset(voided(rows)),
     )
 
 
@@ -196,6 +205,9 @@ def _circumstances(
         tier=rules.tier,
         attestation=attestation,
         draw=None if pull["odds"] is None else Draw(pull["drawn"], pull["odds"]),
+        closures=facts.closures.get(pull["pull_uri"], ()),
+        objected=pull["pull_uri"] in facts.objected,
+        outdated=pull["pull_uri"] in facts.outdated,
     )
 
 

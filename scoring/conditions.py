@@ -7,30 +7,47 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scoring.rules import Condition, Thresholds
-from scoring.verdict import Circumstances, Content, Draw, Evidence, Lane, Reason
+from scoring.verdict import Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
 
 LaneAndReasons = tuple[Lane, tuple[Reason, ...]]
 
 # A change about which nothing is to be said: what the conditions are asked with where a contributor is judged alone.
 ORDINARY = Circumstances(
-    judged_round=0, newest_round=0, pending=(), account_changes=(), silent_days=0, touched=(), draw=Draw(False, 0.0)
+    judged_round=0,
+    newest_round=0,
+    pending=(),
+    account_changes=(),
+    silent_days=0,
+    touched=(),
+    draw=Draw(False, 0.0),
+    closures=(),
+    objected=False,
+    outdated=False,
 )
 NO_CHANGE = Content(risk=0.0, recommended=False)
 
 # Codes that send a change to a person, and all others that hold one back: strongest first.
 TO_A_PERSON: tuple[str, ...] = (
+    "objection_open",
     *("denounced_by_seed", "low_probability", "high_flag", "content_risk_high"),
     *("attestation_missing", "attestation_expired", "attestation_revoked", "attestation_unverifiable"),
     "audit_drawn",
 )
 STRENGTH: tuple[str, ...] = (
     *TO_A_PERSON,
-    *("not_enough_evidence", "fast_lane_shut", "certificate_required", "below_fast_lane"),
+    *(
+        "lane_closed",
+        "approved_before",
+        "not_enough_evidence",
+        "fast_lane_shut",
+        "certificate_required",
+        "below_fast_lane",
+    ),
     *("no_trust_path", "trust_too_low", "one_account_path"),
     *("newer_round", "round_unknown", "account_changed", "account_unknown", "back_from_silence", "never_seen_before"),
     *("never_fast_path", "paths_unknown"),
     *("content_not_reviewed", "no_content_verdict", "content_partly_read", "content_risk_above", "review_recommended"),
-    *("enrichment_pending", "enrichment_unknown", "audit_not_drawn"),
+    *("closures_unknown", "people_unknown", "enrichment_pending", "enrichment_unknown", "audit_not_drawn"),
 )
 
 
@@ -53,7 +70,7 @@ def lane_conditions(
     the audit drew; normal_queue at best where anything else is not met. Only what is otherwise fast-laned is drawn.
     """
     asked = Asked(evidence, content, circumstances, thresholds)
-    held = [*_trust(asked)]
+    held = [*_trust(asked), *_closures(asked), *_people(asked)]
     for name, check in CHECKS.items():
         if name in thresholds.conditions:
             held += check(asked)
@@ -87,6 +104,29 @@ def _trust(asked: Asked) -> Iterator[Reason]:
         yield Reason("trust_too_low", params)
     if thresholds.two_ways and evidence.one_account:
         yield Reason("one_account_path", {})
+
+
+def closed_reason(closed: LaneClosed) -> Reason:
+    """Why a change is not fast-laned where a person closed the lane."""
+    return Reason("lane_closed", {"scope": closed.scope, "by": closed.by, "name": closed.name})
+
+
+def _closures(asked: Asked) -> Iterator[Reason]:
+    """What a person closed stays closed whatever conditions the operator chose."""
+    closures = asked.circumstances.closures
+    if closures is None:
+        yield Reason("closures_unknown", {})
+    yield from map(closed_reason, closures or ())
+
+
+def _people(asked: Asked) -> Iterator[Reason]:
+    """What its author says of the judgement, and what somebody approved, whatever conditions the operator chose."""
+    if asked.circumstances.objected:
+        yield Reason("objection_open", {})
+    if asked.circumstances.outdated:
+        yield Reason("approved_before", {})
+    if None in (asked.circumstances.objected, asked.circumstances.outdated):
+        yield Reason("people_unknown", {})
 
 
 def _certificate(asked: Asked) -> Iterator[Reason]:

@@ -224,7 +224,6 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"Trust from the seeds reaches this contributor ({shown(number_of(params['structural_trust']))})."
     ),
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params))}.",
-    "objection_open": lambda params: "The contributor objects to how this is judged, so a person decides.",
     "track_record": lambda params: f"{_capital(_track_clause(params))}.",
     "threshold_not_certified": lambda params: (
         f"The fast lane's threshold {shown_threshold(number_of(params['t_high']))} was set by hand: no certificate "
@@ -238,7 +237,6 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
 # read is told this line, so it names no threshold.
 CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "low_probability": lambda params: f"P(clean) is low ({shown(number_of(params['probability']))})",
-    "objection_open": lambda params: "the contributor objects",
     "trusted_denouncers": _say_denounced,
     "not_enough_evidence": lambda params: "not enough evidence yet",
     "threshold_not_certified": lambda params: "threshold not certified",

@@ -45,6 +45,9 @@ ATTESTATION_WORDS: Mapping[str, str] = {
 }
 # What would have to come for the condition to be met; None: nothing would, a person looks at such a change.
 WOULD_LIFT: Mapping[str, str | None] = {
+    "objection_open": "an answer to the objection",
+    "approved_before": "an approval or a close look at what it is now",
+    "people_unknown": "a look at what people said of it here",
     "certificate_required": "a certified threshold",
     "newer_round": "a review of the newest round",
     "round_unknown": "a review of the newest round",
@@ -56,6 +59,8 @@ WOULD_LIFT: Mapping[str, str | None] = {
     "paths_unknown": "a list of the files that it touches",
     "enrichment_pending": "an end of the look-ups",
     "enrichment_unknown": "an end of the look-ups",
+    "lane_closed": "a person's word that opens the lane again",
+    "closures_unknown": "an answer whether somebody closed the lane",
     "audit_not_drawn": "the draw for the audit",
 }
 
@@ -112,7 +117,19 @@ def _say_attestation(code: str) -> Callable[[Params], str]:
     )
 
 
+def _closed_for(params: Params) -> str:
+    name = visible_name(params["name"])
+    return {
+        "author": f"for what {name} sends",
+        "voucher": f"for trust that comes through {name}",
+        "repository": "in this repository",
+    }.get(str(params["scope"]), "in every repository")
+
+
 CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
+    "objection_open": lambda params: "The contributor objects to how this is judged, so a person decides.",
+    "approved_before": lambda params: "It changed after somebody approved it: what it is now was approved by nobody.",
+    "people_unknown": lambda params: "Whether somebody objected to this or approved another round of it is not known.",
     "certificate_required": lambda params: (
         f"The threshold {shown_threshold(number_of(params['t_high']))} was set by hand, and the fast lane opens here "
         "only by a certificate."
@@ -129,6 +146,10 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"Still being looked up: {PENDING_WORDS.get(str(params['what']), 'something about this change')}."
     ),
     "enrichment_unknown": lambda params: "Whether every look-up about this change has ended is not known.",
+    "lane_closed": lambda params: (
+        f"{visible_name(params['by'])} closed the fast lane {_closed_for(params)}; only a person opens it again."
+    ),
+    "closures_unknown": lambda params: "Whether somebody closed the fast lane is not known.",
     "audit_not_drawn": lambda params: "Whether this one is audited was not drawn yet.",
     "audit_drawn": lambda params: (
         f"Drawn for the audit, with odds of {100 * number_of(params['odds']):.3g} %: a person reads such samples "
@@ -137,11 +158,14 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     **{code: _say_attestation(code) for code in ATTESTATION_WORDS},
 }
 CONDITION_CLAUSES: Mapping[str, Callable[[Params], str]] = {
+    "objection_open": lambda params: "the contributor objects",
+    "approved_before": lambda params: "changed after it was approved",
     "newer_round": lambda params: "a newer round arrived",
     "account_changed": _clause_changed,
     "back_from_silence": lambda params: f"back after {_days(params['days'])} of silence",
     "never_fast_path": lambda params: f"touches {_touched(params)}",
     "enrichment_pending": lambda params: "look-ups under way",
+    "lane_closed": lambda params: f"fast lane closed by {visible_name(params['by'])}",
     "audit_drawn": lambda params: "drawn for the audit",
     **dict.fromkeys(ATTESTATION_WORDS, lambda params: "no valid attestation"),
 }

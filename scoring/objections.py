@@ -5,7 +5,7 @@ without a pull request for every open one of its author. It moves nobody's score
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,6 @@ import msgspec
 
 from ingest.store import Store
 from ingest.transaction import Rows
-from scoring.verdict import Lane, Reason, Verdict
 
 DAYS = 30  # within which a person answers
 OPEN = """
@@ -64,12 +63,6 @@ class RecordObjection:
 def open_objections(rows: Rows) -> set[str]:
     """The at-uris of open pull requests with an objection that nobody answered: each needs a person's decision."""
     return {row["pull_uri"] for row in rows.rows(OPEN)}
-
-
-def objected(verdict: Verdict) -> Verdict:
-    """The verdict on a change to which an objection is open: whatever the lane was, a person decides."""
-    reasons = (Reason("objection_open", {}), *verdict.reasons)
-    return replace(verdict, lane=Lane.NEEDS_HUMAN, reasons=reasons)
 
 
 def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:

@@ -1,6 +1,7 @@
 """Reading for pages and JSON: both call these functions, on one pinned snapshot, and nothing else."""
 
 from scoring.answers import (
+    AuditAnswer,
     Bin,
     ContentReview,
     Contribution,
@@ -24,6 +25,7 @@ from scoring.answers import (
     VouchLine,
     VouchWorth,
 )
+from scoring.lane_closures import Closure, closed_because
 from scoring.objections import RecordObjection, is_left_out, record_objections
 from scoring.read_approvals import (
     Approved,
@@ -39,7 +41,8 @@ from scoring.read_approvals import (
     taken_keys,
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
-from scoring.read_queue import dashboard, lanes, pull, pulls, queue, repository_key
+from scoring.read_incidents import BudgetState, Incident, LikeIt, incident
+from scoring.read_queue import dashboard, lanes, pull, pulls, queue, repository_key, repository_names, unsealed
 from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
 from scoring.read_reviews import content_review
 from scoring.read_rights import Stored, offered_by, offered_to, stored, stored_whole
@@ -51,8 +54,11 @@ from scoring.shadow import ShadowDay, ShadowReport, shadow_report
 
 __all__ = [
     "Approved",
+    "AuditAnswer",
     "Bin",
+    "BudgetState",
     "ChangedApproval",
+    "Closure",
     "ContentReview",
     "Contribution",
     "ContributorPage",
@@ -60,9 +66,11 @@ __all__ = [
     "Dashboard",
     "GroupKey",
     "HistoryPoint",
+    "Incident",
     "Leaderboard",
     "LeaderboardRow",
     "LeaderboardSort",
+    "LikeIt",
     "PastAction",
     "Person",
     "PullLine",
@@ -86,11 +94,13 @@ __all__ = [
     "WatchedRepository",
     "approved",
     "changed_after",
+    "closed_because",
     "content_review",
     "contributor",
     "dashboard",
     "explain_trust",
     "hidden_because",
+    "incident",
     "is_left_out",
     "kept_patch",
     "lanes",
@@ -103,6 +113,7 @@ __all__ = [
     "queue",
     "record_objections",
     "repository_key",
+    "repository_names",
     "reread",
     "score",
     "shadow_report",
@@ -110,6 +121,7 @@ __all__ = [
     "stored_whole",
     "subjects",
     "taken_keys",
+    "unsealed",
     "vouches_worth_making",
     "watched_repositories",
     "watched_repository",

@@ -17,6 +17,7 @@ from scoring.answers import (
     PullLine,
     VouchLine,
 )
+from scoring.audit_answers import SEALED
 from scoring.circle import CIRCLE, circle_of
 from scoring.explain import explain
 from scoring.features import display_name
@@ -60,9 +61,10 @@ select s.repository_id, c.did, c.handle, c.handle_verified from seeds s
 join contributors c on c.contributor_id = s.contributor_id
 anti join hidden_people h on h.contributor_id = s.contributor_id where list_contains(?, s.repository_id) order by c.did
 """
-OPEN_LANES = """
-select d.repository_id, d.lane from current_decisions d join pull_requests p on p.pull_uri = d.pull_uri
-where d.contributor_id = ? order by p.opened_at desc, d.pull_uri
+# What the audit drew tells its lane to nobody until somebody answered.
+OPEN_LANES = f"""
+select c.repository_id, c.lane from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+where c.contributor_id = ? and not {SEALED} order by p.opened_at desc, c.pull_uri
 """
 LISTED = f"contributor_id not in ({LEFT_OUT})"
 LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, get_args
 
 from ingest.archive import COUNT
 from ingest.clock import from_microseconds
 from ingest.transaction import Rows
 from ingest.watch import find_repository
-from scoring.answers import Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
+from scoring.answers import AuditAnswer, Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.approvals import STANDING, voided
+from scoring.audit_answers import SEALED, answers
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
 from scoring.read_repositories import in_shadow
 from scoring.review_costs import newest_costs
+from scoring.sealing import is_drawn, seal
 from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane
 
@@ -41,7 +44,7 @@ left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c
 left join pull_pages g on g.pull_uri = c.pull_uri
 """
 QUEUE_ORDER: Mapping[QueueSort, str] = {
-    "lowest": "c.probability asc nulls last, p.opened_at, c.pull_uri",
+    "lowest": f"case when {SEALED} then null else c.probability end asc nulls last, p.opened_at, c.pull_uri",
     "oldest": "p.opened_at, c.pull_uri",
     "newest": "p.opened_at desc, c.pull_uri",
 }
@@ -74,6 +77,11 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
 
 def _watched(rows: Rows) -> Watched:
     return {row["repository_id"]: (row["repo_key"], row["name"] or row["repo_key"]) for row in rows.rows(WATCHED)}
+
+
+def repository_names(rows: Rows) -> dict[str, str]:
+    """The watched repositories: their names by repo_key."""
+    return dict(_watched(rows).values())
 
 
 def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
@@ -134,13 +142,30 @@ def pull(rows: Rows, uri: str) -> QueueRow | None:
     return found[0] if found else None
 
 
-def _queue_rows(rows: Rows, sql: str, params: Sequence[object], watched: Watched) -> list[QueueRow]:
+def unsealed(rows: Rows, uri: str, answer: AuditAnswer) -> QueueRow | None:
+    """The same with the answer that somebody gave since this snapshot was made."""
+    found = _queue_rows(rows, f"{DECISIONS} where c.pull_uri = ?", [uri], _watched(rows), {uri: answer})
+    return found[0] if found else None
+
+
+def _queue_rows(
+    rows: Rows,
+    sql: str,
+    params: Sequence[object],
+    watched: Watched,
+    given: Mapping[str, AuditAnswer] = MappingProxyType({}),
+) -> list[QueueRow]:
     found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
     shadowed = in_shadow(rows) if found else frozenset()
     made = [_queue_row(row, people, *watched[row["repository_id"]]) for row in found]
     pairs = zip(made, found, strict=True)
-    return [replace(one, shadow=row["repository_id"] in shadowed) for one, row in pairs]
+    shown = [replace(one, shadow=row["repository_id"] in shadowed) for one, row in pairs]
+    drawn = [row for row, one in zip(found, shown, strict=True) if is_drawn(one.verdict)]
+    if not drawn:
+        return shown
+    told = {**answers(rows, drawn), **given}
+    return [seal(one, told.get(one.uri)) if is_drawn(one.verdict) else one for one in shown]
 
 
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> QueueRow:

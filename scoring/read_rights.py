@@ -13,8 +13,8 @@ from typing import Any
 from ingest.export import export, export_tables
 from ingest.records import VOUCH
 from ingest.transaction import Rows
-from scoring.explain_plain import plain_sentence
 from scoring.decisions import read_reasons
+from scoring.explain_plain import plain_sentence
 
 WITHHELD_COLUMNS = frozenset({"thresholds", "inputs"})
 # Tables that a contributor is told of only by number: what is drawn for audit must not be known before it is decided.

@@ -116,6 +116,19 @@ class AccountChange:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneClosed:
+    """That a person closed the fast lane for a change.
+
+    `scope` is for what: 'site' (every repository), 'repository', what one 'author' sends, or trust through one
+    'voucher'. `by` is who closed it, as shown; `name` whose changes or vouches it is about, as shown.
+    """
+
+    scope: Literal["site", "repository", "author", "voucher"]
+    by: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Draw:
     """Whether a pull request was drawn for the audit, and with which odds in [0, 1]."""
 
@@ -133,6 +146,8 @@ class Circumstances:
     `silent_days` is the longest gap, in whole days, between two signs of the author that ended at most
     `account_change_days` before the newest round; None where nothing of them was seen before this pull request.
     `touched` are kinds of files and patterns that no lane may wave through. `draw` is None until somebody drew.
+    `closures` are those of the fast lane by a person that hold for this change. `objected`: its author objects and
+    nobody answered; `outdated`: somebody approved another round of it. None: nobody asked.
     """
 
     judged_round: int | None = None
@@ -144,6 +159,9 @@ class Circumstances:
     tier: Tier = "public"
     attestation: Attestation = "not_asked"
     draw: Draw | None = None
+    closures: tuple[LaneClosed, ...] | None = None
+    objected: bool | None = None
+    outdated: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ def read_wanted(values: Mapping[str, str]) -> Wanted:
         raise ActionProblem(
             f"A note may have {NOTE_LENGTH:,} characters, this one has {len(note):,}: nothing was done."
         )
-    seen, version = _seen(values), _number(values.get("version", ""))
+    seen, version = read_seen(values), _number(values.get("version", ""))
     return Wanted(values.get("kind", ""), _text(values, "uri"), seen, version, values.get("outcome", ""), note)
 
 
@@ -35,7 +35,8 @@ def written_choice(uri: str, seen: Seen, version: int) -> str:
     return "|".join((uri, seen.record_cid or "", str(seen.round), seen.patch_id or "", str(version)))
 
 
-def _seen(values: Mapping[str, str]) -> Seen:
+def read_seen(values: Mapping[str, str]) -> Seen:
+    """What a form says stood on the screen; ActionProblem for what no form of ours sends."""
     number = _number(values.get("round", ""))
     return Seen(_text(values, "record_cid") or None, number, _text(values, "patch_id") or None)
 

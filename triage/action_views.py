@@ -14,12 +14,13 @@ from django_htmx.http import HttpResponseClientRedirect
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import Subject
-from triage import acting, actions, rows
+from triage import acting, actions, as_shown, rows
 from triage.access import safe_next
 from triage.act_forms import read_wanted
 from triage.actions import ActionProblem, Conflict
 from triage.context import present, told_dashboard
 from triage.forms import QueueFilters, read_queue
+from triage.incidents import opened_by
 from triage.middleware import Request
 from triage.models import Person
 from triage.permissions import Role, SignInNeeded, require
@@ -39,7 +40,7 @@ def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
         try:
             response = page(request, request.snapshot)
         except SignInNeeded:
-            response = _to_sign_in(request)
+            response = to_sign_in(request, safe_next(request))
         except ActionProblem as problem:
             response = _problem(request, str(problem))
         mark_private(response)
@@ -55,9 +56,11 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     subject = _subject(snapshot, wanted.uri)
     person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
     try:
-        actions.act(person, {subject.uri: subject}, [wanted], now)
+        (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    if incident := opened_by(made):
+        return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     return answer_rows(request, snapshot, [subject.uri], now)
 
 
@@ -115,8 +118,8 @@ def filters_of(request: Request) -> QueueFilters:
 
 def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now: datetime) -> dict[str, object]:
     """The row as it stands now with the note on it, and the counts; `item` is None where it is not open any more."""
-    row, filters = read.pull(snapshot, uri), filters_of(request)
-    found = acting.less_in_flight(read.queue(snapshot, filters.query()), snapshot, now)
+    row, filters = as_shown.pull(snapshot, uri), filters_of(request)
+    found = acting.less_in_flight(as_shown.queue(snapshot, filters.query()), snapshot, now)
     opened = row is not None and filters.opened == uri
     more = expanded(request, snapshot, row) if row is not None and opened else rows.NOTHING
     return {
@@ -144,6 +147,7 @@ def _problem(request: Request, sentence: str) -> HttpResponse:
     return render(request, "error.html", {"title": title, "sentence": sentence}, status=400)
 
 
-def _to_sign_in(request: Request) -> HttpResponse:
-    target = f"{resolve_url('sign_in')}?{urlencode({'next': safe_next(request)})}"
+def to_sign_in(request: Request, back: str) -> HttpResponse:
+    """To the sign-in, and from there to the path `back`."""
+    target = f"{resolve_url('sign_in')}?{urlencode({'next': back})}"
     return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)

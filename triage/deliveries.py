@@ -9,8 +9,10 @@ from django.db.models import F
 
 from ingest.runtime import Runtime
 from ingest.store import StoreProblem
+from scoring.audit_answers import take_answer
 from scoring.objections import tell_objection, tell_wish
 from scoring.told_actions import take_action
+from scoring.told_closures import take_closure, take_opening
 from scoring.told_roles import tell_role
 from scoring.told_settings import take_settings
 from triage.models import LeaderboardWish, OutboxEntry
@@ -50,6 +52,9 @@ DELIVERIES: Mapping[str, Deliver] = {
     "role": deliver_role,
     "objection": deliver_objection,
     "leaderboard_wish": deliver_leaderboard_wish,
+    "audit.answered": take_answer,
+    "lane.closed": take_closure,
+    "lane.opened": take_opening,
 }
 
 

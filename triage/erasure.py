@@ -9,8 +9,10 @@ from django.db.models.functions import Cast
 
 from triage.models import (
     Action,
+    AuditAnswer,
     Change,
     ContributorLink,
+    LaneClosure,
     LeaderboardWish,
     Lease,
     Maintainer,
@@ -30,6 +32,8 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += _forget_actions(did)
         gone += _strike_changes(did, person)
         gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
+        gone += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
+        gone += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]
         gone += person.delete()[0] if person else 0
         if handle:  # somebody else's account that carried the same handle before keeps its DID
             gone += Person.objects.filter(handle__iexact=handle).update(handle="")

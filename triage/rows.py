@@ -180,6 +180,14 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     return Pill(LANE_KINDS[verdict.lane], number, LANE_WORDS[verdict.lane])
 
 
+def row_pill(row: QueueRow) -> Pill:
+    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number."""
+    if row.is_sealed:
+        return Pill("unknown", "", "Audit")
+    shown = pill(row.verdict, row.shadow)
+    return replace(shown, kind="unknown", word="Audited") if row.audited else shown
+
+
 def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
     """Bars of all factors, those that move P first and largest first; the longest reaches the edge."""
     largest = max((abs(factor.effect) for factor in factors if factor.effect), default=0.0)
@@ -274,7 +282,7 @@ def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, 
         visible(row.title) or "(no title)",
         visible(row.label),
         person_view(row.author),
-        pill(row.verdict, row.shadow),
+        row_pill(row),
         age_words(row.opened_at, now),
         filters.opening("" if opened else row.uri),
         judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact) if opened else None,

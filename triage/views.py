@@ -18,12 +18,13 @@ from scoring import read
 from scoring.policy import policy_from_settings
 from scoring.redteam.last_run import read_last_run
 from scoring.verdict import Lane
-from triage import acting, attacked, charts, objections, rows, words
+from triage import acting, as_shown, attacked, charts, objections, rows, words
 from triage.access import reader_required, refuse_reading, viewer_did, viewing
 from triage.api import leaderboard_json
 from triage.context import present, told_dashboard
 from triage.dids import MalformedDid, parse_did
 from triage.forms import LeaderboardFilters, QueueFilters, read_leaderboard, read_queue
+from triage.incidents import banners
 from triage.looks import looks
 from triage.middleware import Request
 from triage.models import Person
@@ -70,7 +71,7 @@ def wants_fragment(request: Request) -> bool:
 def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open pull requests of watched repositories by lane; `?open=` expands one."""
     filters = read_queue(request.GET)
-    found, now = read.queue(snapshot, filters.query()), timezone.now()
+    found, now = as_shown.queue(snapshot, filters.query()), timezone.now()
     opened = next((row for group in found.groups for row in group.rows if row.uri == filters.opened), None)
     more = expanded(request, snapshot, opened) if opened else rows.NOTHING
     groups = rows.group_views(found, filters, present(snapshot), more)
@@ -80,6 +81,7 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     counted = acting.less_in_flight(found, snapshot, now)
     shown |= {"tiles": rows.tiles(counted), "opened_elsewhere": elsewhere, "board": told_dashboard(request, snapshot)}
     shown |= {
+        "closures": banners(request, snapshot),
         "acts": acting.acts_of(request.user, snapshot, (row for group in found.groups for row in group.rows), now),
         "approved": () if filters.narrowed else read.approved(snapshot),
         "next": reverse("queue") + filters.search(),
@@ -91,7 +93,7 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
 @reading
 def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     """One pull request on a page of its own."""
-    row = read.pull(snapshot, uri)
+    row = as_shown.pull(snapshot, uri)
     if row is None:
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
     item = rows.row_view(row, present(snapshot), True, QueueFilters(), expanded(request, snapshot, row))
@@ -120,6 +122,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
     fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
     shown = {
         "board": board,
+        "closures": banners(request, snapshot),
         "fast": fast,
         "open": total,
         "fast_rate": charts.percent(fast, total),
@@ -158,7 +161,9 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
 
 
 def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
-    """What is read only for a row that is open."""
+    """What is read only for a row that is open; nothing of what the audit keeps back."""
+    if row.is_sealed:
+        return rows.NOTHING
     explained = _explained(snapshot, row.author.did, row.repository_key)
     exact = sees_thresholds(viewing(request), row.repository_key)
     said = objections.sentences(row.author.did, row.uri)

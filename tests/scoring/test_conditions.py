@@ -13,12 +13,18 @@ from scoring.conditions import CHECKS, NO_CHANGE, ORDINARY, STRENGTH, TO_A_PERSO
 from scoring.explain import SENTENCES, explain, sentence, would_change
 from scoring.gate import decide, decide_change, judge_change
 from scoring.rules import CONDITIONS, Condition, Thresholds
-from scoring.verdict import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, Reason
+from scoring.verdict import AccountChange, Attestation, Circumstances, Content, Draw, Evidence, Lane, LaneClosed, Reason
 from tests.scoring.test_gate import BETTER, CLEAR, KNOWN, OPEN, estimate, evidences
 from tests.scoring.test_gate_content import contents
 
 OWN = replace(OPEN, certified=False)
 MOVED = AccountChange("author", "pds_moves", 13)
+CLOSED = (
+    LaneClosed("site", "ana.test"),
+    LaneClosed("repository", "ana.test"),
+    LaneClosed("author", "ana.test", "mara.test"),
+    LaneClosed("voucher", "ana.test", "ben.test"),
+)
 SENSITIVE = replace(ORDINARY, tier="sensitive", attestation="valid")
 
 
@@ -55,6 +61,12 @@ ALONE: list[tuple[dict[str, Any], str, Condition | None]] = [
     ({"around": replace(SENSITIVE, attestation="expired")}, "attestation_expired", "tier"),
     ({"around": replace(SENSITIVE, attestation="revoked")}, "attestation_revoked", "tier"),
     ({"around": replace(SENSITIVE, attestation="unverifiable")}, "attestation_unverifiable", "tier"),
+    *(({"around": replace(ORDINARY, closures=(one,))}, "lane_closed", None) for one in CLOSED),
+    ({"around": replace(ORDINARY, closures=None)}, "closures_unknown", None),
+    ({"around": replace(ORDINARY, objected=True)}, "objection_open", None),
+    ({"around": replace(ORDINARY, objected=None)}, "people_unknown", None),
+    ({"around": replace(ORDINARY, outdated=True)}, "approved_before", None),
+    ({"around": replace(ORDINARY, outdated=None)}, "people_unknown", None),
     ({"around": replace(ORDINARY, draw=None)}, "audit_not_drawn", "audit"),
     ({"around": replace(ORDINARY, draw=Draw(True, 0.05))}, "audit_drawn", "audit"),
 ]
@@ -111,7 +123,7 @@ def test_nobody_having_looked_is_never_fast_lane() -> None:
     lane, codes = lane_and_codes(Circumstances())
     assert lane is Lane.NORMAL_QUEUE
     unknown = {"round_unknown", "account_unknown", "never_seen_before", "paths_unknown", "enrichment_unknown"}
-    assert set(codes) == unknown
+    assert set(codes) == unknown | {"closures_unknown"}
 
 
 def test_only_what_is_fast_laned_otherwise_is_drawn_for_the_audit() -> None:
@@ -148,6 +160,7 @@ TOLD = [
     ),
     *(replace(ORDINARY, touched=(kind,)) for kind in ("ci", "binary", "path:docs/*.md", "unheard")),
     replace(ORDINARY, touched=("ci", "path:x", "build")),
+    *(replace(ORDINARY, closures=(one,)) for one in CLOSED),
     replace(ORDINARY, newest_round=4),
     *(replace(ORDINARY, pending=(what,)) for what in ("identity", "patch", "ci", "push_holders")),
     *(replace(SENSITIVE, attestation=state) for state in get_args(Attestation)),

@@ -3,6 +3,7 @@
 from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
 from triage.models.actions import Action, Lease
 from triage.models.changes import Change
+from triage.models.incidents import AuditAnswer, LaneClosure
 from triage.models.outbox import OutboxEntry
 from triage.models.repositories import RepositoryChoice
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
@@ -10,8 +11,10 @@ from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 __all__ = [
     "Action",
     "ApiToken",
+    "AuditAnswer",
     "Change",
     "ContributorLink",
+    "LaneClosure",
     "LeaderboardWish",
     "Lease",
     "Maintainer",

@@ -1,0 +1,120 @@
+"""What people answered about what the audit drew, and which pull requests still wait for an answer.
+
+Until somebody answered on the round that stands, its lane and score are shown to nobody: an answer of somebody who saw
+them would follow them. With the answer they are shown, and it is the outcome that nothing else has touched.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ingest.runtime import Runtime
+from ingest.store import Store
+from ingest.transaction import Rows
+from scoring.answers import AuditAnswer
+from scoring.shaping import People
+from scoring.told_closures import REASON_LENGTH, read_moment
+
+# Unescaped quotes stand in stored JSON only where it says itself what a part is: no text from the network looks so.
+DRAWN = """contains(c.reasons, '{"code":"audit_drawn"')"""
+ANSWERED = """exists (
+  from audits a where a.pull_uri = c.pull_uri and a.round = c.round and a.record_cid is not distinct from c.record_cid
+    and a.patch_id is not distinct from c.patch_id
+)"""
+# Of a row `c` of current_decisions: that nobody answered yet.
+SEALED = f"({DRAWN} and not {ANSWERED})"
+ANSWERS = """
+select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
+from audits a where list_contains(?, a.pull_uri)
+"""
+# Every audited outcome with its weight, and what was mined of the same pull request since.
+OUTCOMES = """
+select a.pull_uri, a.round, a.would_merge, 1 / a.odds as weight, a.known_from, l.clean as mined_clean,
+  l.known_from as mined_from
+from audits a left join labels l using (pull_uri) where a.known_from <= ? order by a.known_from, a.audit_key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedOutcome:
+    """The unbiased outcome of one drawn pull request, which weighs 1 / odds, and the mined label beside it."""
+
+    uri: str
+    would_merge: bool
+    weight: float
+    known_from: datetime
+    mined_clean: bool | None  # None: no label yet
+    mined_from: datetime | None
+
+
+def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAnswer]:
+    """The answer on the round that stands of these rows of current_decisions, by address, where there is one."""
+    stand = {row["pull_uri"]: (row["round"], row["record_cid"], row["patch_id"]) for row in drawn}
+    found = [
+        row
+        for row in (rows.rows(ANSWERS, [list(stand)]) if stand else ())
+        if stand[row["pull_uri"]] == (row["round"], row["record_cid"], row["patch_id"])
+    ]
+    people = People(rows, (row["actor_id"] for row in found if row["actor_id"])).persons if found else {}
+    return {
+        row["pull_uri"]: AuditAnswer(
+            row["would_merge"],
+            row["because"],
+            people[row["actor_id"]].name if row["actor_id"] in people else "somebody who was erased since",
+            row["answered_at"],
+        )
+        for row in found
+    }
+
+
+def audited_outcomes(rows: Rows, now: datetime) -> tuple[AuditedOutcome, ...]:
+    """Every answer that was known at this moment of the stream, with the label mined of the same pull request."""
+    return tuple(
+        AuditedOutcome(
+            row["pull_uri"],
+            row["would_merge"],
+            row["weight"],
+            row["known_from"],
+            row["mined_clean"],
+            row["mined_from"],
+        )
+        for row in rows.rows(OUTCOMES, [now])
+    )
+
+
+def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.deliveries`: one answer, into the running worker's store."""
+    take(runtime.store, key, payload, runtime.clock.now())
+
+
+def take(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Write an answer; False where its key was taken or that round was answered before.
+
+    `payload` has pull_uri, record_cid, round, patch_id, would_merge, because, person and made_at. Raises ValueError
+    for a pull request that was never drawn.
+    """
+    with store.write() as txn:
+        drawn = txn.row("select * from audit_draws where pull_uri = ? and drawn", [payload["pull_uri"]])
+        if drawn is None:
+            raise ValueError("that pull request was not drawn for the audit")
+        seen = {name: payload[name] for name in ("pull_uri", "record_cid", "round", "patch_id")}
+        named = (key, *(seen[name] for name in ("pull_uri", "round", "record_cid", "patch_id")))
+        if txn.value(
+            "select count(*) from audits where audit_key = ? or pull_uri = ? and round = ? "
+            "and record_cid is not distinct from ? and patch_id is not distinct from ?",
+            named,
+        ):
+            return False
+        row = {name: drawn[name] for name in ("repository_id", "odds", "drawn_at")} | seen
+        told = {
+            "audit_key": key,
+            "would_merge": bool(payload["would_merge"]),
+            "because": str(payload["because"])[:REASON_LENGTH],
+            "actor_id": txn.person_ids([payload["person"]])[payload["person"]],
+            "answered_at": read_moment(payload["made_at"]),
+            "known_from": now,
+        }
+        txn.append("audits", [row | told])
+        txn.inputs_changed()
+    return True

@@ -1,0 +1,86 @@
+"""Closures of the fast lane that people made on the pages or the command line, taken into the store, each once."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ingest.runtime import Runtime
+from ingest.store import Store
+from ingest.transaction import Transaction
+from ingest.watch import find_repository
+
+REASON_LENGTH = 500
+STRUCK = "(these words named somebody who was erased)"
+
+
+def take_closure(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.deliveries`: close the lane in the running worker's store."""
+    close(runtime.store, key, payload, runtime.clock.now())
+
+
+def take_opening(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.deliveries`: open again what `payload["closure"]` closed."""
+    reopen(runtime.store, payload, runtime.clock.now())
+
+
+def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Close the fast lane from now on and have everything judged anew; False where this key was taken before.
+
+    `payload` has repo_key, author, voucher ("" for whatever it is), because, person and made_at. Raises ValueError for
+    a repository that is not known here.
+    """
+    with store.write() as txn:
+        if txn.value("select count(*) from lane_closures where closure_key = ?", [key]):
+            return False
+        named = [payload[name] for name in ("author", "voucher", "person") if payload[name]]
+        numbers = txn.person_ids(named)
+        row = {
+            "closure_key": key,
+            "repository_id": _repository(txn, payload["repo_key"]),
+            "author_id": numbers.get(payload["author"], 0),
+            "voucher_id": numbers.get(payload["voucher"], 0),
+            "actor_id": numbers[payload["person"]],
+            "because": str(payload["because"])[:REASON_LENGTH],
+            "closed_at": read_moment(payload["made_at"]),
+            "known_from": now,
+        }
+        _append(txn, "lane_closures", row)
+        txn.inputs_changed()
+    return True
+
+
+def reopen(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Open the lane again; False where that was taken before. `payload` has closure, because, person and made_at."""
+    with store.write() as txn:
+        if txn.value("select count(*) from lane_openings where closure_key = ?", [payload["closure"]]):
+            return False
+        row = {
+            "closure_key": payload["closure"],
+            "actor_id": txn.person_ids([payload["person"]])[payload["person"]],
+            "because": str(payload["because"])[:REASON_LENGTH],
+            "opened_at": read_moment(payload["made_at"]),
+            "known_from": now,
+        }
+        _append(txn, "lane_openings", row)
+        txn.inputs_changed()
+    return True
+
+
+def read_moment(told: str) -> datetime:
+    """A time of the web's clock as naive UTC; ValueError for what is none."""
+    return datetime.fromisoformat(told).astimezone(UTC).replace(tzinfo=None)
+
+
+def _append(txn: Transaction, table: str, row: Mapping[str, object]) -> None:
+    """Also where its words name somebody erased, of whom the store takes nothing: a closure must not be lost."""
+    if not txn.append_new(table, [row]):
+        txn.append(table, [{**row, "because": STRUCK}])
+
+
+def _repository(txn: Transaction, repo_key: str) -> int:
+    if not repo_key:
+        return 0
+    number = find_repository(txn, repo_key)
+    if number is None:
+        raise ValueError(f"no repository is called {repo_key[:200]!r} here")
+    return number

@@ -1,0 +1,164 @@
+"""Closing the fast lane: at once and by anybody who maintains what it is about; only a person opens it again.
+
+The web heeds a closure from the moment in which the button is pressed, the worker from its next pass on.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from django.db import IntegrityError, transaction
+
+from scoring.explain import CLAUSES
+from scoring.figures import visible_name
+from scoring.read import Closure, Queue, QueueGroup, QueueRow, closed_because
+from scoring.verdict import Lane, Reason
+from triage import outbox
+from triage.actions import ActionProblem
+from triage.changes import log_change
+from triage.dids import MalformedDid, parse_did
+from triage.models import LaneClosure, Person
+
+REASON_LENGTH = 500
+CLOSED, OPENED = "lane.closed", "lane.opened"
+WOULD_LIFT = "Only a person's word that opens the lane again would put this in the fast lane."
+ERASED = "somebody who was erased since"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """For what a lane is closed: every change that is all of it; "" in a field is anything."""
+
+    repo_key: str = ""
+    author: str = ""
+    voucher: str = ""
+
+
+def read_scope(repo_key: str, author: str, voucher: str) -> Scope:
+    """The scope that a form or a command names; ActionProblem for what is no DID."""
+    try:
+        return Scope(repo_key.strip(), *(parse_did(did.strip()) if did.strip() else "" for did in (author, voucher)))
+    except MalformedDid as problem:
+        raise ActionProblem(f"{problem} Nothing was closed.") from problem
+
+
+def close_lane(person: Person, scope: Scope, because: str, now: datetime) -> tuple[LaneClosure, bool]:
+    """Close the lane for this; the closure that stands, and whether it is new: closing twice changes nothing.
+
+    Raises ActionProblem without a reason. Whether the person may is the caller's to ask.
+    """
+    because = _reason(because)
+    named = {"repo_key": scope.repo_key, "author": scope.author, "voucher": scope.voucher}
+    try:
+        with transaction.atomic():
+            standing = LaneClosure.objects.filter(**named, opened_at=None).first()
+            if standing is not None:
+                return standing, False
+            made = LaneClosure.objects.create(
+                key=secrets.token_hex(16), **named, because=because, person=person, closed_at=now
+            )
+            told = {**named, "because": because, "person": person.did, "made_at": now.isoformat()}
+            outbox.put(CLOSED, made.key, told, now)
+            subject = scope.author or scope.voucher
+            log_change(person, CLOSED, now, scope.repo_key, subject, key=made.key, because=because)
+    except IntegrityError:  # somebody else was first, between our look and our write
+        return LaneClosure.objects.get(**named, opened_at=None), False
+    return made, True
+
+
+def open_lane(person: Person, closure: LaneClosure, because: str, now: datetime) -> bool:
+    """Open the lane again; False where somebody did so before. Raises ActionProblem without a reason."""
+    because = _reason(because)
+    with transaction.atomic():
+        moved = LaneClosure.objects.filter(pk=closure.pk, opened_at=None).update(
+            opened_at=now, opened_by=person, opened_because=because
+        )
+        if not moved:
+            return False
+        told = {"closure": closure.key, "because": because, "person": person.did, "made_at": now.isoformat()}
+        outbox.put(OPENED, f"{closure.key}:opened", told, now)
+        subject = closure.author or closure.voucher
+        log_change(person, OPENED, now, closure.repo_key, subject, key=closure.key, because=because)
+    return True
+
+
+def standing_closures() -> tuple[Closure, ...]:
+    """Every closure that stands, the oldest first."""
+    found = LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk")
+    return tuple(as_closure(one) for one in found)
+
+
+def as_closure(one: LaneClosure) -> Closure:
+    """The same as the gate knows it."""
+    by = visible_name(str(one.person)) if one.person else ERASED
+    closed_at = one.closed_at.astimezone(UTC).replace(tzinfo=None)
+    name = _short(one.author or one.voucher)
+    return Closure(one.key, one.repo_key, one.author, one.voucher, one.because, by, closed_at, name)
+
+
+def lowered_row(row: QueueRow, closures: Sequence[Closure]) -> QueueRow:
+    """The row as it is to be shown: not in the fast lane where a person closed it, whatever the snapshot says yet."""
+    if row.verdict.lane is not Lane.FAST_LANE:
+        return row
+    vouchers = {person.did for person in row.path[:-1]}
+    reason = closed_because(closures, row.repository_key, row.author.did, vouchers)
+    return row if reason is None else _lowered(row, reason)
+
+
+def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
+    """The queue with what a person closed among what needs a review; counts are right for the rows in view."""
+    if not closures:
+        return found
+    groups = {group.key: group for group in found.groups}
+    fast = groups.get("fast_lane")
+    own = groups.get("own")
+    if own is not None:
+        groups["own"] = replace(own, rows=tuple(lowered_row(row, closures) for row in own.rows))
+    moved = [low for row in (fast.rows if fast else ()) if (low := lowered_row(row, closures)) is not row]
+    if fast is None or not moved:
+        return replace(found, groups=tuple(groups[group.key] for group in found.groups))
+    gone = {row.uri for row in moved}
+    groups["fast_lane"] = replace(
+        fast, rows=tuple(row for row in fast.rows if row.uri not in gone), total=fast.total - len(moved)
+    )
+    waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
+    groups["normal_queue"] = replace(waiting, rows=(*moved, *waiting.rows), total=waiting.total + len(moved))
+    counts = dict(found.counts)
+    counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
+    counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)
+    return replace(found, groups=tuple(groups.values()), counts=counts)
+
+
+def closure_words(closure: Closure, names: dict[str, str]) -> str:
+    """One closure as a sentence without its reason; `names` are those of repositories."""
+    parts = [f"for what {visible_name(_short(closure.author))} sends"] if closure.author else []
+    parts += [f"for trust that comes through {visible_name(_short(closure.voucher))}"] if closure.voucher else []
+    where = visible_name(names.get(closure.repository, closure.repository)) if closure.repository else ""
+    parts += [f"in {where}" if where else "in every repository"]
+    return f"{visible_name(closure.by)} closed the fast lane {' '.join(parts)}"
+
+
+def told_to_readers(closures: Iterable[Closure]) -> tuple[Closure, ...]:
+    """Those that name nobody: what maintainers think of one account is not for everybody who reads the site."""
+    return tuple(one for one in closures if not (one.author or one.voucher))
+
+
+def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
+    kept = tuple(one for one in row.verdict.reasons if one.code != "threshold_not_certified")
+    verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
+    sentence = f"{row.sentence}; {CLAUSES[reason.code](reason.params)}"
+    return replace(row, verdict=verdict, sentence=sentence, would_change=WOULD_LIFT)
+
+
+def _reason(text: str) -> str:
+    because = text.strip()
+    if not because:
+        raise ActionProblem("Say why: whoever meets the closed lane reads it. Nothing was changed.")
+    if len(because) > REASON_LENGTH:
+        raise ActionProblem(f"A reason may have {REASON_LENGTH} characters, this one has {len(because)}.")
+    return because
+
+
+def _short(did: str) -> str:
+    return did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}"

@@ -1,0 +1,144 @@
+"""When one went wrong: its page, closing and opening the lane, and the audit's answers. For maintainers."""
+
+from functools import wraps
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.snapshot import Snapshot
+from scoring import explain, read
+from scoring.read import Seen
+from triage import as_shown, auditing, closing, incident_words, rows
+from triage.access import safe_next
+from triage.act_forms import read_seen
+from triage.action_views import acting_page, answer_conflict, to_sign_in
+from triage.actions import ActionProblem, Conflict
+from triage.context import present
+from triage.incidents import BAD, banners
+from triage.middleware import Request
+from triage.models import Action, LaneClosure, Person
+from triage.permissions import Role, SignInNeeded, require, role_of
+from triage.views import Page, reading
+from triage.words import visible
+
+NO_INCIDENT = "Nobody marked a pull request bad under this address, or that was undone."
+NEVER_APPROVED = "No approval of this pull request took effect here, so there is nothing that the lane did wrong."
+
+
+def for_maintainers(page: Page) -> Page:
+    """A page that sends whoever is not signed in to sign in."""
+
+    @wraps(page)
+    def answer(request: Request, snapshot: Snapshot, **arguments: str) -> HttpResponse:
+        try:
+            return page(request, snapshot, **arguments)
+        except SignInNeeded:
+            return to_sign_in(request, request.get_full_path())
+
+    return reading(answer)
+
+
+@for_maintainers
+def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
+    """What was known when an approved pull request that was marked bad was approved, and what follows."""
+    mark = _mark(key)
+    require(request, mark.repo_key, Role.MAINTAINER)
+    found, subject = read.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
+    if found is None:
+        raise Http404(NEVER_APPROVED)
+    newest = Action.objects.filter(pull_uri=mark.pull_uri, kind=Action.Kind.OUTCOME, undone_at=None).latest("pk")
+    page = {
+        "incident": found,
+        "subject": subject,
+        "mark": mark,
+        "corrected": newest if newest.outcome not in BAD else None,
+        "lane": rows.LANE_WORDS[found.verdict.lane],
+        "reasons": [visible(explain.sentence(reason)) for reason in found.verdict.reasons],
+        "would_hold": [incident_words.tightened_words(one) for one in found.would_hold],
+        "like_it": [(one, [incident_words.SHARE_WORDS[name] for name in one.shares]) for one in found.like_it],
+        "shared": [(words, found.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],
+        "budget": incident_words.budget_words(found.budget),
+        "may_close_everywhere": role_of(request.user, "") >= Role.MAINTAINER,
+        "standing": [one for one in banners(request, snapshot) if one[0].repository in ("", mark.repo_key)],
+        "next": reverse("incident", args=[key]),
+    }
+    return render(request, "incident.html", page)
+
+
+@for_maintainers
+def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Every closure that stands where the viewer maintains something, a form to open each, and one to close."""
+    person = request.user
+    if not isinstance(person, Person):
+        raise SignInNeeded("Sign in first.")
+    names = read.repository_names(snapshot)
+    keys = [key for key in names if role_of(person, key) >= Role.MAINTAINER]
+    page = {
+        "closures": [(one, words, role_of(person, one.repository)) for one, words in banners(request, snapshot)],
+        "maintainer": Role.MAINTAINER,
+        "repositories": [(key, names[key]) for key in keys],
+        "may_close_everywhere": role_of(person, "") >= Role.MAINTAINER,
+        "next": reverse("lane"),
+    }
+    return render(request, "lane.html", page)
+
+
+@acting_page
+def close(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Close the lane at once."""
+    told = request.POST
+    scope = closing.read_scope(*(told.get(name, "") for name in ("repo_key", "author", "voucher")))
+    person = require(request, scope.repo_key, Role.MAINTAINER)
+    if scope.repo_key and scope.repo_key not in read.repository_names(snapshot):
+        raise ActionProblem("No watched repository is so called: nothing was closed.")
+    made, is_new = closing.close_lane(person, scope, told.get("because", ""), timezone.now())
+    words = closing.closure_words(closing.as_closure(made), read.repository_names(snapshot))
+    messages.info(request, f"{visible(words)}{'.' if is_new else ' before you did: it stays closed.'}")
+    return HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
+def reopen(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Open the lane again where it was closed."""
+    closure = get_object_or_404(LaneClosure, key=request.POST.get("key", ""))
+    person = require(request, closure.repo_key, Role.MAINTAINER)
+    opened = closing.open_lane(person, closure, request.POST.get("because", ""), timezone.now())
+    messages.info(request, "The fast lane is open again." if opened else "Somebody opened it before you did.")
+    return HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
+def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Answer the audit's question and see the rest; 409 where it changed or somebody answered before."""
+    told = request.POST
+    row = as_shown.pull(snapshot, told.get("uri", ""))
+    if row is None:
+        raise Http404("No open pull request of a watched repository has this address.")
+    person = require(request, row.repository_key, Role.MAINTAINER)
+    wanted = {"yes": True, "no": False}.get(told.get("answer", ""))
+    if wanted is None:
+        raise ActionProblem("Answer yes or no. Nothing was kept.")
+    seen: Seen = read_seen(told.dict())
+    try:
+        auditing.answer(person, row, seen, wanted, told.get("because", ""), timezone.now())
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, timezone.now())
+    return redirect("pull", uri=row.uri)
+
+
+def _mark(key: str) -> Action:
+    found = Action.objects.filter(key=key, kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
+    mark = found.select_related("person").first()
+    if mark is None:
+        raise Http404(NO_INCIDENT)
+    return mark
+
+
+def _subject(snapshot: Snapshot, uri: str) -> read.Subject:
+    subject = read.subjects(snapshot, [uri]).get(uri)
+    if subject is None:
+        raise Http404("This pull request is gone.")
+    return subject

@@ -1,0 +1,75 @@
+"""Incidents in words: which rule would have held a change, what others share with it, what is left of the budget. Pure.
+
+Every figure here is for maintainers alone: it says what a change must look like to be fast-laned.
+"""
+
+from collections.abc import Callable, Mapping
+
+from scoring.figures import number_of, shown, shown_threshold, things, visible_name
+from scoring.read import BudgetState
+from scoring.tightened import Tightened
+from scoring.verdict import Param
+
+SHARE_WORDS: Mapping[str, str] = {
+    "author": "same author",
+    "voucher": "same voucher",
+    "paths": "same files",
+    "model": "same model",
+}
+CONDITION_WORDS: Mapping[str, str] = {
+    "certificate": "that a certificate stands behind the threshold",
+    "verdict": "that its content has a verdict",
+    "coverage": "that all of it was read",
+    "newest_round": "that the newest round was judged",
+    "account_changes": "that no account behind it changed lately",
+    "silence": "that its author was not silent for long",
+    "never_fast_paths": "that it touches nothing which a person always reads",
+    "enrichment": "that every look-up has ended",
+    "tier": "an attestation in the sensitive tier",
+    "audit": "the draw for the audit",
+}
+
+
+def tightened_words(one: Tightened) -> str:
+    """One rule that would have held it, as a clause."""
+    return WORDS[one.rule](one.before, one.after)
+
+
+def budget_words(state: BudgetState) -> str:
+    """How many approvals in the fast lane turned out bad, against what may."""
+    if not state.approved:
+        return "No approval in this fast lane stands or was merged yet, so nothing counts against the budget."
+    rate = f"{100 * state.bad / state.approved:.1f} %"
+    against = "above" if state.is_spent else "within"
+    allowed = int(state.budget * state.approved)
+    return (
+        f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
+        f"{rate}, {against} the budget of {100 * state.budget:g} %, which allows {allowed:,} of them."
+    )
+
+
+def _was(before: Param) -> str:
+    return "" if before is None else f" (it was {shown_threshold(number_of(before))})"
+
+
+WORDS: Mapping[str, Callable[[Param, Param], str]] = {
+    "t_high": lambda before, after: f"a fast lane that starts above P(clean) {shown(number_of(after))}{_was(before)}",
+    "r_low": lambda before, after: f"a limit of content risk below {shown(number_of(after))}{_was(before)}",
+    "trust": lambda before, after: f"more structural trust than {shown(number_of(after))}{_was(before)}",
+    "two_ways": lambda before, after: "a second, separate way from the seeds",
+    "account_change_days": lambda before, after: (
+        f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
+    ),
+    "silent_days": lambda before, after: (
+        f"counting {things(int(number_of(after)), 'day')} without a sign of its author as silence (it was {before})"
+    ),
+    "condition": lambda before, after: (
+        f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is switched off here"
+    ),
+    "never_fast_paths": lambda before, after: f"naming {visible_name(after)} among what a person always reads",
+    "tier": lambda before, after: "the sensitive tier, which asks for an attestation",
+    "audit": lambda before, after: (
+        "an audit of every change in the fast lane"
+        + ("" if before is None else f" (its odds were {100 * number_of(before):.3g} %)")
+    ),
+}

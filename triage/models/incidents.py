@@ -1,0 +1,74 @@
+"""Closures of the fast lane, and what people answered about what the audit drew."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+
+from triage.models.accounts import Person
+
+
+class LaneClosure(models.Model):
+    """The fast lane closed by a person, for every change that is all of what is named; "" names anything.
+
+    `key` is that of its message in the outbox. It stands until a person opens the lane again, and is kept then.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    repo_key: Any = models.CharField(max_length=2048, blank=True)
+    author: Any = models.CharField(max_length=2048, blank=True)  # a DID
+    voucher: Any = models.CharField(max_length=2048, blank=True)  # a DID through which trust comes
+    because: Any = models.CharField(max_length=500)
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="closures")
+    closed_at: Any = models.DateTimeField()
+    opened_at: Any = models.DateTimeField(null=True, db_index=True)
+    opened_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="openings")
+    opened_because: Any = models.CharField(max_length=500, blank=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """What is closed is not closed again."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["repo_key", "author", "voucher"],
+                condition=models.Q(opened_at=None),
+                name="one_standing_closure",
+            )
+        ]
+
+    def __str__(self) -> str:
+        """What is closed."""
+        named = " ".join(part for part in (self.repo_key, self.author, self.voucher) if part)
+        return f"fast lane closed for {named or 'everything'}"
+
+
+class AuditAnswer(models.Model):
+    """Whether somebody would have merged a drawn pull request as it was sent, asked before lane and score were shown.
+
+    There is one on each round: whoever answers later has seen the rest. `key` is that of its message in the outbox.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    pull_uri: Any = models.CharField(max_length=2048, db_index=True)
+    repo_key: Any = models.CharField(max_length=2048)
+    record_cid: Any = models.CharField(max_length=200, blank=True)  # what was read; "" where it is not known
+    round: Any = models.PositiveIntegerField()
+    patch_id: Any = models.CharField(max_length=64, blank=True)
+    would_merge: Any = models.BooleanField()
+    because: Any = models.CharField(max_length=500)
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="audit_answers")
+    made_at: Any = models.DateTimeField()
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """The first answer is the answer."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["pull_uri", "round", "record_cid", "patch_id"], name="one_audit_answer")
+        ]
+
+    def __str__(self) -> str:
+        """What was answered."""
+        return f"{'yes' if self.would_merge else 'no'} to {self.pull_uri}"

@@ -1,0 +1,82 @@
+"""`manage.py close_lane`: close the fast lane at once, or open it again, with a name and a reason."""
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from ingest.snapshot import SnapshotReader
+from scoring.read import repository_names
+from triage.actions import ActionProblem
+from triage.closing import Scope, as_closure, close_lane, closure_words, open_lane, read_scope
+from triage.models import LaneClosure, Person
+
+
+class Command(BaseCommand):
+    """Pages heed it at once, the running worker with its next pass; without a worker it waits for one."""
+
+    help = "Close the fast lane at once, or with --open open it again. Whatever is not named is meant whatever it is."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--repo, --author, --voucher: for what; --by and --because: who and why; --open."""
+        parser.add_argument("--repo", default="", metavar="KEY", help="a watched repository: its key or its name")
+        parser.add_argument("--author", default="", metavar="DID", help="only for what this contributor sends")
+        parser.add_argument("--voucher", default="", metavar="DID", help="only for trust that comes through them")
+        parser.add_argument(
+            "--by", required=True, metavar="DID", help="whose decision it is; they have an account here"
+        )
+        parser.add_argument("--because", required=True, metavar="TEXT", help="why: whoever meets the lane reads it")
+        parser.add_argument("--open", action="store_true", help="open again what was closed for exactly this")
+
+    def handle(self, *args: object, **options: str) -> None:
+        """Do it, or CommandError in one sentence."""
+        call_command("migrate", verbosity=0, interactive=False)
+        names = _names()
+        try:
+            scope = read_scope(_key(options["repo"], names), options["author"], options["voucher"])
+            person = _person(options["by"])
+            act = _open if options["open"] else _close
+            self.stdout.write(act(person, scope, options["because"], names))
+        except ActionProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+
+
+def _close(person: Person, scope: Scope, because: str, names: dict[str, str]) -> str:
+    made, is_new = close_lane(person, scope, because, timezone.now())
+    words = closure_words(as_closure(made), names)
+    return f"{words}." if is_new else f"{words} before: it stays closed."
+
+
+def _open(person: Person, scope: Scope, because: str, names: dict[str, str]) -> str:
+    closure = LaneClosure.objects.filter(
+        repo_key=scope.repo_key, author=scope.author, voucher=scope.voucher, opened_at=None
+    ).first()
+    if closure is None or not open_lane(person, closure, because, timezone.now()):
+        raise CommandError("The fast lane is not closed for exactly this; the page /lane lists what is.", returncode=2)
+    return "The fast lane is open again."
+
+
+def _names() -> dict[str, str]:
+    """The watched repositories of the newest snapshot."""
+    reader = SnapshotReader(settings.SNAPSHOT_DIR)
+    try:
+        with reader.pin() as snapshot:
+            return repository_names(snapshot) if snapshot else {}
+    finally:
+        reader.close()
+
+
+def _key(name: str, names: dict[str, str]) -> str:
+    """The key of a repository that is called by key or name; CommandError where none or several are."""
+    found = [name] if name in ("", *names) else [key for key, known in names.items() if known == name]
+    if len(found) != 1:
+        what = "No watched repository is" if not found else "More than one watched repository is"
+        raise CommandError(f"{what} called {name[:200]!r}; name it by its key. Nothing was changed.", returncode=2)
+    return found[0]
+
+
+def _person(did: str) -> Person:
+    person = Person.objects.filter(did=did, is_active=True).first()
+    if person is None:
+        raise CommandError(f"{did} has no account here: run `manage.py add_maintainer {did}` first.", returncode=2)
+    return person
