@@ -29,6 +29,7 @@ from ingest.wire import (
     FetchProblem,
     Leash,
     LeashedTLS,
+    Order,
     PinnedPool,
     StandInPool,
     quoted,
@@ -42,6 +43,7 @@ PIN_SECONDS = 300.0  # a checked address is used this long, then the name is loo
 SITES = 64  # hosts whose connections are kept
 
 T = TypeVar("T")
+Sent = bytes | Order | None
 
 # urllib3 warns with the peer's headers at full length; what is worth knowing stands in the FetchProblem.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -119,11 +121,11 @@ class Fetcher:
         for site in sites:
             site.pool.close()
 
-    def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None, sent: bytes | None = None) -> bytes:
+    def get(self, url: str, limit: int = 1_000_000, seconds: float | None = None, sent: Sent = None) -> bytes:
         """The body of a 200 answer, at most `limit` bytes after decompression. Raises FetchProblem.
 
         `seconds` bounds the whole request from name look-up to the last byte; without it the fetcher's timeout does.
-        `sent` is JSON that is posted: only questions, since a request may be sent twice.
+        `sent` is JSON that is posted, which may be sent twice, or an order.
         """
         target = self._target(url)
         self._refuse_once_closed()
@@ -143,7 +145,7 @@ class Fetcher:
         shape: type[T],
         limit: int = 1_000_000,
         seconds: float | None = None,
-        sent: bytes | None = None,
+        sent: Sent = None,
     ) -> T:
         """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
         body = self.get(url, limit, seconds, sent)
@@ -212,7 +214,7 @@ class Fetcher:
         pool = PinnedPool(host, 443, maxsize=8, ssl_context=self._context, addresses=routes)
         return _Site(pool, time.monotonic() + PIN_SECONDS)
 
-    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: bytes | None) -> bytes:
+    def _fetch(self, site: _Site, target: _Target, limit: int, leash: Leash, sent: Sent) -> bytes:
         answer = self._ask(site, target, leash, sent)
         limited = limit_seconds(answer.headers.get("RateLimit-Remaining"), answer.headers.get("RateLimit-Reset"))
         if limited:
@@ -227,18 +229,17 @@ class Fetcher:
                 answer.close()
             answer.release_conn()
 
-    def _ask(self, site: _Site, target: _Target, leash: Leash, sent: bytes | None) -> BaseHTTPResponse:
+    def _ask(self, site: _Site, target: _Target, leash: Leash, sent: Sent) -> BaseHTTPResponse:
         """Send the request; once more where a kept connection turned out closed before it said a byte."""
+        order = sent if isinstance(sent, Order) else Order(sent)
         headers = {"Host": target.authority, "User-Agent": USER_AGENT, "Accept-Encoding": "gzip", "Accept": "*/*"}
-        options: dict[str, Any] = {"headers": headers, "retries": False, "redirect": False, "preload_content": False}
-        method = "GET" if sent is None else "POST"
-        if sent is not None:
-            headers["Content-Type"] = "application/json"
-            options["body"] = sent
+        options: dict[str, Any] = {"headers": headers | order.headers, "body": order.body}
+        options |= {"retries": False, "redirect": False, "preload_content": False}
+        method = "GET" if order.body is None else "POST"
         try:
             return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
         except urllib3.exceptions.ProtocolError:
-            if leash.received:
+            if leash.received or order.once:
                 raise
             return site.pool.urlopen(method, target.path, timeout=min(leash.left(), STEP_SECONDS), **options)
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import urllib3
@@ -73,6 +74,24 @@ class FetchProblem(Exception):
     def absent(self) -> bool:
         """Whether the peer said that there is no such thing."""
         return self.status in (404, 410)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is sent along: JSON that makes the request a POST, a token for this host alone, and whether it goes once.
+
+    A question may be sent twice, where a kept connection broke; what changes something may not.
+    """
+
+    body: bytes | None = None
+    bearer: str = ""
+    once: bool = False
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Its headers."""
+        told = {"Authorization": f"Bearer {self.bearer}"} if self.bearer else {}
+        return told if self.body is None else told | {"Content-Type": "application/json"}
 
 
 def quoted(text: str, longest: int = 100) -> str:

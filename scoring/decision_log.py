@@ -53,7 +53,7 @@ def _changed_pulls(txn: Transaction, pulls: Sequence[Row]) -> Iterator[tuple[Row
     for row in others:
         before = last.get(row["pull_uri"])
         if _differs(before, row) or (before and _judged_from_else(before["inputs"], row["inputs"])):
-            yield row, decision_id(before and before["score_id"], row)
+            yield row, decision_id(before["score_id"] if before else None, row)
 
 
 def decision_id(before: str | None, row: Row) -> str:

@@ -147,7 +147,7 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     ),
     "enrichment_unknown": lambda params: "Whether every look-up about this change has ended is not known.",
     "lane_closed": lambda params: (
-        f"{visible_name(params['by'])} closed the fast lane {_closed_for(params)}; only a person opens it again."
+        f"The fast lane was closed {_closed_for(params)} by {visible_name(params['by'])}; only a person opens it again."
     ),
     "closures_unknown": lambda params: "Whether somebody closed the fast lane is not known.",
     "audit_not_drawn": lambda params: "Whether this one is audited was not drawn yet.",

@@ -7,7 +7,7 @@ from typing import Any
 
 from ingest.transaction import Rows
 from scoring.answers import Person
-from scoring.approvals import NEWEST, STANDING, changed
+from scoring.approvals import NEWEST, current
 from scoring.shaping import People
 
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
@@ -93,9 +93,11 @@ def subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
 
 def approved(rows: Rows) -> tuple[Approved, ...]:
     """Everything that is approved and not merged yet, oldest approval first."""
-    found = rows.rows(f"select * from ({STANDING}) order by approved_at, action_key")
+    found, _ = current(rows)
+    if not found:
+        return ()
     people = People(rows, [row["actor_id"] for row in found])
-    by_uri = {one.uri: one for one in _subjects(rows, [row | {"state": row["pull_state"]} for row in found])}
+    by_uri = {one.uri: one for one in _subjects(rows, [row["newest"] for row in found])}
     return tuple(
         Approved(row["action_key"], by_uri[row["pull_uri"]], people.persons[row["actor_id"]], row["approved_at"])
         for row in found
@@ -105,7 +107,9 @@ def approved(rows: Rows) -> tuple[Approved, ...]:
 
 def changed_after(rows: Rows) -> dict[str, ChangedApproval]:
     """Open pull requests that changed after somebody approved them, by address."""
-    found = changed(rows)
+    _, found = current(rows)
+    if not found:
+        return {}
     people = People(rows, [row["actor_id"] for row in found])
     return {
         row["pull_uri"]: ChangedApproval(

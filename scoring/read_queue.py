@@ -1,7 +1,7 @@
 """The queue and the aggregates, read from a snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -10,7 +10,7 @@ from ingest.clock import from_microseconds
 from ingest.transaction import Rows
 from ingest.watch import find_repository
 from scoring.answers import AuditAnswer, Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
-from scoring.approvals import STANDING, voided
+from scoring.approvals import current
 from scoring.audit_answers import SEALED, answers
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
@@ -53,6 +53,15 @@ Clause = tuple[str, list[object]]
 Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows of the queue are asked for, and which of them come first whatever the order."""
+
+    query: QueueQuery
+    clause: Clause
+    first: Sequence[str]
+
+
 def queue(rows: Rows, query: QueueQuery) -> Queue:
     """Open pull requests of watched repositories for one query, grouped by lane; own ones last.
 
@@ -60,10 +69,11 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     """
     watched = _watched(rows)
     where, params = _queue_filter(query, watched)
-    approved = [row["pull_uri"] for row in rows.rows(STANDING)]
+    approved, changed = ([row["pull_uri"] for row in found] for found in current(rows))
     groups = {row["key"]: row for row in rows.rows(GROUPS.format(where=where), [*params, approved])}
     where, params = f"{where} and not list_contains(?, c.pull_uri)", [*params, approved]
-    found = _page(rows, query, (where, params), groups, watched) if any(g["total"] for g in groups.values()) else []
+    page = Wanted(query, (where, params), changed)
+    found = _page(rows, page, groups, watched) if any(g["total"] for g in groups.values()) else []
     counts = {key: row["everything"] for key, row in groups.items()}
     return Queue(
         counts={lane: counts.get(str(lane), 0) for lane in Lane},
@@ -103,11 +113,9 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     return " and ".join(clauses), params
 
 
-def _page(
-    rows: Rows, query: QueueQuery, clause: Clause, groups: Mapping[str, Mapping[str, Any]], watched: Watched
-) -> list[QueueRow]:
+def _page(rows: Rows, wanted: Wanted, groups: Mapping[str, Mapping[str, Any]], watched: Watched) -> list[QueueRow]:
     """The rows of the page asked for, in order; of the last page where that one does not exist."""
-    (where, params), first = clause, sorted(voided(rows))
+    query, (where, params), first = wanted.query, wanted.clause, list(wanted.first)
     order = f"not list_contains(?, c.pull_uri), {QUEUE_ORDER[query.sort]}"
     sql = f"{DECISIONS} where {where}"
     if query.size is not None:

@@ -28,6 +28,7 @@ from scoring.own_rules import rules_under, thresholds_under
 from scoring.policy import Policy
 from scoring.read_attestations import attestation_states
 from scoring.read_repositories import read_settings
+from scoring.repository_settings import RepositorySettings
 from scoring.rules import Thresholds
 from scoring.standing import StandingTrust
 from scoring.structure import read_graph
@@ -95,14 +96,9 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
     judged = _judge_all(one, evidence)
     people = [_score_row(pair, fingerprints[pair], columns) for pair, columns in judged.items()]
     # Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
-    standing = [uri for uri in opened if authors[uri] in offered and uri in around]
-    passes = {
-        number: replace(one, thresholds=thresholds_under(one.thresholds, its.budget)) for number, its in own.items()
-    }
-    pulls = [
-        decision_row(passes[opened[uri]["repository_id"]], opened[uri], offered[authors[uri]], around[uri])
-        for uri in standing
-    ]
+    standing = [uri for uri in opened if authors[uri] in offered and uri in around and authors[uri][1] in own]
+    passes = {number: _under(one, its) for number, its in own.items()}
+    pulls = [decision_row(passes[authors[uri][1]], opened[uri], offered[authors[uri]], around[uri]) for uri in standing]
     with store.write() as txn:
         keep_draws(txn, one)
         keep_history(txn, one, people, pulls)
@@ -111,6 +107,11 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
         txn.upsert("meta", [{"key": "judged_by", "value": _rules_of(policy)}])
         return txn.value("select count(distinct contributor_id) from current_scores")
+
+
+def _under(one: Pass, settings: RepositorySettings) -> Pass:
+    """The pass as it judges in a repository with these settings."""
+    return replace(one, thresholds=thresholds_under(one.thresholds, settings.budget))
 
 
 def _moment(one: Pass) -> Moment:
@@ -178,7 +179,7 @@ def _judge_all(one: Pass, evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[
 
 
 def _score_row(pair: Pair, fingerprint: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {"contributor_id": pair[0], "repository_id": pair[1], "fingerprint": fingerprint} | columns
+    return {"contributor_id": pair[0], "repository_id": pair[1], "fingerprint": fingerprint, **columns}
 
 
 def _keep_scores(txn: Transaction, one: Pass, people: list[dict[str, Any]]) -> None:
@@ -190,5 +191,8 @@ def _keep_scores(txn: Transaction, one: Pass, people: list[dict[str, Any]]) -> N
 
 
 def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
-    txn.execute(f"delete from {table}")
-    txn.append(table, rows)
+    """Make a table of open pull requests hold these; rows taken out and put in again stay in memory until published."""
+    uris = [row["pull_uri"] for row in rows]
+    txn.execute(f"delete from {table} where pull_uri not in (select unnest(?::varchar[]))", [uris])
+    for begin in range(0, len(rows), GROUP):
+        txn.upsert(table, rows[begin : begin + GROUP])

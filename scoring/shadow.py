@@ -44,7 +44,7 @@ with newest as (
 select b.* from became b join shadow_rounds s using (pull_uri, round, patch_id) where s.outcome <> b.outcome
 """
 COUNTED = """
-select repository_id, decided_at::date as day, count(*)::integer as would,
+select repository_id, date_trunc('day', decided_at)::timestamp as day, count(*)::integer as would,
   count(*) filter (outcome = 'merged_as_sent')::integer as merged_as_sent,
   count(*) filter (outcome = 'changed')::integer as changed,
   count(*) filter (outcome = 'closed')::integer as closed, count(*) filter (outcome = 'open')::integer as still_open
@@ -116,7 +116,7 @@ def shadow_report(rows: Rows, key: str, days: int = DAYS) -> ShadowReport | None
     if found is None:
         return None
     sql = "select * exclude (repository_id, written_clock) from shadow_days where repository_id = ? order by day desc"
-    told = [ShadowDay(**row) for row in rows.rows(sql, [found.number])]
+    told = [ShadowDay(**row | {"day": row["day"].date()}) for row in rows.rows(sql, [found.number])]
     since = told[0].day - timedelta(days=days) if told and told[0].day else date.min
     shown = tuple(one for one in told if one.day and one.day > since)
     return ShadowReport(found.key, found.name, found.settings.shadow, shown, _sum(shown))

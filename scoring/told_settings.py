@@ -57,7 +57,7 @@ def write_settings(store: Store, repo_key: str, settings: RepositorySettings, ch
         if settings.version <= held.settings.version:
             return False
         kept = {name: getattr(settings, name) for name in KEPT}
-        txn.upsert("repository_settings", [{"repository_id": held.number, "changed_at": changed_at, **kept}])
+        txn.upsert("repository_settings", [{"repository_id": held.number, "set_at": changed_at, **kept}])
         _write_seeds(txn, held.number, settings)
         txn.execute(
             "update watched_repositories set review = ? where repository_id = ?", [settings.review, held.number]

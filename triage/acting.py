@@ -40,11 +40,11 @@ class RowActs:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One thing that can still be undone, as the toast words it; `ends_ms` is when not any more, in unix time."""
+    """One thing that can still be undone, as the toast words it; `left_ms` is for how long from now."""
 
     key: str
     words: str
-    ends_ms: int
+    left_ms: int
 
 
 def seen_in(row: QueueRow) -> Seen:
@@ -93,7 +93,7 @@ def offers(viewer: Person, now: datetime) -> list[Offer]:
     for action in actions.undoable(viewer, now):
         found.setdefault(action.batch or action.key, []).append(action)
     return [
-        Offer(key, _offer_words(some), int(min(action.effective_at for action in some).timestamp() * 1000))
+        Offer(key, _offer_words(some), int((some[0].effective_at - now).total_seconds() * 1000))
         for key, some in found.items()
     ]
 

@@ -103,6 +103,8 @@ def close(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def reopen(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open the lane again where it was closed."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
     closure = get_object_or_404(LaneClosure, key=request.POST.get("key", ""))
     person = require(request, closure.repo_key, Role.MAINTAINER)
     opened = closing.open_lane(person, closure, request.POST.get("because", ""), timezone.now())

@@ -253,6 +253,7 @@ TRUSTED_PROXY: str = env.str("TRUSTED_PROXY", "", validate=_check_address)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
+MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"

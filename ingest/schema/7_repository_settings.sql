@@ -2,7 +2,7 @@
 create table repository_settings (
   repository_id integer primary key,
   version integer not null,           -- counts the changes; an older message about it says nothing new
-  changed_at timestamp not null,      -- when the newest change was made, by the web's clock
+  set_at timestamp not null,          -- when the newest change was made, by the web's clock
   budget double,                      -- share of false approvals in (0, 1); null: the operator's
   window_days integer,                -- days until a merge counts as clean; null: the operator's
   tier varchar not null,              -- 'public', 'sensitive'
@@ -44,7 +44,7 @@ create table shadow_rounds (
 -- The same counted by the UTC day of the decision, kept after the rows above are gone.
 create table shadow_days (
   repository_id integer not null,
-  day date not null,
+  day timestamp not null,             -- its midnight
   would integer not null,             -- rounds that would have been fast lane
   merged_as_sent integer not null,
   changed integer not null,

@@ -64,7 +64,8 @@
   let acted = null;
   const tidy = () => {
     for (const offer of document.querySelectorAll(".offer")) {
-      const left = offer.dataset.until - Date.now();
+      offer.ends ??= Date.now() + Number(offer.dataset.left); // by this clock alone, whatever the server's says
+      const left = offer.ends - Date.now();
       if (left > 0) setTimeout(tidy, left + 50);
       else offer.remove();
     }

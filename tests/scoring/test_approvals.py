@@ -178,13 +178,19 @@ def test_an_action_on_something_erased_leaves_nothing_and_is_not_tried_for_ever(
     assert offered.value("select count(*) from maintainer_actions") == 0
 
 
-def landed(result: Result, patch_id: str | None, proof: str = "patch_id", when: datetime | None = None) -> None:
+def landed(
+    result: Result,
+    patch_id: str | None,
+    proof: str = "patch_id",
+    when: datetime | None = None,
+    commit_id: str = "c0ffee",
+) -> None:
     """The mirror shows a commit with this change on the target branch."""
     repository = result.value("select repository_id from repositories where repo_key = ?", [REPO])
     seen = when or NOW + timedelta(minutes=1)
-    commit = {"repository_id": repository, "commit_id": "c0ffee", "patch_id": patch_id, "proves": True, "subject": "s"}
+    commit = {"repository_id": repository, "commit_id": commit_id, "patch_id": patch_id, "proves": True, "subject": "s"}
     times = {"authored_at": seen, "committed_at": seen, "appeared_at": seen, "absent_at": NOW}
-    landing = {"pull_uri": OFFERED, "commit_id": "c0ffee", "branch": "main", "round": 0, "landed_at": seen}
+    landing = {"pull_uri": OFFERED, "commit_id": commit_id, "branch": "main", "round": 0, "landed_at": seen}
     with result.store.write() as txn:
         txn.upsert("commits", [commit | times | {"reverts": []}])
         txn.upsert("landings", [landing | {"proof": proof, "followed": False, "proven": True}])
@@ -243,5 +249,18 @@ def test_a_mirror_read_after_the_merge_without_the_approved_patch_shows_somethin
 def test_a_squash_counts_only_where_its_round_had_one_patch(offered: Result) -> None:
     approve(offered)
     landed(offered, None, "squash")
+    settle_approvals(offered.store, NOW)
+    assert approvals(offered) == [("merged as approved", None)]
+
+
+def test_a_series_is_merged_as_approved_only_when_every_mail_of_it_landed(offered: Result) -> None:
+    with offered.store.write() as txn:
+        txn.execute("update patches set series = ['one', 'two'] where pull_uri = ?", [OFFERED])
+    approve(offered)
+    landed(offered, "one", "series", commit_id="c1")
+    landed(offered, "three", "series", commit_id="c2")
+    settle_approvals(offered.store, NOW)
+    assert approvals(offered) == [("merged something else", None)]
+    landed(offered, "two", "series", commit_id="c3")
     settle_approvals(offered.store, NOW)
     assert approvals(offered) == [("merged as approved", None)]

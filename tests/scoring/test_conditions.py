@@ -123,7 +123,7 @@ def test_nobody_having_looked_is_never_fast_lane() -> None:
     lane, codes = lane_and_codes(Circumstances())
     assert lane is Lane.NORMAL_QUEUE
     unknown = {"round_unknown", "account_unknown", "never_seen_before", "paths_unknown", "enrichment_unknown"}
-    assert set(codes) == unknown | {"closures_unknown"}
+    assert set(codes) == unknown | {"closures_unknown", "people_unknown"}
 
 
 def test_only_what_is_fast_laned_otherwise_is_drawn_for_the_audit() -> None:

@@ -1,7 +1,7 @@
 """A small real snapshot behind the pages: seed keeps lantern, ana keeps cabin, mara offers to lantern alone.
 
 Ana, whom seed vouches for, denounces mara with a reason; so does mallory, whom nobody trusts and who
-vouches for a stranger.
+vouches for a stranger. Ana denounces seed too.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.scoring.small import feed
 
 CABIN = "did:plc:" + "c" * 24
 OFFERED = pull_uri(MARA, "offered")
-REASON, HER_REASON = "She swore at newcomers.", "I dislike her."
+REASON, HER_REASON, OF_SEED = "She swore at newcomers.", "I dislike her.", "He merges at night."
 
 
 def frames_of_it() -> Frames:
@@ -26,6 +26,7 @@ def frames_of_it() -> Frames:
     frames.vouch(MALLORY, MARA, kind="denounce", reason=HER_REASON)
     frames.vouch(MARA, MALLORY, kind="denounce", reason="My own words.")
     frames.vouch(MALLORY, STRANGER)
+    frames.vouch(ANA, SEED, kind="denounce", reason=OF_SEED)
     frames.pull(MARA, "offered")
     return frames
 

@@ -57,6 +57,8 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("2")
     expect(second.locator(".row-link")).to_be_focused()
     assert page.evaluate("window.stays")
+    expect(page.locator("#offers")).to_contain_text("It takes effect in 10 seconds.")
+    expect(page.locator("#offers")).to_be_visible()
     expect(page.locator("#announce")).to_have_text("Done.")
     stale = plain.locator(".row", has_text=title)
     stale.get_by_role("button", name="Approve").focus()
@@ -78,3 +80,15 @@ def test_the_fresh_row_of_a_409_is_swapped_in(pages: tuple[Page, Page], site: Ac
     row.get_by_role("button", name="Approve").click()
     expect(row.locator(".note")).to_contain_text("It changed since you looked at it")
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_several_are_selected_and_approved_together_without_any_script(pages: tuple[Page, Page]) -> None:
+    _, plain = pages
+    for place in (0, 1):
+        plain.locator(".row .pick").nth(place).check()
+    plain.get_by_role("button", name="Approve the selected").click()
+    expect(plain.get_by_role("heading", level=1)).to_have_text("Approve 2 pull requests of the fast lane")
+    plain.get_by_role("button", name="Approve 2").click()
+    expect(plain.locator("#offers")).to_contain_text("Approved 2 pull requests.")
+    plain.locator("#offers").get_by_role("button", name="Undo").click()
+    expect(plain.locator(".row .pick")).to_have_count(3)

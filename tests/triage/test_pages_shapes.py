@@ -81,6 +81,12 @@ def test_a_pill_rounds_down_so_that_it_never_looks_like_a_threshold_it_missed() 
     assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.8999)) == rows.Pill("review", "0.89", "Review")
 
 
+def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_flag() -> None:
+    assert rows.pill(verdict_of(Lane.FAST_LANE, 0.93), True) == rows.Pill("unknown", "0.93", "Would be fast lane")
+    assert rows.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1), True) == rows.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1))
+    assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7), True) == rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7))
+
+
 def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one() -> None:
     assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, None)) == rows.Pill("unknown", "", "Not enough evidence")
     assert rows.pill(verdict_of(Lane.NEEDS_HUMAN, None)) == rows.Pill("flag", "", "Flagged")

@@ -283,3 +283,18 @@ def test_a_hostile_address_is_a_pull_request_that_nobody_offered(client: Client,
     assert keeper(client).post(f"/c/{MARA}/links", {"pull": f"{pull}x"}).status_code == 404
     told = {"key": pull, "state": "accepted", "answer": "Yes"}
     assert client.post("/objections/answer", told).status_code == 404
+
+
+def test_every_page_here_is_whole_with_one_heading_and_no_inline_script_or_style(client: Client, seed: Person) -> None:
+    objecting(client, link(seed), HOSTILE)
+    Maintainer.objects.update(role="admin")
+    shown = keeper(Client())
+    pages = [shown.get(page) for page in ("/people", "/changes", "/objections", f"/c/{MARA}/rights")]
+    pages += [client.get(data_address(link(seed))), shown.post(f"/c/{MARA}/links")]
+    pages += [client.get(f"/c/{MARA}/decision/{link(seed, OFFERED)}"), objecting(client, "data~x")]
+    for shown_page in pages:
+        page = shown_page.content.decode()
+        assert (page.count("<h1>"), page.startswith("<!doctype html>")) == (1, True)
+        assert " style=" not in page
+        assert "<script>" not in page
+        assert " onclick=" not in page

@@ -11,12 +11,13 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from ingest.runtime import Runtime
 from ingest.store import Store
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
-from tests.triage.small_site import CABIN, REASON, frames_of_it, play
+from tests.triage.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
 from triage.changes import log_change
 from triage.deliveries import deliver_due
 from triage.models import Change, Maintainer, OutboxEntry, Person
@@ -223,3 +224,13 @@ def test_a_denounce_is_shown_to_its_authors_circle_alone(
         pages = ["/sign-in"]
     shown = "".join(client.get(page).content.decode() for page in pages)
     assert {reason for reason in (REASON, "I dislike her.") if reason in shown} == heard
+
+
+@pytest.mark.parametrize(("viewer", "hears"), [(SEED, False), (ANA, True), (None, False)])
+def test_nobody_hears_what_is_said_against_themselves_not_even_a_seed(
+    client: Client, small: Path, settings: Settings, viewer: str | None, hears: bool
+) -> None:
+    settings.PUBLIC_READ = True
+    if viewer:
+        client.force_login(Person.objects.create(did=viewer))
+    assert (OF_SEED in client.get(f"/c/{SEED}").content.decode()) is hears

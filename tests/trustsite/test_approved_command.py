@@ -13,10 +13,14 @@ from ingest.patches import patch_id
 from ingest.snapshot import publish
 from scoring import read
 from scoring.told_actions import ToldAction, take
-from tests.ingest.stream import REPO, SEED, at
+from tests.ingest.stream import MARA, REPO, SEED, Frames, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import SECOND, a_new_round, offered_world
-from tests.scoring.small import OFFERED
+from tests.scoring.small import OFFERED, settled
+from trustsite.standins import StandIns
+from trustsite.standins.recording import Person, Repository, make_recording
+
+HOST = "pds.example.test"
 
 
 @pytest.fixture
@@ -88,3 +92,45 @@ def test_without_a_folder_it_lists_and_a_repository_narrows(result: Result) -> N
     assert patch in run()
     assert patch in run("--repo", REPO)
     assert run("--repo", "did:plc:other") == ""
+
+
+def merged(
+    result: Result, settings: Settings, monkeypatch: pytest.MonkeyPatch, on: bool = True
+) -> list[dict[str, str]]:
+    """Have seed merge mara's pull request on the stand-in knot; what the knot took."""
+    frames = Frames(settled("open"))
+    people = [Person(did, f"{did[8:12]}.example.test", f"https://{HOST}", "") for did in (SEED, MARA)]
+    repositories = [Repository(REPO, "seed/lantern", SEED, "knot.example.test", "spindle.example.test", (SEED,))]
+    with result.store.write() as txn:
+        txn.execute("update contributors set pds = ?", [f"https://{HOST}"])
+        txn.execute("update pull_requests set record_cid = ? where pull_uri = ?", ["bafyrei1", OFFERED])
+    with StandIns(make_recording(frames, {}, people, repositories)) as stand_ins:
+        settings.STAND_IN_ORIGIN, settings.MERGE_ON_FORGE = stand_ins.origin, on
+        forge = stand_ins.peers.merging
+        monkeypatch.setattr("sys.stdin", StringIO(forge.sign_in(SEED) + "\n"))
+        approve(result, OFFERED)
+        call_command("merge_approved", OFFERED, "--as", SEED, stdout=StringIO())
+        return forge.merged
+
+
+def test_what_is_approved_can_be_merged_on_the_forge(
+    result: Result, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (taken,) = merged(result, settings, monkeypatch)
+    assert taken["by"] == SEED
+    assert taken["branch"] == "main"
+    assert patch_id(taken["patch"]) == result.value("select patch_id from approvals")
+
+
+def test_merging_on_the_forge_is_off_unless_it_is_switched_on(
+    result: Result, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CommandError, match="MERGE_ON_FORGE=1"):
+        merged(result, settings, monkeypatch, on=False)
+
+
+def test_what_is_not_approved_is_not_merged(result: Result, settings: Settings) -> None:
+    settings.MERGE_ON_FORGE = True
+    publish(result.store, result.folder / "snapshots")
+    with pytest.raises(CommandError, match="No approval"):
+        call_command("merge_approved", OFFERED, "--as", SEED)

@@ -14,7 +14,7 @@ from tests.trustsite.live_worker import recording_with_news
 from tests.waiting import loaded, wait_for
 from trustsite import drive
 
-PEOPLE, PULLS = 60, 60
+PEOPLE, PULLS = 20, 20
 
 
 def check_published(root: Path) -> None:
@@ -27,7 +27,7 @@ def check_published(root: Path) -> None:
 def test_a_frame_is_a_row_with_its_review_within_seconds_and_a_burst_within_a_minute(
     tmp_path: Path, count: Count
 ) -> None:
-    single, burst = count(3, 20), count(30, 200)
+    single, burst = count(2, 20), count(20, 200)
     with live_site(tmp_path / "site", PEOPLE, PULLS + burst, single + burst) as site:
         taken = [site.seconds_until_shown(number) for number in range(single)]
         assert statistics.median(taken) <= loaded(5)

@@ -15,6 +15,7 @@ from typing import Literal, Self, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from trustsite.standins.answers import Answer, Network, xrpc_error
+from trustsite.standins.merging import Merging
 from trustsite.standins.recording import Recording
 
 Fault = int | Literal["hang", "close"]
@@ -29,6 +30,7 @@ class Peers:
     def __init__(self, recording: Recording, released: Callable[[], int] | None = None) -> None:
         count = len(recording.frames)
         self.network = Network(recording, released or (lambda: count))
+        self.merging = Merging(recording)
         self._faults: dict[str, Fault] = {}
         self._rates: dict[str, _Rate] = {}
         self._healed = threading.Condition()
@@ -156,22 +158,45 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         target = self._target()
-        fault = self.peers.fault(target.host)
-        if self.peers.refuses(target.host):
-            self._send(xrpc_error(HTTPStatus.TOO_MANY_REQUESTS, "RateLimitExceeded", "Rate Limit Exceeded"))
+        if self._fails(target.host):
             return
-        if fault == "close":
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        if isinstance(fault, int):
-            self._send(xrpc_error(fault, "InternalServerError" if fault >= 500 else "InvalidRequest", "told to fail"))
+        if target.path == "/xrpc/com.atproto.server.getServiceAuth":
+            status, body = self.peers.merging.service_auth(target.query, self._bearer())
+            self._send(Answer(body, status))
             return
         self._send(self.peers.network.answer(target.host, target.path, target.query))
 
     def do_POST(self) -> None:
-        self.close_connection = True  # the body is not read
+        target, length = self._target(), self.headers.get("Content-Length", "")
+        body = self.rfile.read(int(length)) if length.isdecimal() and len(length) < 9 else b""
+        if self._fails(target.host):
+            return
+        told = self.peers.merging.post(target.host, target.path.removeprefix("/xrpc/"), body, self._bearer())
+        self.close_connection = True
+        if told is not None and not told[0]:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        if told is not None:
+            self._send(Answer(told[1], told[0]))
+            return
         self._send(xrpc_error(HTTPStatus.METHOD_NOT_ALLOWED, "InvalidRequest", "this method is a query: use GET"))
+
+    def _fails(self, host: str) -> bool:
+        """Do what the host was told to do wrong; False where that is nothing."""
+        fault = self.peers.fault(host)
+        if self.peers.refuses(host):
+            self._send(xrpc_error(HTTPStatus.TOO_MANY_REQUESTS, "RateLimitExceeded", "Rate Limit Exceeded"))
+        elif fault == "close":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif isinstance(fault, int):
+            self._send(xrpc_error(fault, "InternalServerError" if fault >= 500 else "InvalidRequest", "told to fail"))
+        else:
+            return False
+        return True
+
+    def _bearer(self) -> str:
+        return (self.headers.get("Authorization") or "").removeprefix("Bearer ")
 
     def _target(self) -> _Target:
         parts = urlsplit(self.path)

@@ -22,9 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--repo", default="", metavar="KEY", help="a watched repository: its key or its name")
         parser.add_argument("--author", default="", metavar="DID", help="only for what this contributor sends")
         parser.add_argument("--voucher", default="", metavar="DID", help="only for trust that comes through them")
-        parser.add_argument(
-            "--by", required=True, metavar="DID", help="whose decision it is; they have an account here"
-        )
+        parser.add_argument("--by", required=True, metavar="DID", help="whose decision it is, by their account here")
         parser.add_argument("--because", required=True, metavar="TEXT", help="why: whoever meets the lane reads it")
         parser.add_argument("--open", action="store_true", help="open again what was closed for exactly this")
 

@@ -1,0 +1,83 @@
+"""A site with an open fast lane: mara offers two changes and ana one, all of them clean; made once and copied.
+
+Both are vouched for by seed and had a change merged before; mara's `NEXT` and ana's `OTHER` touch the same file.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from ingest.net import Fetcher
+from ingest.snapshot import SnapshotReader, publish
+from scoring.audit import AuditRules
+from tests.ingest.stream import ANA, MARA, SEED, pull_uri
+from tests.pipeline import OPEN_LANE, Later, opened
+from tests.scoring.offered import CLEAN, end_lookups, offer
+from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
+from tests.triage.acting_site import ActingSite
+from triage import middleware
+
+NEXT, MORE, OTHER = pull_uri(MARA, "next"), pull_uri(MARA, "more"), pull_uri(ANA, "other")
+
+
+AUDITED = replace(OPEN_LANE, audit=AuditRules())  # every fast-laned one is drawn
+
+
+@cache
+def _made(audited: bool) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="lane-"))
+    with opened(folder) as result:
+        frames = settled()
+        frames.vouch(SEED, MARA)
+        frames.vouch(SEED, ANA)
+        frames.pull(ANA, "first")
+        frames.status(SEED, pull_uri(ANA, "first"), "merged")
+        take(result, frames)
+        later = Later(MERGED_AT + 20 * DAY)
+        later.pull(MARA, "next", title="Mend the gate")
+        later.pull(MARA, "more", title="Paint the fence")
+        later.pull(ANA, "other", title="<b>Sweep</b> the yard")
+        feed(result, later)
+        for uri, path in ((NEXT, "a.py"), (MORE, "b.py"), (OTHER, "a.py")):
+            offer(result, CLEAN.replace("a.py", path), uri, f"blob:{uri[-5:]}")
+        end_lookups(result)
+        result.review()
+        result.policy = AUDITED if audited else OPEN_LANE
+        again(result)
+        publish(result.store, folder / "snapshots")
+    return folder
+
+
+@contextmanager
+def lane_site(
+    folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, audited: bool = False
+) -> Generator[ActingSite]:
+    """A copy of that site; `audited`: the audit draws every one of them."""
+    shutil.copytree(_made(audited), folder, dirs_exist_ok=True)
+    with opened(folder, AUDITED if audited else OPEN_LANE) as result:
+        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
+        site = ActingSite(result, reader, fetcher)
+        settings.SNAPSHOT_DIR = folder / "snapshots"
+        settings.DIFF_CORPUS_DIR = folder / "diffs"
+        settings.STREAM_CLOCK = True
+        settings.PUBLIC_READ = True
+        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
+        monkeypatch.setattr(timezone, "now", lambda: site.now)
+        try:
+            yield site
+        finally:
+            reader.close()
+            fetcher.close()
+
+
+def lanes(site: ActingSite) -> dict[str, str]:
+    """The lane in which the store has each open pull request."""
+    return {row["pull_uri"]: row["lane"] for row in site.result.rows("select pull_uri, lane from current_decisions")}

@@ -1,0 +1,191 @@
+"""What the audit drew shows no lane and no score until somebody said whether they would have merged it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring.audit_answers import audited_outcomes
+from tests.ingest.stream import MARA
+from tests.pipeline import Later
+from tests.scoring.offered import CLEAN, offer
+from tests.scoring.small import DAY, MERGED_AT, feed
+from tests.triage.acting_site import ActingSite, signed_in
+from tests.triage.lane_site import MORE, NEXT, lane_site
+from triage.models import AuditAnswer, Change, Person
+
+pytestmark = pytest.mark.django_db
+BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
+HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
+TELLING = (
+    "P(clean)",
+    "Fast lane rate",
+    "0.60",
+    "0.6",
+    "Flagged is below",
+    "Content not reviewed",
+    "Trust from the seeds",
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with lane_site(tmp_path, settings, monkeypatch, audited=True) as made:
+        yield made
+
+
+@pytest.fixture
+def ben(site: ActingSite) -> Client:
+    return site.maintainer(BEN, "ben.example")
+
+
+def answer(client: Client, site: ActingSite, said: str = "yes", uri: str = NEXT, **changes: str) -> int:
+    form = {**site.form(uri=uri), "answer": said, "because": "small and tested", **changes}
+    return client.post("/audit", {name: value for name, value in form.items() if value is not None}).status_code
+
+
+def row_of(client: Client, title: str = "Mend the gate") -> str:
+    """The row of the queue with this title."""
+    page = client.get("/").content.decode()
+    return next(part for part in page.split('<li id="pull-') if title in part)
+
+
+def test_the_row_of_a_drawn_one_has_a_neutral_pill_and_no_number(site: ActingSite, ben: Client) -> None:
+    row = row_of(ben)
+    assert 'class="pill unknown"' in row
+    assert "Audit</span>" in row
+    assert "Drawn for the audit" in row
+    assert not any(word in row for word in (*TELLING, "vouched", "Flagged", "Approve"))
+
+
+def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
+    _, _, page = ben.get(f"/pull/{NEXT}").content.decode().partition("<h1>")
+    assert "drawn as a sample" in page
+    assert "Would you have merged it as sent?" in page
+    assert not any(word in page for word in (*TELLING, "vouched", "Why this lane", "No trust path"))
+
+
+def test_the_score_of_its_author_does_not_carry_its_lane(site: ActingSite) -> None:
+    told = Client().get(f"/score/{MARA}").json()
+    before = told["decision"]
+    assert before != "needs_human"
+    assert "audit" not in str(told)
+    page = Client().get(f"/c/{MARA}").content.decode()
+    assert 'class="pill flag"' not in page
+
+
+def test_the_order_of_the_queue_does_not_tell_its_score(site: ActingSite) -> None:
+    from scoring import read
+
+    with site.reader.pin() as snapshot:
+        assert snapshot is not None
+        by_score = [row.uri for group in read.queue(snapshot, read.QueueQuery()).groups for row in group.rows]
+        by_age = [
+            row.uri for group in read.queue(snapshot, read.QueueQuery(sort="oldest")).groups for row in group.rows
+        ]
+    assert by_score == by_age
+    assert len(by_score) == 3
+
+
+def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben: Client) -> None:
+    assert answer(ben, site) == 302
+    for client in (ben, Client()):
+        page = client.get(f"/pull/{NEXT}").content.decode()
+        assert "Why this lane" in page
+        assert "that they would have merged it as sent" in page
+        assert "small and tested" in page
+        assert "P(clean)" in row_of(client)
+        assert "Audited" in row_of(client)
+    assert "P(clean)" not in row_of(ben, "Paint the fence"), "the others still wait"
+    site.work()
+    assert "P(clean)" in row_of(Client())
+
+
+def test_the_answer_is_kept_with_its_odds_beside_what_is_mined_later(site: ActingSite, ben: Client) -> None:
+    answer(ben, site, "no")
+    site.work()
+    (row,) = site.result.rows("select * from audits")
+    assert (row["pull_uri"], row["would_merge"], row["because"], row["odds"]) == (NEXT, False, "small and tested", 1.0)
+    assert row["drawn_at"] == site.result.value("select drawn_at from audit_draws where pull_uri = ?", [NEXT])
+    person = site.result.value("select did from contributors where contributor_id = ?", [row["actor_id"]])
+    assert person == BEN
+    with site.result.store.write() as txn:
+        txn.execute("insert into labels values (?, 1, 1, true, ?)", [NEXT, row["known_from"]])
+    with site.result.reading() as rows:
+        (outcome,) = audited_outcomes(rows, row["known_from"])
+    assert (outcome.would_merge, outcome.mined_clean, outcome.weight) == (False, True, 1.0)
+    logged = Change.objects.get(what="audit.answered")
+    assert (logged.person.did, logged.subject, logged.details["would_merge"]) == (BEN, NEXT, False)
+
+
+def test_a_message_that_comes_twice_is_one_answer(site: ActingSite, ben: Client) -> None:
+    from triage.models import OutboxEntry
+
+    answer(ben, site)
+    site.work()
+    OutboxEntry.objects.update(delivered_at=None)
+    site.work()
+    assert site.result.value("select count(*) from audits") == 1
+
+
+def test_the_second_answer_comes_too_late(site: ActingSite, ben: Client) -> None:
+    assert answer(ben, site) == 302
+    assert answer(site.maintainer(CLARA, "clara.example"), site, "no") == 409
+    assert AuditAnswer.objects.get().would_merge
+
+
+def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingSite, ben: Client) -> None:
+    old = site.form(uri=NEXT)
+    answer(ben, site)
+    frames = Later(MERGED_AT + 21 * DAY)
+    frames.pull(MARA, "next", "update", blobs=["bafkrei" + letter * 52 for letter in "ab"], title="Mend the gate")
+    feed(site.result, frames)
+    offer(site.result, CLEAN.replace("print(2)", "print(3)"), NEXT, "blob:two")
+    site.result.review()
+    site.work()
+    assert "Drawn for the audit" in row_of(ben)
+    assert "P(clean)" not in row_of(ben)
+    late = ben.post("/audit", {**old, "answer": "yes", "because": "as before"})
+    assert late.status_code == 409
+    assert answer(ben, site, "no") == 302
+    site.work()
+    said = site.result.rows("select round, would_merge from audits order by round")
+    assert [row["would_merge"] for row in said] == [True, False]
+
+
+def test_only_maintainers_of_the_repository_answer(site: ActingSite) -> None:
+    assert answer(Client(), site) == 302
+    viewer = signed_in(Person.objects.create(did=CLARA))
+    elsewhere = site.maintainer("did:plc:" + "5" * 24, "eve.example", "did:plc:" + "6" * 24)
+    assert [answer(client, site) for client in (viewer, elsewhere)] == [403, 403]
+    assert "Would you have merged" not in viewer.get(f"/pull/{NEXT}").content.decode()
+    assert not AuditAnswer.objects.exists()
+
+
+def test_what_is_no_answer_or_has_no_reason_is_not_kept(site: ActingSite, ben: Client) -> None:
+    assert answer(ben, site, "perhaps") == 400
+    assert answer(ben, site, because=" ") == 400
+    assert answer(ben, site, because="x" * 501) == 400
+    assert answer(ben, site, uri=MORE, round="-1") == 400
+    assert ben.get("/audit").status_code == 405
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(Person.objects.get(did=BEN))
+    assert answer(strict, site) == 403
+    assert not AuditAnswer.objects.exists()
+
+
+def test_a_hostile_reason_is_shown_and_never_obeyed(site: ActingSite, ben: Client) -> None:
+    answer(ben, site, because=HOSTILE)
+    page = ben.get(f"/pull/{NEXT}").content.decode()
+    assert "&lt;img src=x onerror=alert(1)&gt; ⟨U+202E⟩gnp" in page
+
+
+def test_what_was_not_drawn_is_asked_nothing(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lane_site(tmp_path, settings, monkeypatch) as site:
+        ben = site.maintainer(BEN, "ben.example")
+        assert answer(ben, site) == 409
+        assert not AuditAnswer.objects.exists()

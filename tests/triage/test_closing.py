@@ -1,0 +1,227 @@
+"""Closing the fast lane: at once, by name and with a reason, and only a person opens it again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.test import Client
+from pytest_django import Settings
+
+from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.triage.acting_site import ActingSite, signed_in
+from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
+from triage.erasure import forget_account
+from triage.models import Change, LaneClosure, OutboxEntry, Person
+
+pytestmark = pytest.mark.django_db
+BEN = "did:plc:" + "3" * 24
+HOSTILE = "<script>alert(1)</script> {{ x }} \u202egnp"
+FAST, NORMAL = "fast_lane", "normal_queue"
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with lane_site(tmp_path, settings, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def ben(site: ActingSite) -> Client:
+    return site.maintainer(BEN, "ben.example")
+
+
+def close(client: Client, **named: str) -> int:
+    return client.post("/lane/close", {"repo_key": REPO, "because": "it let a bad one in", **named}).status_code
+
+
+def fast_rows(client: Client) -> int:
+    return client.get("/?bucket=fast_lane").content.decode().count('class="pill fast"')
+
+
+def test_all_three_are_fast_laned_before_anybody_closes_anything(site: ActingSite, ben: Client) -> None:
+    assert set(lanes(site).values()) == {FAST}
+    assert fast_rows(ben) == 3
+
+
+def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_next_pass(
+    site: ActingSite, ben: Client
+) -> None:
+    assert close(ben) == 302
+    page = ben.get("/").content.decode()
+    assert 'class="pill fast"' not in page
+    assert page.count('class="pill review"') == 3
+    assert "it let a bad one in" in page
+    assert "ben.example closed the fast lane in" in page
+    assert set(lanes(site).values()) == {FAST}, "the worker was not told yet"
+    assert site.work() == 1
+    assert set(lanes(site).values()) == {NORMAL}
+    assert "The fast lane was closed in this repository by " in ben.get(f"/pull/{NEXT}").content.decode()
+
+
+def test_the_pull_requests_own_page_offers_no_fast_lane_either(site: ActingSite, ben: Client) -> None:
+    close(ben, author=MARA)
+    assert 'class="pill review"' in ben.get(f"/pull/{NEXT}").content.decode()
+    assert 'class="pill fast"' in ben.get(f"/pull/{OTHER}").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("named", "closed"),
+    [({"author": MARA}, {NEXT, MORE}), ({"voucher": SEED}, {NEXT, MORE, OTHER}), ({"voucher": ANA}, set())],
+)
+def test_a_lane_is_closed_for_exactly_what_was_named(
+    site: ActingSite, ben: Client, named: dict[str, str], closed: set[str]
+) -> None:
+    close(ben, **named)
+    assert fast_rows(ben) == 3 - len(closed)
+    site.work()
+    assert {uri for uri, lane in lanes(site).items() if lane == NORMAL} == closed
+    assert fast_rows(ben) == 3 - len(closed)
+
+
+def test_closing_twice_leaves_one_closure_and_its_first_reason(site: ActingSite, ben: Client) -> None:
+    close(ben)
+    close(ben, because="again")
+    assert [one.because for one in LaneClosure.objects.all()] == ["it let a bad one in"]
+    assert OutboxEntry.objects.count() == 1
+    assert "before you did: it stays closed" in ben.get("/lane").content.decode()
+
+
+def test_only_a_person_opens_it_again_and_both_are_logged(site: ActingSite, ben: Client) -> None:
+    close(ben)
+    site.work()
+    site.after(10 * 86_400)
+    assert site.work() == 0
+    assert set(lanes(site).values()) == {NORMAL}
+    key = LaneClosure.objects.get().key
+    assert ben.post("/lane/open", {"key": key, "because": "mended"}).status_code == 302
+    assert site.work() == 1
+    assert set(lanes(site).values()) == {FAST}
+    logged = (
+        Change.objects.filter(what__startswith="lane.").order_by("pk").values_list("what", "person__did", "details")
+    )
+    assert [(what, did, details["because"]) for what, did, details in logged] == [
+        ("lane.closed", BEN, "it let a bad one in"),
+        ("lane.opened", BEN, "mended"),
+    ]
+    assert close(ben) == 302, "and it can be closed again"
+    assert site.work() == 1
+    assert set(lanes(site).values()) == {NORMAL}
+
+
+def test_a_message_that_comes_twice_or_out_of_order_changes_nothing(site: ActingSite, ben: Client) -> None:
+    close(ben)
+    key = LaneClosure.objects.get().key
+    ben.post("/lane/open", {"key": key, "because": "a slip"})
+    OutboxEntry.objects.filter(kind="lane.closed").update(due_at=site.now.replace(year=2027))
+    site.work()
+    OutboxEntry.objects.update(due_at=site.now, delivered_at=None)
+    assert site.work() == 2
+    assert set(lanes(site).values()) == {FAST}
+    counted = "select (select count(*) from lane_closures) + (select count(*) from lane_openings)"
+    assert site.result.value(counted) == 2
+
+
+@pytest.mark.parametrize("address", ["/lane/close", "/lane/open"])
+def test_nobody_no_viewer_and_no_maintainer_of_another_repository_moves_the_lane(
+    site: ActingSite, ben: Client, address: str
+) -> None:
+    close(ben, author=MARA)
+    form = {"repo_key": REPO, "key": LaneClosure.objects.get().key, "because": "I say so"}
+    answer = Client().post(address, form)
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/sign-in")
+    viewer = Person.objects.create(did="did:plc:" + "4" * 24)
+    elsewhere = site.maintainer("did:plc:" + "5" * 24, "eve.example", "did:plc:" + "6" * 24)
+    for client in (signed_in(viewer), elsewhere):
+        assert client.post(address, form).status_code == 403
+    assert ben.post("/lane/close", {"because": "everywhere"}).status_code == 403, "ben maintains one repository"
+    assert ben.get(address).status_code == 405
+    assert LaneClosure.objects.filter(opened_at=None).count() == 1
+
+
+def test_a_form_without_a_csrf_token_is_refused(site: ActingSite, ben: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(Person.objects.get(did=BEN))
+    assert close(strict) == 403
+    assert not LaneClosure.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "form", [{"because": "  "}, {"because": "x" * 501}, {"author": "mara"}, {"voucher": "x; drop"}]
+)
+def test_what_has_no_reason_or_names_nobody_closes_nothing(site: ActingSite, ben: Client, form: dict[str, str]) -> None:
+    assert close(ben, **form) == 400
+    assert not LaneClosure.objects.exists()
+
+
+def test_hostile_words_are_shown_and_never_obeyed(site: ActingSite, ben: Client) -> None:
+    close(ben, because=HOSTILE)
+    for address in ("/", "/dashboard", "/lane"):
+        page = ben.get(address).content.decode()
+        assert "&lt;script&gt;alert(1)&lt;/script&gt; {{ x }} ⟨U+202E⟩gnp" in page
+        assert "<script>alert" not in page
+
+
+def test_readers_are_told_of_a_closed_repository_and_not_of_an_account_under_suspicion(
+    site: ActingSite, ben: Client
+) -> None:
+    close(ben, author=MARA, because="mara lost her keys")
+    assert "mara lost her keys" in ben.get("/dashboard").content.decode()
+    for address in ("/", "/dashboard"):
+        assert "mara lost her keys" not in Client().get(address).content.decode()
+    close(ben, because="we look into it")
+    assert "we look into it" in Client().get("/").content.decode()
+
+
+def test_whoever_closed_it_may_be_erased_and_it_stays_closed_but_not_for_an_erased_author(
+    site: ActingSite, ben: Client
+) -> None:
+    close(ben)
+    close(ben, author=MARA)
+    Change.objects.all().delete()
+    forget_account(BEN, None)
+    forget_account(MARA, None)
+    (left,) = LaneClosure.objects.all()
+    assert (left.author, left.person) == ("", None)
+    assert "somebody who was erased since closed the fast lane" in Client().get("/").content.decode()
+
+
+def run_command(*arguments: str) -> None:
+    call_command("close_lane", *arguments, "--by", BEN)
+
+
+def test_the_command_closes_and_opens_by_name(
+    site: ActingSite, ben: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command("--repo", REPO, "--author", MARA, "--because", "she lost her keys")
+    assert "ben.example closed the fast lane for what did:plc:" in capsys.readouterr().out
+    assert fast_rows(ben) == 1
+    site.work()
+    assert {uri for uri, lane in lanes(site).items() if lane == NORMAL} == {NEXT, MORE}
+    run_command("--repo", REPO, "--author", MARA, "--because", "she has new ones", "--open")
+    site.work()
+    assert set(lanes(site).values()) == {FAST}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--repo", "nowhere", "--because", "x"), "No watched repository"),
+        (("--author", "mara", "--because", "x"), "did:plc:"),
+        (("--because", " "), "Say why"),
+        (("--because", "x", "--open"), "is not closed for exactly this"),
+    ],
+)
+def test_the_command_says_what_is_wrong_and_changes_nothing(
+    site: ActingSite, ben: Client, arguments: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(CommandError, match=said):
+        run_command(*arguments)
+    assert not LaneClosure.objects.exists()
+
+
+def test_somebody_without_an_account_closes_nothing(site: ActingSite) -> None:
+    with pytest.raises(CommandError, match="has no account here"):
+        run_command("--because", "x")

@@ -1,0 +1,81 @@
+"""`manage.py merge_approved`: merge one approved pull request on its forge, in a maintainer's own name."""
+
+import sys
+from getpass import getpass
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.clock import wall_now
+from ingest.forge_merge import MergeOrder, Outcome, TokenSession, merge
+from ingest.net import Fetcher
+from ingest.patches import PatchProblem, load_patch
+from ingest.snapshot import Snapshot, SnapshotReader
+from scoring import read
+from scoring.mailbox import MailboxProblem, Source, mailbox
+from scoring.read_merge import data_server, merge_place
+
+PARTIAL = {Outcome.NOT_RECORDED, Outcome.UNKNOWN}
+
+
+class Command(BaseCommand):
+    """Reads the newest snapshot; the only thing it changes is the forge, and only under MERGE_ON_FORGE=1."""
+
+    help = (
+        "Merge an approved pull request on its knot, in your name: try the merge, make sure that the record is still "
+        "the approved one, merge, write the status. Needs MERGE_ON_FORGE=1 and, on standard input, an access token of "
+        "your own data server, which is sent there and nowhere else. Exit 3: merged and not recorded, or not known."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """PULL and --as."""
+        parser.add_argument("pull", metavar="AT-URI", help="the pull request, as manage.py approved lists it")
+        parser.add_argument("--as", dest="did", metavar="DID", required=True, help="who merges: you")
+
+    def handle(self, *args: object, pull: str, did: str, **options: object) -> None:
+        """Merge, or CommandError: (2) nothing was tried, (1) nothing was merged, (3) partly or perhaps merged."""
+        if not settings.MERGE_ON_FORGE:
+            raise CommandError("Merging on the forge is off: set MERGE_ON_FORGE=1, or use git am.", returncode=2)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            if snapshot is None:
+                raise CommandError("Nothing was published there yet: run the worker first.", returncode=2)
+            order, pds = _order(snapshot, pull), data_server(snapshot, did)
+        if pds is None:
+            raise CommandError(f"The data server of {did[:200]} is not known here.", returncode=2)
+        token = (getpass("Access token: ") if sys.stdin.isatty() else sys.stdin.readline()).strip()
+        fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+        try:
+            ended = merge(fetcher, TokenSession(fetcher, did, pds, token), order, wall_now())
+        finally:
+            fetcher.close()
+        if ended.outcome is not Outcome.MERGED:
+            raise CommandError(ended.sentence, returncode=3 if ended.outcome in PARTIAL else 1)
+        self.stdout.write(ended.sentence)
+
+
+def _order(snapshot: Snapshot, uri: str) -> MergeOrder:
+    """Exactly the approved round; CommandError where nothing is approved or its patch or place is not known."""
+    found = next((one for one in read.approved(snapshot) if one.subject.uri == uri), None)
+    if found is None:
+        raise CommandError("No approval of what this pull request is now is in force.", returncode=2)
+    subject, place = found.subject, merge_place(snapshot, uri)
+    if place is None:
+        raise CommandError("Its knot, branch or its author's data server is not known yet.", returncode=2)
+    source = Source(subject.author.did, subject.author.name, subject.title, subject.opened_at)
+    try:
+        text = load_patch(settings.DIFF_CORPUS_DIR, subject.sha256 or "")
+        patch = mailbox(text, subject.seen.patch_id or "", source)
+    except (PatchProblem, MailboxProblem) as problem:
+        raise CommandError(f"Its patch cannot be handed on: {problem}.", returncode=2) from problem
+    return MergeOrder(
+        place.knot,
+        place.repository,
+        place.owner,
+        place.name,
+        place.branch,
+        uri,
+        subject.seen.record_cid or "",
+        place.author_pds,
+        patch,
+        subject.title,
+    )
