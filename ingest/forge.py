@@ -22,6 +22,7 @@ COMPARE_GROWTH = 6  # a comparison says each line up to four times over, escaped
 PIPELINES = 50  # of one commit; a spindle says one
 WORKFLOWS = 50  # of one pipeline, as its lexicon allows
 
+LIST_COLLABORATORS = "sh.tangled.repo.listCollaborators"
 REF_UPDATE = "sh.tangled.git.refUpdate"
 PIPELINE_EVENTS = ("sh.tangled.pipeline.status", "sh.tangled.ci.pipeline")
 
@@ -34,6 +35,7 @@ _RAW_SHA256 = b"\x01\x55\x12\x20"  # CIDv1, raw bytes, SHA-256, 32 bytes long
 class _Holder(msgspec.Struct):
     subject: str
     createdAt: Any = None  # noqa: N815 - the wire's spelling
+    addedBy: Any = None  # noqa: N815
 
 
 class _Holders(msgspec.Struct):
@@ -94,7 +96,7 @@ def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
     if not is_did(repo_did):
         raise FetchProblem("the repository has no DID of its own that its knot could be asked about")
     host = _host(fetcher, knot, "knot")
-    start = f"https://{host}/xrpc/sh.tangled.repo.listCollaborators?subject={quote(repo_did, safe='')}&limit=100"
+    start = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
     holders: dict[str, Holder] = {}
     address, cursors = start, {""}
     for _ in range(HOLDER_PAGES):
@@ -110,6 +112,15 @@ def push_holders(fetcher: Fetcher, knot: str, repo_did: str) -> list[Holder]:
         cursors.add(page.cursor)
         address = f"{start}&cursor={quote(page.cursor[:500], safe='')}"
     raise FetchProblem(f"{host} lists over {HOLDERS} collaborators or {HOLDER_PAGES} pages, which is not believed")
+
+
+def collaborators_added_by(fetcher: Fetcher, knot: str, repo_did: str) -> list[str]:
+    """Who let others push to a repository, says its knot: its owner, most often. Raises FetchProblem."""
+    host = _host(fetcher, knot, "knot")
+    address = f"https://{host}/xrpc/{LIST_COLLABORATORS}?subject={quote(repo_did, safe='')}&limit=100"
+    page = fetcher.get_json(address, _Holders, PAGE_LIMIT)
+    told = [item.addedBy for item in page.items if isinstance(item.addedBy, str) and is_did(item.addedBy)]
+    return list(dict.fromkeys(told))
 
 
 def compare(fetcher: Fetcher, knot: str, repo_did: str, base: str, head: str, limit: int) -> bytes:

@@ -119,6 +119,22 @@ def read_identity(fetcher: Fetcher, plc_url: str, did: str) -> Identity:
     return Identity(did, _claimed(document.alsoKnownAs), pds, None, signing_key=_document_key(document))
 
 
+def read_service(fetcher: Fetcher, plc_url: str, did: str) -> str:
+    """The host that the did:plc of a thing without a data server (a repository) names as its own. Raises FetchProblem.
+
+    With several the first by name; a repository names its knot.
+    """
+    if not (is_did(did) and did.startswith("did:plc:")):
+        raise FetchProblem("not a did:plc")
+    entries = fetcher.get_json(f"{plc_url}/{did}/log/audit", list[_Entry], AUDIT_LIMIT)
+    standing = [entry.operation for entry in entries if not entry.nullified]
+    named = sorted(standing[-1].services.items()) if standing else []
+    hosts = [host for name, service in named if name != "atproto_pds" and (host := origin(service.endpoint))]
+    if not hosts:
+        raise FetchProblem(f"the directory knows no host of {did}")
+    return hosts[0].removeprefix("https://")
+
+
 def handle_is_verified(fetcher: Fetcher, handle: str, did: str) -> bool:
     """Whether the handle's own domain names the DID. Raises FetchProblem only where asking again may change that."""
     try:

@@ -85,6 +85,13 @@ def store_batch(store: Store, source: str, batch: Batch) -> Loaded:
         return Loaded(_append(txn, source, admitted), letters, newest)
 
 
+def start_at(store: Store, source: str, time_us: int) -> None:
+    """Have a stream of which nothing was handled begin at this moment, not at the oldest that its server keeps."""
+    with store.write() as txn:
+        sql = "update ingest_state set cursor_us = ? where source = ? and cursor_us = 0"
+        txn.execute(sql, [time_us, source])
+
+
 def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
     txn.execute(
         "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "

@@ -11,7 +11,7 @@ from typing import Any
 
 from ingest.runtime import Runtime
 from ingest.store import Store
-from ingest.transaction import Rows
+from ingest.transaction import Rows, Transaction
 from scoring.answers import AuditAnswer
 from scoring.shaping import People
 from scoring.told_closures import REASON_LENGTH, read_moment
@@ -28,12 +28,16 @@ ANSWERS = """
 select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
 from audits a where list_contains(?, a.pull_uri)
 """
-# Every audited outcome with its weight, and what was mined of the same pull request since.
+# Every audited outcome with its weight, and what was mined of the same pull request since: a person's mark, which a
+# label may be, was made knowing more than the answer and stays apart.
 OUTCOMES = """
-select a.pull_uri, a.round, a.would_merge, 1 / a.odds as weight, a.known_from, l.clean as mined_clean,
-  l.known_from as mined_from
-from audits a left join labels l using (pull_uri) where a.known_from <= ? order by a.known_from, a.audit_key
+select a.pull_uri, a.round, a.would_merge, 1 / a.odds as weight, a.known_from,
+  case when k.pull_uri is null then l.clean else k.mined_clean end as mined_clean,
+  case when k.pull_uri is null then l.known_from else k.mined_from end as mined_from
+from audits a left join labels l using (pull_uri) left join marks k using (pull_uri)
+where a.known_from <= ? order by a.known_from, a.audit_key
 """
+DRAW = "select * from audit_draws where pull_uri = ? and drawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,25 @@ def audited_outcomes(rows: Rows, now: datetime) -> tuple[AuditedOutcome, ...]:
     )
 
 
+def draw_of(store: Store, key: str) -> dict[str, Any] | None:
+    """The odds and the moment of the draw that an answer was given on, as JSON; None where it was not taken."""
+    with store.read() as rows:
+        row = rows.row("select odds, drawn_at from audits where audit_key = ?", [key])
+    return {"odds": row["odds"], "drawn_at": row["drawn_at"].isoformat()} if row else None
+
+
+def _told_draw(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The draw of an answer that another store took, where its pull request is here; it is not drawn again."""
+    draw = payload.get("draw")
+    number = txn.value("select repository_id from pull_requests where pull_uri = ?", [payload["pull_uri"]])
+    if draw is None or number is None:
+        return None
+    told = {"repository_id": number, "odds": draw["odds"], "drawn_at": datetime.fromisoformat(draw["drawn_at"])}
+    row = {"pull_uri": payload["pull_uri"], "drawn": True, "drawn_clock": txn.wall(), **told}
+    txn.upsert("audit_draws", [row])
+    return told
+
+
 def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
     """A delivery for `triage.deliveries`: one answer, into the running worker's store."""
     take(runtime.store, key, payload, runtime.clock.now())
@@ -91,11 +114,11 @@ def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
 def take(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
     """Write an answer; False where its key was taken or that round was answered before.
 
-    `payload` has pull_uri, record_cid, round, patch_id, would_merge, because, person and made_at. Raises ValueError
-    for a pull request that was never drawn.
+    `payload` has pull_uri, record_cid, round, patch_id, would_merge, because, person and made_at, and once it was taken
+    its "draw" (`draw_of`). Raises ValueError for a pull request that was never drawn.
     """
     with store.write() as txn:
-        drawn = txn.row("select * from audit_draws where pull_uri = ? and drawn", [payload["pull_uri"]])
+        drawn = txn.row(DRAW, [payload["pull_uri"]]) or _told_draw(txn, payload)
         if drawn is None:
             raise ValueError("that pull request was not drawn for the audit")
         seen = {name: payload[name] for name in ("pull_uri", "record_cid", "round", "patch_id")}

@@ -76,7 +76,7 @@ def _say_changed(params: Params) -> str:
 
 def _clause_changed(params: Params) -> str:
     whose = "the account" if params["who"] == "author" else f"the account of {visible_name(params['name'])}"
-    return f"{whose} {_change(params)}"
+    return f"{whose} {CHANGE_WORDS.get(str(params['kind']), 'changed')} lately"
 
 
 def _whose_account(params: Params) -> str:
@@ -162,7 +162,7 @@ CONDITION_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "changed after it was approved",
     "newer_round": lambda params: "a newer round arrived",
     "account_changed": _clause_changed,
-    "back_from_silence": lambda params: f"back after {_days(params['days'])} of silence",
+    "back_from_silence": lambda params: "back after a long silence",
     "never_fast_path": lambda params: f"touches {_touched(params)}",
     "enrichment_pending": lambda params: "look-ups under way",
     "lane_closed": lambda params: f"fast lane closed by {visible_name(params['by'])}",

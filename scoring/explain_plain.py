@@ -17,6 +17,9 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "trust_too_low": "Structural trust is below what the fast lane asks for.",
     "threshold_not_certified": "The fast lane's threshold was set by hand: no certificate says how many bad changes it "
     "lets through.",
+    "certificate_required": "The fast lane opens here only by a certificate, and there is none.",
+    "account_changed": "An account behind this change changed lately.",
+    "back_from_silence": "Nothing was seen of this contributor for a long time until lately.",
     "content_risk_high": "Content risk is high.",
     "content_risk_above": "Content risk is above what the fast lane takes.",
 }

@@ -49,9 +49,9 @@ PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("pa
 
 
 def rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> None:
-    """Replace one of the derived tables ('seeds', 'labels', 'features') by what follows from the others now.
+    """Replace one of the derived tables ('seeds', 'marks', 'labels', 'features') by what follows from the others now.
 
-    'outcomes' is a temporary table that the other two read: it ends with the transaction's connection.
+    'outcomes' is a temporary table that the other three read: it ends with the transaction's connection.
     """
     statement = STATEMENTS[table]
     values = {"now": now, "window": window_days}

@@ -69,10 +69,30 @@ from pull_requests p join settled s using (pull_uri) left join trouble using (pu
 left join repository_settings x using (repository_id)
 where s.settled_at is not null;
 
+-- name: marks
+-- A person's mark outranks what was mined, and both are kept. Whoever marks maintains the repository by a role here or
+-- may push to it; an author's word about their own change is none, and whose role was taken back has none either.
+with standing as (
+  select m.pull_uri, p.author_id, p.repository_id, m.actor_id, m.outcome, m.made_at, m.known_from
+  from maintainer_actions m join pull_requests p using (pull_uri)
+  where m.kind = 'outcome' and m.known_from <= $now and m.actor_id <> p.author_id and (
+    exists (from maintainers h where h.contributor_id = m.actor_id and h.repository_id in (p.repository_id, 0))
+    or exists (from own_people h where h.contributor_id = m.actor_id and h.repository_id = p.repository_id))
+  qualify row_number() over (partition by m.pull_uri order by m.made_at desc, m.action_key desc) = 1
+), mined as (
+  select pull_uri, clean, known_from from outcomes where known_from <= $now
+)
+insert into marks
+select s.pull_uri, s.author_id, s.repository_id, s.actor_id, s.outcome, s.outcome = 'clean', s.made_at, s.known_from,
+  mined.clean, mined.known_from
+from standing s left join mined using (pull_uri);
+
 -- name: labels
 -- Outcomes known by now in repositories that count: those of a site seed, or of an owner for whom a site seed vouches
 -- in a record of their own and whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
 -- puppet of theirs s = .67 and have it merge whatever they like (DESIGN.md §1.9).
+-- Where a person marked the outcome, that counts, from when it was known; a mark that says the same as what was mined
+-- before it does not make it known later.
 with counting as (
   select repository_id from repositories r
   where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)
@@ -84,7 +104,11 @@ with counting as (
 )
 insert into labels
 select pull_uri, author_id, repository_id, clean, known_from
-from outcomes semi join counting using (repository_id) where known_from <= $now;
+from outcomes anti join marks using (pull_uri) semi join counting using (repository_id) where known_from <= $now
+union all
+select pull_uri, author_id, repository_id, clean,
+  case when clean = mined_clean then least(known_from, mined_from) else known_from end
+from marks semi join counting using (repository_id);
 
 -- name: features
 -- Everyone at the site, and in each watched repository those who offered something there: 40 repositories that reach
@@ -102,7 +126,7 @@ with everybody as (
 ), here as (
   select author_id as contributor_id, repository_id,
     count(*) filter (merged)::integer as merged_here, count(*)::integer as settled_here,
-    count(*) filter (known_from > $now)::integer as waiting
+    count(*) filter (known_from > $now and pull_uri not in (select pull_uri from marks))::integer as waiting
   from outcomes semi join watched_repositories using (repository_id) group by author_id, repository_id
 ), everywhere as (
   select contributor_id, 0 as repository_id, sum(merged_here)::integer as merged_here,

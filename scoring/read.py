@@ -27,6 +27,7 @@ from scoring.answers import (
 )
 from scoring.lane_closures import Closure, closed_because
 from scoring.objections import RecordObjection, is_left_out, record_objections
+from scoring.pull_lines import outcome_in_words
 from scoring.read_approvals import (
     Approved,
     ChangedApproval,
@@ -41,11 +42,11 @@ from scoring.read_approvals import (
     taken_keys,
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
-from scoring.read_incidents import BudgetState, Incident, LikeIt, incident
+from scoring.read_incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.read_queue import dashboard, lanes, pull, pulls, queue, repository_key, repository_names, unsealed
 from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
 from scoring.read_reviews import content_review
-from scoring.read_rights import Stored, offered_by, offered_to, stored, stored_whole
+from scoring.read_rights import Stored, offered_by, offered_to, offers, stored, stored_whole
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
 from scoring.read_worth import vouches_worth_making
@@ -83,6 +84,7 @@ __all__ = [
     "Seen",
     "ShadowDay",
     "ShadowReport",
+    "Shared",
     "ShownFinding",
     "ShownFlag",
     "Stored",
@@ -107,6 +109,8 @@ __all__ = [
     "leaderboard",
     "offered_by",
     "offered_to",
+    "offers",
+    "outcome_in_words",
     "past_actions",
     "pull",
     "pulls",

@@ -14,7 +14,6 @@ from scoring.answers import (
     LeaderboardRow,
     LeaderboardSort,
     Person,
-    PullLine,
     VouchLine,
 )
 from scoring.audit_answers import SEALED
@@ -23,8 +22,9 @@ from scoring.explain import explain
 from scoring.features import display_name
 from scoring.gate import decide_person
 from scoring.objections import LEFT_OUT
+from scoring.pull_lines import pull_lines
 from scoring.read_repositories import in_shadow
-from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
+from scoring.shaping import People, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane, Verdict
 
 PAGE = 50
@@ -35,9 +35,7 @@ HIDDEN_WORDS = {
     "deleted": "was deleted, and what is held about it is being erased",
     "erasing": "is being erased here",
 }
-PULLS_SHOWN = 100
 HISTORY_SHOWN = 200
-UNMERGED = {"open": "open", "closed": "closed unmerged"}
 PROVISIONAL_BELOW = 5
 SCORES = """
 select c.*, t.distance, coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges from current_scores c
@@ -227,7 +225,7 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
         score=overall,
         per_repository=tuple(sorted(here, key=lambda one: one.repository or "")),
         vouches=_vouches(rows, number, viewer),
-        pulls=_pulls(rows, number),
+        pulls=pull_lines(rows, number),
         history=_history(rows, number),
         did_created_at=person["did_created_at"],
         first_seen_at=person["first_seen_at"] or overall.as_of,
@@ -249,33 +247,6 @@ def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ..
     return tuple(
         VouchLine(Person(row["did"], display_name(row)), row["kind"], row["reason"], row["seen_at"]) for row in found
     )
-
-
-def _pulls(rows: Rows, number: int) -> tuple[PullLine, ...]:
-    found = rows.rows(
-        "select p.*, coalesce(r.name, r.repo_key) as name, l.clean "
-        "from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri) "
-        "where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?",
-        [number, PULLS_SHOWN],
-    )
-    return tuple(
-        PullLine(row["pull_uri"], row["title"], row["name"], row["opened_at"], row["state"], _outcome(row))
-        for row in found
-    )
-
-
-def _outcome(row: Mapping[str, Any]) -> str:
-    """What became of a pull request, in words."""
-    if row["state"] == "merged" and row["merge_proof"] != "verified":
-        return "merged by its author, counts for nobody's record"
-    if row["state"] == "merged" and row["clean"] is None:
-        return "merged, still being watched or in a repository that does not count"
-    if row["state"] == "merged":
-        return "clean merge" if row["clean"] else "merged, then fixed or reverted"
-    if row["state"] == "abandoned":
-        return "record deleted"
-    claim = CLAIMS.get(row["merge_proof"])
-    return UNMERGED[row["state"]] + (f"; {claim}" if claim else "")
 
 
 def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:

@@ -68,7 +68,7 @@ with laned as (
   qualify row_number() over (partition by a.action_key order by {NEWEST}) = 1
 ), marked as (
   select pull_uri, outcome from maintainer_actions where kind = 'outcome'
-  qualify row_number() over (partition by pull_uri order by known_from desc, made_at desc, action_key desc) = 1
+  qualify row_number() over (partition by pull_uri order by made_at desc, action_key desc) = 1
 )
 select distinct l.pull_uri, coalesce(m.outcome <> 'clean', not b.clean, false) as bad
 from laned l left join marked m using (pull_uri) left join labels b using (pull_uri) where l.lane = 'fast_lane'

@@ -15,6 +15,7 @@ from ingest.records import VOUCH
 from ingest.transaction import Rows
 from scoring.decisions import read_reasons
 from scoring.explain_plain import plain_sentence
+from scoring.read_approvals import Subject, subjects
 
 WITHHELD_COLUMNS = frozenset({"thresholds", "inputs"})
 # Tables that a contributor is told of only by number: what is drawn for audit must not be known before it is decided.
@@ -64,6 +65,17 @@ def offered_by(rows: Rows, pull_uri: str) -> tuple[str, str] | None:
         [pull_uri],
     )
     return (row["did"], row["repo_key"]) if row else None
+
+
+def offers(rows: Rows, did: str) -> tuple[Subject, ...]:
+    """The open pull requests of a contributor in watched repositories, the newest first."""
+    sql = (
+        "select d.pull_uri from current_decisions d join pull_requests p using (pull_uri) "
+        "join contributors c on c.contributor_id = p.author_id where c.did = ? order by p.opened_at desc, d.pull_uri"
+    )
+    uris = [row["pull_uri"] for row in rows.rows(sql, [did])]
+    found = subjects(rows, uris)
+    return tuple(found[uri] for uri in uris if uri in found and found[uri].state == "open")
 
 
 def _theirs(did: str, held: Mapping[str, Iterable[Row]], files: Iterable[Row]) -> Stored:

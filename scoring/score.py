@@ -119,14 +119,13 @@ def _moment(one: Pass) -> Moment:
 
 
 def _rebuild_structure(store: Store, now: datetime, policy: Policy) -> None:
-    """Seeds, trust, labels and features, each from the ones before."""
+    """Seeds, trust, marks, labels and features, each from the ones before."""
     with store.write() as txn:
         rebuild(txn, "seeds", now, policy.window_days)
     _rebuild_trust(store, now, policy)
     with store.write() as txn:
-        rebuild(txn, "outcomes", now, policy.window_days)
-        rebuild(txn, "labels", now, policy.window_days)
-        rebuild(txn, "features", now, policy.window_days)
+        for table in ("outcomes", "marks", "labels", "features"):
+            rebuild(txn, table, now, policy.window_days)
 
 
 def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> int:

@@ -15,6 +15,15 @@ log = logging.getLogger(__name__)
 KINDS = ("approve", "pull_for_review", "release", "outcome", "note")
 OUTCOMES = ("clean", "needed_fix", "reverted")
 NOTE_LENGTH = 2_000
+# Messages may arrive in another order than they were made: a release ends what was approved before it, and that alone.
+RELEASE = """
+update approvals set state = ?, state_at = ? where pull_uri = ? and state = ? and action_key in (
+  select action_key from maintainer_actions where made_at <= ?)
+"""
+RELEASED_SINCE = """
+select count(*) from maintainer_actions where kind = 'release' and pull_uri = ? and made_at > ?
+"""
+TAKEN_BACK = {"state": RELEASED, "reason": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +62,13 @@ class ToldAction:
 
 
 def take_action(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
-    """A delivery for `triage.deliveries`: take one action into the running worker's store."""
-    take(runtime.store, key, ToldAction.read(payload), runtime.clock.now())
+    """A delivery for `triage.deliveries`: take one action into the running worker's store.
+
+    Raises ValueError where the pull request is not here yet, as in a store that is made anew from the log.
+    """
+    told = ToldAction.read(payload)
+    if not take(runtime.store, key, told, runtime.clock.now()) and _is_to_come(runtime.store, told.pull_uri):
+        raise ValueError("the pull request that it is about is not here yet")
 
 
 def take(store: Store, key: str, told: ToldAction, now: datetime) -> bool:
@@ -72,12 +86,20 @@ def take(store: Store, key: str, told: ToldAction, now: datetime) -> bool:
             return False
         txn.append("maintainer_actions", [_row(txn, key, told, newest["repository_id"], now)])
         if told.kind == "approve":
-            txn.append("approvals", [_approval(key, told, newest, now)])
+            released = txn.value(RELEASED_SINCE, [told.pull_uri, told.made_at])
+            txn.append("approvals", [_approval(key, told, newest, now) | (TAKEN_BACK if released else {})])
         if told.kind == "release":
-            release = "update approvals set state = ?, state_at = ? where pull_uri = ? and state = ?"
-            txn.execute(release, [RELEASED, now, told.pull_uri, IN_FORCE])
+            txn.execute(RELEASE, [RELEASED, now, told.pull_uri, IN_FORCE, told.made_at])
         txn.inputs_changed()
     return True
+
+
+def _is_to_come(store: Store, uri: str) -> bool:
+    """Whether a pull request that somebody saw here is missing, and not because its author was erased."""
+    author = uri.removeprefix("at://").partition("/")[0]
+    with store.read() as rows:
+        here = rows.value("select count(*) from pull_requests where pull_uri = ?", [uri])
+    return not here and store.tombstones.erased_at(author) is None
 
 
 def _row(txn: Transaction, key: str, told: ToldAction, repository: int, now: datetime) -> dict[str, object]:

@@ -26,8 +26,8 @@ def take_opening(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None
 def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
     """Close the fast lane from now on and have everything judged anew; False where this key was taken before.
 
-    `payload` has repo_key, author, voucher ("" for whatever it is), because, person and made_at. Raises ValueError for
-    a repository that is not known here.
+    `payload` has repo_key, author, voucher ("" for whatever it is), because, person ("": erased since) and made_at.
+    Raises ValueError for a repository that is not known here.
     """
     with store.write() as txn:
         if txn.value("select count(*) from lane_closures where closure_key = ?", [key]):
@@ -39,7 +39,7 @@ def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> 
             "repository_id": _repository(txn, payload["repo_key"]),
             "author_id": numbers.get(payload["author"], 0),
             "voucher_id": numbers.get(payload["voucher"], 0),
-            "actor_id": numbers[payload["person"]],
+            "actor_id": numbers.get(payload["person"]),
             "because": str(payload["because"])[:REASON_LENGTH],
             "closed_at": read_moment(payload["made_at"]),
             "known_from": now,
@@ -56,7 +56,7 @@ def reopen(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
             return False
         row = {
             "closure_key": payload["closure"],
-            "actor_id": txn.person_ids([payload["person"]])[payload["person"]],
+            "actor_id": txn.person_ids([payload["person"]])[payload["person"]] if payload["person"] else None,
             "because": str(payload["because"])[:REASON_LENGTH],
             "opened_at": read_moment(payload["made_at"]),
             "known_from": now,

@@ -69,6 +69,7 @@ PURE = {
 REVIEW = ("assessment", "deterministic", "cost_gate", "placing", "rendering", "prompt", "readings")
 PURE |= {f"scoring/{name}.py" for name in (*REVIEW, "claude_models", "claude_answers")}
 PURE |= {f"scoring/{name}.py" for name in ("rules", "conditions", "explain_conditions", "audit", "content/touched")}
+PURE |= {"scoring/sealing.py", "scoring/tightened.py", "triage/incident_words.py"}
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
 RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
 PURE |= {"triage/attacked.py", *(f"scoring/redteam/{name}.py" for name in RED_TEAM)}

@@ -30,6 +30,7 @@ class RowActs:
     seen: Seen
     version: int
     can_act: bool
+    can_approve: bool  # not in shadow mode, nor what the audit asks about
     done: str  # "Approved by you"
     is_approved: bool
     is_reviewed: bool
@@ -45,6 +46,13 @@ class Offer:
     key: str
     words: str
     left_ms: int
+
+
+def refused_approval(row: QueueRow) -> str:
+    """Why nobody may approve this row here, as a sentence; empty where they may."""
+    if row.shadow:
+        return "Its repository is in shadow mode, in which nothing is approved here, so nothing was done."
+    return "It was drawn for the audit: answer its question first. Nothing was done." if row.is_sealed else ""
 
 
 def seen_in(row: QueueRow) -> Seen:
@@ -78,6 +86,7 @@ def row_acts(
         seen=seen_in(row),
         version=stand.version,
         can_act=may,
+        can_approve=may and not refused_approval(row),
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,

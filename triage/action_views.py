@@ -17,12 +17,12 @@ from scoring.read import Subject
 from triage import acting, actions, as_shown, rows
 from triage.access import safe_next
 from triage.act_forms import read_wanted
-from triage.actions import ActionProblem, Conflict
+from triage.actions import ActionProblem, Conflict, Wanted
 from triage.context import present, told_dashboard
 from triage.forms import QueueFilters, read_queue
 from triage.incidents import opened_by
 from triage.middleware import Request
-from triage.models import Person
+from triage.models import Action, Person
 from triage.permissions import Role, SignInNeeded, require
 from triage.problems import mark_private
 from triage.views import expanded
@@ -56,12 +56,19 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     subject = _subject(snapshot, wanted.uri)
     person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
     try:
+        _check_approvable(snapshot, wanted)
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     return answer_rows(request, snapshot, [subject.uri], now)
+
+
+def _check_approvable(snapshot: Snapshot, wanted: Wanted) -> None:
+    row = as_shown.pull(snapshot, wanted.uri) if wanted.kind == Action.Kind.APPROVE else None
+    if row is not None and (sentence := acting.refused_approval(row)):
+        raise Conflict(sentence, [wanted.uri])
 
 
 @acting_page
@@ -100,7 +107,7 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
     if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
         shown = _row_context(request, snapshot, conflict.uris[0], str(conflict), now)
         return render(request, "_fragments/acted.html", shown, status=409)
-    found = read.pulls(snapshot, conflict.uris)
+    found = as_shown.pulls(snapshot, conflict.uris)
     shown = {
         "sentence": str(conflict),
         "items": [rows.row_view(row, present(snapshot), False, QueueFilters()) for row in found],

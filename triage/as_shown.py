@@ -1,5 +1,6 @@
 """The queue and its rows as pages show them: what `scoring.read` found, with what people did since that snapshot."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ingest.snapshot import Snapshot
@@ -14,6 +15,12 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     found = read.queue(snapshot, query)
     groups = tuple(replace(group, rows=tuple(unsealed(snapshot, row) for row in group.rows)) for group in found.groups)
     return lowered(replace(found, groups=groups), standing_closures())
+
+
+def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
+    """`read.pulls` likewise."""
+    closures = standing_closures()
+    return tuple(lowered_row(unsealed(snapshot, row), closures) for row in read.pulls(snapshot, uris))
 
 
 def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:

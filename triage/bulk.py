@@ -44,7 +44,8 @@ def summary(found: Sequence[QueueRow]) -> BulkSummary:
 def check_lane(wanted: Sequence[Wanted], found: Mapping[str, QueueRow], changed: Collection[str]) -> None:
     """ActionProblem for none or too many, Conflict naming those that are not in the fast lane as it stands now.
 
-    What changed after somebody approved it, and what its author could push themselves, are never approved in bulk.
+    What changed after somebody approved it, what its author could push themselves, what the audit asks about and what
+    is in shadow mode are never approved in bulk.
     """
     if not wanted:
         raise ActionProblem("Select at least one pull request first.")
@@ -62,4 +63,6 @@ def check_typed(count: int, typed: str) -> None:
 
 
 def _is_fast(row: QueueRow | None) -> bool:
-    return row is not None and row.verdict.lane is Lane.FAST_LANE and not row.own
+    if row is None or row.shadow or row.is_sealed:
+        return False
+    return row.verdict.lane is Lane.FAST_LANE and not row.own

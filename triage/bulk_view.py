@@ -9,7 +9,7 @@ from django.utils import timezone
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import QueueRow
-from triage import actions, bulk, rows
+from triage import actions, as_shown, bulk, rows
 from triage.access import safe_next
 from triage.act_forms import read_choice, written_choice
 from triage.action_views import acting_page, answer_conflict, answer_rows
@@ -25,7 +25,7 @@ from triage.permissions import Role, require
 def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Ask first; with `confirmed` approve all of them or, where one is not what it was, none (409)."""
     wanted = [read_choice(value) for value in request.POST.getlist("pull")]
-    found = {row.uri: row for row in read.pulls(snapshot, [one.uri for one in wanted])}
+    found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
     person = _person(request, list(found.values()))
     try:
         bulk.check_lane(wanted, found, read.changed_after(snapshot).keys())

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Case, F, When
 
 from ingest.runtime import Runtime
 from ingest.store import StoreProblem
-from scoring.audit_answers import take_answer
+from scoring.audit_answers import draw_of, take_answer
 from scoring.objections import tell_objection, tell_wish
 from scoring.told_actions import take_action
 from scoring.told_closures import take_closure, take_opening
@@ -43,6 +44,14 @@ def deliver_leaderboard_wish(runtime: Runtime, key: str, payload: Mapping[str, A
         tell_wish(runtime.store, wish.did, wish.left_out, naive(wish.told_at))
 
 
+def deliver_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """Take an answer, and keep the odds of its draw with the message: a store made anew has not drawn it."""
+    take_answer(runtime, key, payload)
+    draw = draw_of(runtime.store, key)
+    if draw and "draw" not in payload:
+        OutboxEntry.objects.filter(key=key).update(payload={**payload, "draw": draw})
+
+
 # Each is given the worker's runtime, the entry's key and its payload; it writes in one transaction, and nothing where
 # that key was written before. What it raises of StoreProblem or ValueError is kept as the entry's problem.
 Deliver = Callable[[Runtime, str, Mapping[str, Any]], None]
@@ -52,7 +61,7 @@ DELIVERIES: Mapping[str, Deliver] = {
     "role": deliver_role,
     "objection": deliver_objection,
     "leaderboard_wish": deliver_leaderboard_wish,
-    "audit.answered": take_answer,
+    "audit.answered": deliver_answer,
     "lane.closed": take_closure,
     "lane.opened": take_opening,
 }
@@ -61,9 +70,11 @@ DELIVERIES: Mapping[str, Deliver] = {
 def deliver_due(runtime: Runtime, now: datetime, takers: Mapping[str, Deliver] = DELIVERIES) -> int:
     """Deliver what is due, in the order in which it was made; returns how many messages arrived.
 
-    One that fails stays with its problem and is tried again; it holds no other back.
+    One that fails stays with its problem and is tried again after the others; it holds none back.
     """
-    due = OutboxEntry.objects.filter(delivered_at=None, due_at__lte=now).order_by("due_at", "pk")[:AT_ONCE]
+    due = OutboxEntry.objects.filter(delivered_at=None, due_at__lte=now)
+    failed = Case(When(problem="", then=0), default=1)
+    due = due.order_by(failed, "due_at", "pk")[:AT_ONCE]
     return sum(_deliver(entry, runtime, now, takers) for entry in due)
 
 
@@ -71,11 +82,25 @@ def _deliver(entry: Any, runtime: Runtime, now: datetime, takers: Mapping[str, D
     # The try is counted first: from then on `withdraw` is too late, and what it took back meanwhile is not delivered.
     if not OutboxEntry.objects.filter(pk=entry.pk, delivered_at=None).update(tries=F("tries") + 1):
         return False
+    runtime = replace(runtime, clock=_Then(naive(entry.known_from))) if entry.known_from else runtime
+    known_from = runtime.clock.now()
     try:
         takers[entry.kind](runtime, entry.key, entry.payload)
     except (StoreProblem, ValueError, KeyError) as problem:
         log.error("%s %s could not be delivered and is tried again: %s", entry.kind, entry.key, problem)
         OutboxEntry.objects.filter(pk=entry.pk).update(problem=str(problem)[:500])
         return False
-    OutboxEntry.objects.filter(pk=entry.pk).update(delivered_at=now, problem="")
+    told = {"delivered_at": now, "known_from": known_from.replace(tzinfo=UTC), "problem": ""}
+    OutboxEntry.objects.filter(pk=entry.pk).update(**told)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Then:
+    """The clock of a message that comes again: it was known since it took effect first."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        """That moment, naive UTC."""
+        return self.moment

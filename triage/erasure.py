@@ -29,6 +29,7 @@ def forget_account(did: str, handle: str | None) -> int:
         person = Person.objects.filter(did=did).first()
         gone = _end_sessions(person) if person else 0
         gone += Maintainer.objects.filter(owned).delete()[0]
+        gone += _forget_closures(did)
         gone += _forget_actions(did)
         gone += _strike_changes(did, person)
         gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
@@ -37,6 +38,16 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += person.delete()[0] if person else 0
         if handle:  # somebody else's account that carried the same handle before keeps its DID
             gone += Person.objects.filter(handle__iexact=handle).update(handle="")
+    return gone
+
+
+def _forget_closures(did: str) -> int:
+    """Take a person out of what tells the worker of closures: what they closed stays closed, also where it waits."""
+    lanes = OutboxEntry.objects.filter(kind__startswith="lane.")
+    gone = lanes.filter(Q(payload__author=did) | Q(payload__voucher=did)).delete()[0]
+    for entry in lanes.filter(payload__person=did):
+        OutboxEntry.objects.filter(pk=entry.pk).update(payload={**entry.payload, "person": ""})
+        gone += 1
     return gone
 
 

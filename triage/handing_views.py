@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import Http404, HttpResponse
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring import read
 from scoring.explain_plain import plain_sentence
-from triage import rights_words
+from triage import as_shown, rights_words
 from triage.access import viewing
 from triage.contributor_links import DAYS, make_link, revoke_link
 from triage.middleware import Request
@@ -24,7 +25,7 @@ from triage.models import ContributorLink, Objection, Person
 from triage.objections import ObjectionProblem, answer
 from triage.permissions import Role, Roles, SignInNeeded, require
 from triage.rights import handled_from
-from triage.rights_views import did_of, refused
+from triage.rights_views import did_of, open_offers, refused
 from triage.rows import LANE_WORDS
 
 SHOWN = 200  # objections on the page, and links of one contributor
@@ -55,7 +56,9 @@ def rights(request: Request, did: str) -> HttpResponse:
     _handler(request, person)
     links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at")[:SHOWN]
     found = [one for one in _objections(request, None) if one.did == person]
-    return render(request, "rights.html", {"did": person, "links": links, "objections": found, "now": timezone.now()})
+    told = {"did": person, "links": links, "objections": found, "now": timezone.now()}
+    told["offers_of"] = open_offers(request, person)
+    return render(request, "rights.html", _with_titles(request, told))
 
 
 @require_POST
@@ -64,10 +67,12 @@ def hand_link(request: Request, did: str) -> HttpResponse:
     """Make a link to everything, or with `pull` to that decision; shown once, with an answer to paste."""
     person, pull_uri, now = did_of(did), request.POST.get("pull", "").strip(), timezone.now()
     by, repo_key = _handler(request, person)
-    row = read.pull(request.snapshot, pull_uri) if pull_uri and request.snapshot else None
+    row = as_shown.pull(request.snapshot, pull_uri) if pull_uri and request.snapshot else None
     if pull_uri and (row is None or row.author.did != person):
         return refused(request, 404, "This contributor has no such open pull request here.")
     if row is not None:
+        if row.is_sealed:
+            return refused(request, 409, "It was drawn for the audit: answer its question first, then hand the link.")
         require(request, row.repository_key, Role.MAINTAINER)
     token = make_link(by, person, row.repository_key if row else repo_key, pull_uri, now)
     name = "decision_by_link" if row else "data_by_link"
@@ -83,6 +88,7 @@ def take_link(request: Request, did: str, number: int) -> HttpResponse:
     person = did_of(did)
     by, repo_key = _handler(request, person)
     revoke_link(get_object_or_404(ContributorLink, pk=number, did=person), by, repo_key, timezone.now())
+    messages.info(request, "The link was taken back: it opens nothing any more.")
     return redirect("rights", did=person)
 
 
@@ -93,7 +99,9 @@ def objections(request: Request) -> HttpResponse:
     _, roles = _maintainer(request)
     state = None if "all" in request.GET else Objection.State.OPEN
     shown = [one for one in _objections(request, state) if _is_theirs(request, roles, one)]
-    return render(request, "objections.html", {"objections": shown[:SHOWN], "everything": state is None})
+    return render(
+        request, "objections.html", _with_titles(request, {"objections": shown[:SHOWN], "everything": state is None})
+    )
 
 
 @require_POST
@@ -115,6 +123,7 @@ def answer_objection(request: Request) -> HttpResponse:
         )
     except ObjectionProblem as problem:
         return refused(request, problem.status, str(problem))
+    messages.info(request, "The answer is kept. The contributor reads it on their own page.")
     return redirect("objections")
 
 
@@ -184,6 +193,12 @@ def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
 def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
     reasons = [plain_sentence(reason) for reason in row.verdict.reasons]
     return rights_words.decision_answer(row.title, LANE_WORDS[row.verdict.lane], reasons, address, until)
+
+
+def _with_titles(request: Request, told: dict[str, Any]) -> dict[str, Any]:
+    """The context with the pull requests that its objections name."""
+    uris = [one.pull_uri for one in told["objections"] if one.pull_uri]
+    return told | {"subjects": read.subjects(request.snapshot, uris) if request.snapshot and uris else {}}
 
 
 def _posted(request: Request, name: str) -> str:

@@ -25,7 +25,10 @@ from triage.views import Page, reading
 from triage.words import visible
 
 NO_INCIDENT = "Nobody marked a pull request bad under this address, or that was undone."
-NEVER_APPROVED = "No approval of this pull request took effect here, so there is nothing that the lane did wrong."
+NEVER_APPROVED = (
+    "No approval of this pull request has taken effect here, so there is nothing that the lane did wrong. "
+    "One of the last seconds is known when this page is loaded again."
+)
 
 
 def for_maintainers(page: Page) -> Page:

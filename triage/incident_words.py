@@ -6,11 +6,11 @@ Every figure here is for maintainers alone: it says what a change must look like
 from collections.abc import Callable, Mapping
 
 from scoring.figures import number_of, shown, shown_threshold, things, visible_name
-from scoring.read import BudgetState
+from scoring.read import BudgetState, Shared
 from scoring.tightened import Tightened
 from scoring.verdict import Param
 
-SHARE_WORDS: Mapping[str, str] = {
+SHARE_WORDS: Mapping[Shared, str] = {
     "author": "same author",
     "voucher": "same voucher",
     "paths": "same files",

@@ -32,8 +32,13 @@ def withdraw(key: str) -> bool:
 
 
 def next_due() -> datetime | None:
-    """When the earliest message that waits takes effect."""
-    return OutboxEntry.objects.filter(delivered_at=None).order_by("due_at").values_list("due_at", flat=True).first()
+    """When the earliest message that waits takes effect; one that failed waits for the worker's sweep."""
+    return (
+        OutboxEntry.objects.filter(delivered_at=None, problem="")
+        .order_by("due_at")
+        .values_list("due_at", flat=True)
+        .first()
+    )
 
 
 def _wake_worker() -> None:

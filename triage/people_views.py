@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring import read
 from triage.access import person_for
+from triage.change_words import told_details, what_words
 from triage.dids import MalformedDid, parse_did
 from triage.middleware import Request
 from triage.models import Change, Maintainer, Person
@@ -30,11 +31,13 @@ TAKEN = "none"  # what the form says for taking a role
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """One line of the log: who, what, where, and what it was before and since."""
+    """One line of the log: who, what, where, on what (by its title where it has one), and what it was and is."""
 
     change: Change
+    what: str
     where: str
-    told: tuple[tuple[str, str], ...]
+    subject: str
+    told: tuple[str, ...]
 
 
 @require_safe
@@ -84,7 +87,7 @@ def changes(request: Request) -> HttpResponse:
     found = Change.objects.select_related("person").order_by("-made_at", "-pk")
     found = found if "" in mine else found.filter(Q(repo_key__in=mine) & ~Q(repo_key=""))
     page = Paginator(found, CHANGES_SHOWN).get_page(request.GET.get("page"))
-    return render(request, "changes.html", {"page": page, "lines": _lines(page.object_list, _names(request))})
+    return render(request, "changes.html", {"page": page, "lines": _lines(request, page.object_list)})
 
 
 def _given(role: str) -> str | None:
@@ -115,12 +118,16 @@ def _where(repo_key: str, names: dict[str, str]) -> str:
     return names.get(repo_key, repo_key) if repo_key else SITE
 
 
-def _lines(found: Sequence[Any], names: dict[str, str]) -> list[ChangeView]:
+def _lines(request: Request, found: Sequence[Any]) -> list[ChangeView]:
+    names, uris = _names(request), [change.subject for change in found if change.subject.startswith("at://")]
+    titles = {uri: one.title for uri, one in read.subjects(request.snapshot, uris).items()} if request.snapshot else {}
     return [
         ChangeView(
             change,
+            what_words(change.what),
             _where(change.repo_key, names),
-            tuple((str(name), "none" if value is None else str(value)) for name, value in change.details.items()),
+            titles.get(change.subject) or change.subject,
+            told_details(change.details),
         )
         for change in found
     ]

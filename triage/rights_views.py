@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from scoring import read
-from triage import rights_words, rows
+from triage import as_shown, rights_words, rows
 from triage.access import viewing
 from triage.contributor_links import LinkProblem, open_link
 from triage.dids import MalformedDid, parse_did
@@ -68,8 +68,8 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
         link = open_link(token, did_of(did), DECISION, timezone.now())
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
-    found = read.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
-    judged = rows.judgement(found.verdict, found.path, found.content_risk, None, False) if found else None
+    found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
+    judged = _told(found) if found and not found.is_sealed else None
     context = _spoken(str(link.did), token) | {"row": found, "judgement": judged, "pull_uri": link.pull_uri}
     return _unreferred(render(request, "decision_data.html", context))
 
@@ -105,6 +105,11 @@ def send_wish(request: Request, did: str) -> HttpResponse:
     wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
     said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
     return render(request, "said.html", {"title": "Kept", "sentence": f"This contributor is {said} within seconds."})
+
+
+def _told(row: read.QueueRow) -> rows.Judgement:
+    """Without the thresholds, which are the maintainers'."""
+    return rows.judgement(row.verdict, row.path, row.content_risk, None, row.shadow, exact=False)
 
 
 def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
@@ -166,6 +171,7 @@ def _data(request: Request, did: str, token: str) -> HttpResponse:
     if whole:
         return _unreferred(_document(did, found, said, account))
     context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
+    context["offers_of"] = open_offers(request, did)
     context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
     return _unreferred(render(request, "contributor_data.html", context))
 
@@ -191,6 +197,11 @@ def _document(
 def _spoken(did: str, token: str) -> dict[str, Any]:
     here = reverse("data_by_link", args=[did, token]) if token else reverse("own_data", args=[did])
     return {"did": did, "link": token, "here": here}
+
+
+def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
+    """The open pull requests of a contributor in watched repositories, which a form may name."""
+    return read.offers(request.snapshot, did) if request.snapshot else ()
 
 
 def _unreferred(response: HttpResponse) -> HttpResponse:

@@ -18,7 +18,9 @@ SOURCES: Mapping[str, str] = {
     "contributors": "the network's directory of identities, and your own server",
     **dict.fromkeys(("pull_requests", "vouches", "statuses", "repositories", "comments", "declarations"), NETWORK),
     **dict.fromkeys(("patches", "pull_pages", "ci_runs", "push_holders"), "the servers that hold the repositories"),
-    **dict.fromkeys(("labels", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED),
+    **dict.fromkeys(
+        ("labels", "marks", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED
+    ),
     "content_reviews": "made here from the text of your change, without knowing whose it is",
     "signals": "services that you name yourself, and public registries of packages",
     "maintainers": "an admin of this site",

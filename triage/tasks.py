@@ -21,13 +21,13 @@ ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
 def deliver_outbox() -> None:
     """Deliver what is due, and come again when the next message is."""
     from ingest.runtime import current  # the web process, which only queues this task, starts faster without
-    from triage.deliveries import deliver_due
+    from triage.redelivery import deliver
 
     if not Path(settings.DATABASES["default"]["NAME"]).exists():
         return  # no web process ever ran here, so nobody decided anything
     runtime = current()
     try:
-        if deliver_due(runtime, timezone.now()):
+        if deliver(runtime, timezone.now()):
             runtime.changed("deliver_outbox")
         due_at = next_due()
     finally:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import CommandError
 from tqdm import tqdm
 
@@ -80,8 +79,7 @@ def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[],
 
 
 def serve_beside(worker: Worker) -> None:
-    """Serve the pages until the worker is stopped."""
-    call_command("migrate", verbosity=0, interactive=False)
+    """Serve the pages until the worker is stopped; the web's tables are there."""
     server = listen(settings.BIND)
     threading.Thread(target=server.run, name="web", daemon=True).start()
     while not worker.consumer.stop_flag.wait(0.2):

@@ -13,6 +13,8 @@ from scoring.trust import Parameters
 from scoring.verdict import Lane
 from trustsite.world import World
 
+MAIN = "lantern"  # the repository in which people can act; the others show shadow mode
+CONTENT = ("high_flag", "content_risk_high")  # codes of reasons that only the reviewer gives
 LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "normal queue", Lane.NEEDS_HUMAN: "needs a human"}
 
 
@@ -25,7 +27,7 @@ class Promise:
 
 
 def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[str], list[Promise]]:
-    """The story's lines and promises; `judged_before`: the swapped pull request as decided in the first stage."""
+    """The story's lines and promises; `judged_before`: the swapped pull request as it was judged, and then approved."""
     board = read.dashboard(rows)
     lines = [
         f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
@@ -35,6 +37,8 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
         board.lane_notice,
         "",
         *_people(rows, world),
+        "",
+        *_lanes(rows),
         "",
         *_swap(rows, world, judged_before),
         "",
@@ -53,12 +57,25 @@ def _people(rows: Rows, world: World) -> Iterator[str]:
             yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {found.explanation}."
 
 
+def _lanes(rows: Rows) -> Iterator[str]:
+    """One that was fast-laned with the word on its threshold, and one that the reviewer sent to a human."""
+    fast, caught = _sturdy(rows), _by_content(rows)
+    for row in fast[:1]:
+        yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
+    for row in caught[:1]:
+        yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
+        review = read.content_review(rows, row.uri)
+        high = [found for found in review.findings if found.severity == "high"] if review else []
+        yield from (f"The reviewer on line {found.line} of {found.file}: {found.explanation}" for found in high)
+
+
 def _swap(rows: Rows, world: World, before: read.QueueRow) -> Iterator[str]:
-    after = read.pull(rows, before.uri)
-    if after is not None:
+    after, changed = read.pull(rows, before.uri), read.changed_after(rows).get(before.uri)
+    if after is not None and changed is not None:
         yield (
-            f"{after.author.name} swapped the patch of “{after.title}” after it was judged: the decision on "
-            f"{(before.patch_id or 'no patch')[:12]} is void, the new one names {(after.patch_id or 'no patch')[:12]}."
+            f"{after.author.name} swapped the patch of “{after.title}” after {changed.approver.name} approved it: "
+            f"approval and decision on {(before.patch_id or 'no patch')[:12]} are void, the new decision names "
+            f"{(after.patch_id or 'no patch')[:12]}, and its row says that it changed after that approval."
         )
 
 
@@ -73,14 +90,13 @@ def _ring(rows: Rows, world: World) -> Iterator[str]:
 
 def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promise]:
     fast = [row for row in _open(rows) if row.verdict.lane is Lane.FAST_LANE]
-    human = [row for row in _open(rows) if row.verdict.lane is Lane.NEEDS_HUMAN]
     attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
     after = read.pull(rows, before.uri)
     yield Promise(
-        "at least one pull request is fast-laned, by a trust path that no single account can end",
-        any(row.path and not _hangs_on_one(rows, row) for row in fast),
+        "at least one pull request is fast-laned, by a trust path that no single account can end", bool(_sturdy(rows))
     )
-    yield Promise("at least one goes to a human, with the reason", any(row.verdict.reasons for row in human))
+    yield Promise(NAMED, bool(fast) and all(_names_its_threshold(row) for row in fast))
+    yield Promise("at least one goes to a human, with the reviewer's reason", bool(_by_content(rows)))
     yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in fast})
     yield Promise(
         "the ring holds less trust than one vouch of a seed", _mass(rows, world.groups["ring"]) < _entry_limit()
@@ -93,12 +109,19 @@ def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promi
     yield Promise("the lone denouncer moved nobody to a human", _moved_nobody(rows, world.cast["grudge"]))
     swapped = after is not None and (after.record_cid, after.patch_id) != (before.record_cid, before.patch_id)
     yield Promise("the swapped patch has a decision of its own", swapped)
+    yield Promise(VOIDED, after is not None and _is_voided(rows, world, before, after))
+    yield Promise("only the main repository is out of shadow mode", _out_of_shadow(rows) == {world.watched[MAIN]})
     yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
     unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
     yield Promise("the content of every open pull request was read", unread == 0)
+    several = rows.value(_OF_THEIR_OWN) >= SEVERAL
+    yield Promise(f"at least {SEVERAL} contributors have a P(clean) from contributions of their own", several)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
 
 
+SEVERAL = 10
+NAMED = "the fast lane says of its threshold that the operator set it and nothing certifies it, until something does"
+VOIDED = "the approval of the swapped patch is void: it changed after it was approved, and is not fast lane"
 CAUGHT = "the diff that tells its reviewer what to find goes to a human"
 # The lanes of the open pull requests in which a scanner found text that speaks to the reviewer.
 _ADDRESSING = """
@@ -106,11 +129,45 @@ select list(distinct d.lane) from current_decisions d join content_reviews v usi
 join pull_requests p on p.pull_uri = d.pull_uri and p.patch_ref = v.patch_ref
 where contains(v.findings, '"scanner":"addressed"') and v.high_flags > 0
 """
+# People with a score that settled contributions of theirs moved.
+_OF_THEIR_OWN = "select count(*) from current_scores where repository_id = 0 and probability is not null and cases > 0"
 _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 
 
 def _open(rows: Rows) -> list[read.QueueRow]:
     return [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+
+
+def _sturdy(rows: Rows) -> list[read.QueueRow]:
+    """What is fast-laned by a trust path that no single account can end."""
+    fast = (row for row in _open(rows) if row.verdict.lane is Lane.FAST_LANE)
+    return [row for row in fast if row.path and not _hangs_on_one(rows, row)]
+
+
+def _by_content(rows: Rows) -> list[read.QueueRow]:
+    """What a human is asked to look at because of what the reviewer found in the change."""
+    human = (row for row in _open(rows) if row.verdict.lane is Lane.NEEDS_HUMAN)
+    return [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT]
+
+
+def _names_its_threshold(row: read.QueueRow) -> bool:
+    """Whether a fast-laned row says that its threshold is not certified, where it is not."""
+    codes = {reason.code for reason in row.verdict.reasons}
+    return "threshold_not_certified" in codes and "threshold not certified" in row.sentence
+
+
+def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:
+    """Whether the maintainer's approval names the patch that was judged first, and neither it nor the lane stands."""
+    changed = read.changed_after(rows).get(before.uri)
+    if changed is None or any(one.subject.uri == before.uri for one in read.approved(rows)):
+        return False
+    meant = (changed.approver.did, changed.seen.patch_id) == (world.cast["ana"], before.patch_id)
+    held = any(reason.code == "approved_before" for reason in after.verdict.reasons)
+    return meant and held and after.verdict.lane is not Lane.FAST_LANE
+
+
+def _out_of_shadow(rows: Rows) -> set[str]:
+    return {one.key for one in read.watched_repositories(rows) if not one.settings.shadow}
 
 
 def _hangs_on_one(rows: Rows, row: read.QueueRow) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.forge import HOLDER_PAGES, blob, push_holders, raw_digest
+from ingest.forge import HOLDER_PAGES, blob, collaborators_added_by, push_holders, raw_digest
 from ingest.holders import Holder
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.peer import Request, Start, response
@@ -64,6 +64,12 @@ def test_a_cursor_that_repeats_ends_the_list(peer: Start) -> None:
     server = peer(lambda _: answered({"items": [{"subject": ANA}], "cursor": "again"}))
     assert push_holders(Fetcher(server.origin), KNOT, REPOSITORY) == [Holder(ANA, None)]
     assert len(server.requests) == 2
+
+
+def test_who_let_others_push_is_told_once_and_only_by_a_did(peer: Start) -> None:
+    said = [ANA, ANA, None, 7, "ana.example.test"]
+    server = peer(lambda _: answered({"items": [{"subject": person(3), "addedBy": one} for one in said]}))
+    assert collaborators_added_by(Fetcher(server.origin), KNOT, REPOSITORY) == [ANA]
 
 
 @pytest.mark.parametrize(

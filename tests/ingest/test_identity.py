@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ingest.identity import handle_is_verified, is_did, is_handle, origin, read_identity, resolve, resolve_handle
+from ingest.identity import (
+    handle_is_verified,
+    is_did,
+    is_handle,
+    origin,
+    read_identity,
+    read_service,
+    resolve,
+    resolve_handle,
+)
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.peer import Peer, Request, Start, response
 
@@ -39,6 +48,21 @@ def test_the_newest_operation_names_and_the_first_valid_one_dates(network: Calla
     assert found.handle == "ana.example.test"
     assert found.pds == "https://pds.example.test"
     assert found.created_at == datetime(2023, 5, 1, 10, 0, 0, 500_000)
+
+
+def test_a_repositorys_own_host_is_what_its_newest_operation_names(network: Callable[[ANSWERS], Fetcher]) -> None:
+    knot = {"tangled_knot": {"type": "TangledKnot", "endpoint": "https://Knot.example.test/"}}
+    log = [entry(services={}), entry(services=service("pds.example.test") | knot)]
+    assert read_service(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA) == "knot.example.test"
+
+
+@pytest.mark.parametrize("named", ["http://knot.example.test", "https://127.0.0.1", "https://knot.example.test:22/x"])
+def test_what_is_no_host_of_a_repository_is_none(network: Callable[[ANSWERS], Fetcher], named: str) -> None:
+    log = [entry(services={"tangled_knot": {"endpoint": named}})]
+    with pytest.raises(FetchProblem, match="knows no host"):
+        read_service(network({f"plc.directory/{ANA}/log/audit": log}), PLC, ANA)
+    with pytest.raises(FetchProblem, match=r"not a did:plc"):
+        read_service(network({}), PLC, "did:web:knot.example.test")
 
 
 def test_the_oldest_form_of_an_operation_is_read(network: Callable[[ANSWERS], Fetcher]) -> None:

@@ -7,16 +7,19 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 from ingest.settle import settle
-from tests.ingest.stream import ANA, BLOB, MARA, Frames, pull_uri
+from scoring.told_settings import switch_shadow
+from tests.ingest.stream import ANA, BLOB, MARA, REPO, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, feed, settled, take
 
 SECOND, THIRD = pull_uri(ANA, "second"), pull_uri(ANA, "third")
+MADE = datetime(2026, 1, 1)
 BLOBS = ["bafkrei" + letter * 52 for letter in "abcd"]
 LATER = CLEAN.replace("print(2)", "print(3)")
 
@@ -32,6 +35,7 @@ def _made() -> Path:
         offer(result, ref=f"blob:{BLOB}")
         offer(result, CLEAN.replace("a.py", "b.py"), SECOND, f"blob:{BLOBS[2]}")
         offer(result, CLEAN.replace("a.py", "c.py"), THIRD, f"blob:{BLOBS[3]}")
+        switch_shadow(result.store, REPO, False, MADE)
         result.judge()
     return folder
 

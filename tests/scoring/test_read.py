@@ -293,7 +293,7 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
         take(small, few)
         asked = {
             "queue": (lambda rows, did: read.queue(rows, QueueQuery(size=25)), 6),
-            "score": (lambda rows, did: read.score(rows, did), 6),
+            "score": (lambda rows, did: read.score(rows, did), 7),
             "pull": (lambda rows, did: read.pull(rows, pull_uri(did, "only")), 4),
             "leaderboard": (lambda rows, did: read.leaderboard(rows, "score", True, 1), 3),
             "contributor": (lambda rows, did: read.contributor(rows, did), 25),

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from ingest import snapshot
 from ingest.net import Fetcher
 from ingest.snapshot import SnapshotReader, publish
 from ingest.store import StreamClock
@@ -64,9 +65,9 @@ class ActingSite:
 
     def form(self, kind: str = "approve", uri: str = OFFERED, version: int = 0, **changes: Any) -> dict[str, Any]:
         """What the row's form sends for what the newest snapshot shows."""
-        with self.reader.pin() as snapshot:
-            assert snapshot is not None
-            seen = read.subjects(snapshot, [uri])[uri].seen
+        with self.reader.pin() as pinned:
+            assert pinned is not None
+            seen = read.subjects(pinned, [uri])[uri].seen
         told = {"record_cid": seen.record_cid, "round": seen.round, "patch_id": seen.patch_id, "version": version}
         return {"kind": kind, "uri": uri, **told, **changes}
 
@@ -94,6 +95,7 @@ def acting_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatc
         settings.DIFF_CORPUS_DIR = folder / "diffs"
         settings.STREAM_CLOCK = True
         monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
+        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
         monkeypatch.setattr(timezone, "now", lambda: site.now)
         site.publish()
         try:

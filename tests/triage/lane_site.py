@@ -15,12 +15,15 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from ingest import snapshot
 from ingest.net import Fetcher
 from ingest.snapshot import SnapshotReader, publish
 from scoring.audit import AuditRules
-from tests.ingest.stream import ANA, MARA, SEED, pull_uri
+from scoring.told_settings import switch_shadow
+from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import OPEN_LANE, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
+from tests.scoring.offered_world import MADE
 from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
 from tests.triage.acting_site import ActingSite
 from triage import middleware
@@ -50,6 +53,7 @@ def _made(audited: bool) -> Path:
             offer(result, CLEAN.replace("a.py", path), uri, f"blob:{uri[-5:]}")
         end_lookups(result)
         result.review()
+        switch_shadow(result.store, REPO, False, MADE)
         result.policy = AUDITED if audited else OPEN_LANE
         again(result)
         publish(result.store, folder / "snapshots")
@@ -69,6 +73,7 @@ def lane_site(
         settings.DIFF_CORPUS_DIR = folder / "diffs"
         settings.STREAM_CLOCK = True
         settings.PUBLIC_READ = True
+        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
         monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
         monkeypatch.setattr(timezone, "now", lambda: site.now)
         try:

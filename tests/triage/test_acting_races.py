@@ -1,7 +1,7 @@
 """Two people at the same moment, on a real SQLite file: one wins, the other is told so."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,7 +66,7 @@ def in_thread(*jobs: Callable[[], object]) -> list[object]:
 
 
 @contextmanager
-def clean(people: int) -> Iterator[list[Person]]:
+def clean(people: int) -> Generator[list[Person]]:
     """Nothing done yet, by this many people."""
 
     def begin() -> list[Person]:

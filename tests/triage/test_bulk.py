@@ -8,7 +8,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.scoring.offered_world import SECOND, THIRD, a_new_round
+from scoring.told_settings import switch_shadow
+from tests.ingest.stream import REPO
+from tests.scoring.offered_world import MADE, SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site
 from tests.triage.pages_world import ANA as DRAWN_ANA
@@ -95,6 +97,22 @@ def test_what_is_not_in_the_fast_lane_is_never_part_of_it(site: ActingSite, ana:
         assert answer.status_code == 409
         assert "Not all of them are in the fast lane any more" in answer.content.decode()
     assert Action.objects.count() == 0
+
+
+def test_in_shadow_mode_no_box_is_offered_and_nothing_is_approved(site: ActingSite, ana: Client) -> None:
+    chosen = choices(site, *ALL)
+    switch_shadow(site.result.store, REPO, True, MADE)
+    site.publish()
+    page = ana.get("/").content.decode()
+    assert "Would be fast lane" in page
+    assert 'class="pick"' not in page
+    assert 'value="approve"' not in page + ana.get(f"/?open={OFFERED}").content.decode()
+    assert ana.post("/act/bulk", {"pull": chosen, "confirmed": "1"}).status_code == 409
+    alone = ana.post("/act", site.form())
+    assert alone.status_code == 409
+    assert "shadow mode" in alone.content.decode()
+    assert not Action.objects.exists()
+    assert ana.post("/act", site.form("note", note="seen")).status_code == 302, "a note is no approval"
 
 
 def test_what_changed_after_an_approval_is_approved_by_itself_or_not_at_all(site: ActingSite, ana: Client) -> None:

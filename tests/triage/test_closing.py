@@ -9,11 +9,12 @@ from django.core.management.base import CommandError
 from django.test import Client
 from pytest_django import Settings
 
+from scoring import read
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from triage.erasure import forget_account
-from triage.models import Change, LaneClosure, OutboxEntry, Person
+from triage.models import Action, Change, LaneClosure, OutboxEntry, Person
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -78,6 +79,18 @@ def test_a_lane_is_closed_for_exactly_what_was_named(
     site.work()
     assert {uri for uri, lane in lanes(site).items() if lane == NORMAL} == closed
     assert fast_rows(ben) == 3 - len(closed)
+
+
+def test_what_was_closed_is_not_approved_in_bulk(site: ActingSite, ben: Client) -> None:
+    from triage.act_forms import written_choice
+
+    with site.reader.pin() as shown:
+        assert shown is not None
+        seen = {uri: one.seen for uri, one in read.subjects(shown, [NEXT, OTHER]).items()}
+    chosen = {"pull": [written_choice(uri, one, 0) for uri, one in seen.items()], "confirmed": "yes"}
+    close(ben, author=MARA)
+    assert ben.post("/act/bulk", chosen).status_code == 409
+    assert not Action.objects.exists()
 
 
 def test_closing_twice_leaves_one_closure_and_its_first_reason(site: ActingSite, ben: Client) -> None:
@@ -180,12 +193,13 @@ def test_whoever_closed_it_may_be_erased_and_it_stays_closed_but_not_for_an_eras
 ) -> None:
     close(ben)
     close(ben, author=MARA)
-    Change.objects.all().delete()
     forget_account(BEN, None)
     forget_account(MARA, None)
     (left,) = LaneClosure.objects.all()
     assert (left.author, left.person) == ("", None)
     assert "somebody who was erased since closed the fast lane" in Client().get("/").content.decode()
+    assert site.work() == 1, "the worker had not been told before"
+    assert set(lanes(site).values()) == {NORMAL}
 
 
 def run_command(*arguments: str) -> None:

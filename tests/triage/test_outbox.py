@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from ingest.runtime import Runtime
+from tests.pipeline import At
 from triage import outbox
 from triage.deliveries import deliver_due
 from triage.models import OutboxEntry
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
-RUNTIME = cast(Runtime, None)  # what is delivered here asks the worker nothing
+RUNTIME = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))  # all that is asked here of the worker
 
 
 class Taken(list[str]):

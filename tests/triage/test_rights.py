@@ -5,17 +5,17 @@ import logging
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from ingest.runtime import Runtime
+from ingest.net import Fetcher
+from ingest.store import StreamClock
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
 from tests.triage.small_site import HER_REASON, OFFERED, REASON, frames_of_it, play
-from tests.triage.test_roles import Standing
 from triage.changes import log_change
 from triage.contributor_links import DAYS, SIGNER, make_link
 from triage.deliveries import deliver_due
@@ -23,6 +23,7 @@ from triage.erasure import forget_account
 from triage.models import Change, ContributorLink, LeaderboardWish, Maintainer, Objection, OutboxEntry, Person
 from triage.objections import LONGEST, ObjectionProblem, answer, object_to, wish
 from triage.tokens import secret_hash
+from trustsite.handover import make_runtime
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egpj {{ settings.SECRET_KEY }}"
@@ -244,7 +245,7 @@ def test_an_objection_and_a_wish_reach_the_worker_and_the_answer_too(tmp_path: P
     now = timezone.now()
     with opened(tmp_path) as world:
         play(world, frames_of_it())
-        runtime = cast(Runtime, Standing(world.store))
+        runtime = make_runtime(world.store, Fetcher(), StreamClock(world.store))
         made = object_to(MARA, OFFERED, REPO, "No", "link", None, now)
         wish(MARA, True, "link", None, now)
         assert deliver_due(runtime, timezone.now()) == 2

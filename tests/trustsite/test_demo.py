@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.store import Store
+from ingest.store import Store, StreamClock
 from ingest.transaction import Rows
 from scoring import read
 from scoring.gate import Thresholds
+from scoring.told_actions import ToldAction, take
+from scoring.told_settings import switch_shadow
 from tests.conftest import Manage, Site
 from tests.pipeline import UNAUDITED, Result, opened, run
 from tests.trustsite import runs
@@ -21,7 +23,7 @@ from tests.waiting import wait_for
 from triage.models import Maintainer
 from trustsite import drive
 from trustsite.management.commands.demo import open_account
-from trustsite.story import CAUGHT, Promise, tell
+from trustsite.story import CAUGHT, MAIN, NAMED, VOIDED, Promise, tell
 from trustsite.world import World, build_world
 
 POLICY = replace(UNAUDITED, thresholds=Thresholds(t_high=0.8))
@@ -98,11 +100,21 @@ def played(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     folder = tmp_path_factory.mktemp("demo")
     first, _ = world.stages
     with run(world.recording, folder, world.watched.values(), [world.cast["ana"]], world.stages[:1], POLICY) as result:
+        now = StreamClock(result.store).now()
+        switch_shadow(result.store, world.watched[MAIN], False, now)
         before = result.pull(world.pulls["swapped"][0])
         assert before is not None
+        assert take(result.store, "approved", approval(world, before), now)
         result.play(world.recording.frames[first:])
         result.store.checkpoint()
     return folder / "trust.duckdb", before
+
+
+def approval(world: World, row: read.QueueRow) -> ToldAction:
+    """What the demo's maintainer approves, as the worker is told of it."""
+    told = {"kind": "approve", "outcome": "", "note": "", "person": world.cast["ana"], "batch": ""}
+    seen = {"pull_uri": row.uri, "record_cid": row.record_cid, "round": row.round, "patch_id": row.patch_id}
+    return ToldAction.read({**told, **seen, "made_at": "2026-11-20T10:00:00+00:00"})
 
 
 @pytest.fixture
@@ -123,6 +135,9 @@ def promises(rows: Rows, world: World, before: read.QueueRow) -> dict[str, bool]
 THEM = "(select contributor_id from contributors where did = $did)"
 DENOUNCED = """'[{"code": "denounced_by_seed", "params": {}}]'"""
 STURDY = "at least one pull request is fast-laned, by a trust path that no single account can end"
+BY_REVIEWER = "at least one goes to a human, with the reviewer's reason"
+SHADOW = "only the main repository is out of shadow mode"
+SEVERAL = "at least 10 contributors have a P(clean) from contributions of their own"
 SELF_MARKED = "a self-marked merge gives neither trust nor a record"
 DENOUNCER = "the lone denouncer moved nobody to a human"
 # What breaks each promise: its words, whom the statement is about, and the statement.
@@ -130,11 +145,36 @@ BREACHES = [
     (STURDY, "ana", "delete from trust"),
     (STURDY, "ana", "update current_decisions set lane = 'normal_queue' where lane = 'fast_lane'"),
     (STURDY, "ana", "delete from seeds"),
+    (NAMED, "ana", "update current_decisions set lane = 'normal_queue' where lane = 'fast_lane'"),
     (
-        "at least one goes to a human, with the reason",
+        NAMED,
         "ana",
-        "update current_decisions set lane = 'normal_queue' where lane = 'needs_human'",
+        "update current_decisions set reasons = replace(reasons, 'threshold_not_certified', 'own_pull_request') "
+        "where lane = 'fast_lane'",
     ),
+    (BY_REVIEWER, "ana", "update current_decisions set lane = 'normal_queue' where lane = 'needs_human'"),
+    (
+        BY_REVIEWER,
+        "ana",
+        "update current_decisions set lane = 'normal_queue' where regexp_matches(reasons, 'high_flag|content_risk')",
+    ),
+    (VOIDED, "switcher", "delete from approvals"),
+    (VOIDED, "teo", f"update maintainer_actions set actor_id = {THEM}"),
+    (VOIDED, "switcher", f"update current_decisions set lane = 'fast_lane' where contributor_id = {THEM}"),
+    (
+        VOIDED,
+        "switcher",
+        "update current_decisions set reasons = replace(reasons, 'approved_before', 'own_pull_request') "
+        f"where contributor_id = {THEM}",
+    ),
+    (SHADOW, "ana", "update repository_settings set shadow = true"),
+    (
+        SHADOW,
+        "ana",
+        "insert into repository_settings by name select w.repository_id, s.* exclude (repository_id) "
+        "from watched_repositories w, repository_settings s where w.repository_id <> s.repository_id",
+    ),
+    (SEVERAL, "ana", "update current_scores set cases = 0"),
     (
         "no attacker is in the fast lane",
         "mallory",

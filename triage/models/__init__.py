@@ -4,7 +4,7 @@ from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
 from triage.models.actions import Action, Lease
 from triage.models.changes import Change
 from triage.models.incidents import AuditAnswer, LaneClosure
-from triage.models.outbox import OutboxEntry
+from triage.models.outbox import DeliveryRun, OutboxEntry
 from triage.models.repositories import RepositoryChoice
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
 
@@ -14,6 +14,7 @@ __all__ = [
     "AuditAnswer",
     "Change",
     "ContributorLink",
+    "DeliveryRun",
     "LaneClosure",
     "LeaderboardWish",
     "Lease",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from django import template
 from django.utils.html import format_html
@@ -47,15 +48,15 @@ def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
 
 
 @register.filter
-def of(acts: Mapping[str, RowActs] | None, uri: str) -> RowActs | None:
-    """What can be done to the row with this address; None on pages that offer nothing."""
-    return acts.get(uri) if acts else None
+def of(held: Mapping[str, Any] | None, uri: str) -> Any:
+    """What is held of the pull request with this address, such as what can be done to its row; None for nothing."""
+    return held.get(uri) if held else None
 
 
 @register.filter
 def any_may(acts: Mapping[str, RowActs] | None) -> bool:
-    """Whether the viewer may act on any of the rows."""
-    return any(act.can_act for act in (acts or {}).values())
+    """Whether the viewer may approve any of the rows."""
+    return any(act.can_approve for act in (acts or {}).values())
 
 
 register.filter("action_words", action_words)

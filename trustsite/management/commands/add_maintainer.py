@@ -117,7 +117,7 @@ def _repository(text: str) -> str:
 
 def _known_keys(snapshot: Snapshot | None, wanted: list[str]) -> list[str]:
     """The keys of watched repositories; CommandError for one that is not watched: whoever reads has none watched."""
-    watched = dict(read.watched_repositories(snapshot)) if snapshot else {}
+    watched = {one.key: one.name for one in read.watched_repositories(snapshot)} if snapshot else {}
     keys = [read.repository_key(snapshot, name) if snapshot else None for name in wanted]
     for name, key in zip(wanted, keys, strict=True):
         if key not in watched:

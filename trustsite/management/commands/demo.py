@@ -1,45 +1,99 @@
-"""`manage.py demo`: the real worker on a simulated network, its story, then the pages."""
+"""`manage.py demo`: the real worker on a simulated network, its story, then the pages; or `--live`, real people."""
+
+import json
+from argparse import ArgumentTypeError
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
 
 from ingest import watch
 from ingest.records import NAMESPACE
+from ingest.store import StoreProblem
 from scoring import read
 from scoring.told_settings import switch_shadow
 from triage.models import Maintainer, Person
 from trustsite import drive
+from trustsite.approving import approve
+from trustsite.live import Plan, Show, judge_live
+from trustsite.live_gather import LiveProblem
+from trustsite.live_told import as_object, lines, plain
 from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
-from trustsite.story import tell
+from trustsite.story import MAIN, tell
 from trustsite.worker import Worker
 from trustsite.world import World, build_world
 
 # Set by hand, as an operator may: the pages say that no certificate stands behind it.
 DEMO_T_HIGH = 0.80
-MAIN = "lantern"  # the repository in which people can act; the others show shadow mode
+LONGEST_SECONDS = 3_600.0
+BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s{postfix}"
 
 
 class Command(BaseCommand):
-    """Plays the simulated network in two stages: judged, then attacked by a swapped patch."""
+    """Plays the simulated network in two stages: judged and approved, then attacked by a swapped patch."""
 
     help = "Run the real worker on a simulated network, tell what happened, then serve the pages."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """--check."""
+        """--check; --live with --repo, --seconds and --json."""
         parser.add_argument("--check", action="store_true", help="only the story; fails where a promise is not kept")
+        parser.add_argument(
+            "--live",
+            nargs="+",
+            default=[],
+            metavar="HANDLE",
+            help="judge these real contributors once: reads their records and the stream, serves nothing",
+        )
+        parser.add_argument(
+            "--repo",
+            nargs="+",
+            default=[],
+            metavar="REPO",
+            help="as the push-holders of OWNER/NAME or an at-uri see them; without it, of where they sent most",
+        )
+        parser.add_argument("--seconds", type=_seconds, default=60.0, help="how long --live listens (default: 60)")
+        parser.add_argument("--json", action="store_true", help="have --live print one object")
 
-    def handle(self, *args: object, check: bool, **options: object) -> None:
-        """Play, tell, serve; CommandError where a promise of the story fails, DriveProblem beside another demo."""
+    def handle(self, *args: object, check: bool, live: list[str], repo: list[str], **options: Any) -> None:
+        """Play, tell, serve, or judge who is named; CommandError where a promise fails or somebody cannot be judged.
+
+        DriveProblem beside another demo.
+        """
+        if not live and (repo or options["json"]):
+            raise CommandError("--repo and --json go with --live HANDLE.", returncode=2)
         with drive.alone(settings.PLACE):
             drive.empty(settings.ROOT)  # every demo starts from nothing
-            self._start(check)
+            if live:
+                self._judge(Plan(live, repo, options["seconds"]), options["json"])
+            else:
+                self._start(check)
+
+    def _judge(self, plan: Plan, as_json: bool) -> None:
+        """Print what a live run comes to; CommandError (2) where nobody can be judged, (1) where some cannot."""
+        try:
+            with _listening_bar(plan.seconds) as show:
+                answer = judge_live(plan, self.stderr.write, show)
+        except (LiveProblem, StoreProblem) as problem:
+            raise CommandError(plain(str(problem)), returncode=2) from problem
+        except KeyboardInterrupt:
+            raise CommandError("Stopped before anybody was judged. Nothing goes on.") from None
+        for note in answer.notes:
+            self.stderr.write(plain(note))
+        for line in [json.dumps(as_object(answer))] if as_json else lines(answer):
+            self.stdout.write(line)
+        if answer.failed:
+            raise CommandError(plain(" ".join(one.why for one in answer.failed)))
 
     def _start(self, check: bool) -> None:
         world = build_world()
         settings.DEMO_MAINTAINER = world.cast["ana"]
+        call_command("migrate", verbosity=0, interactive=False)  # what people decide is delivered from those tables
         if settings.T_HIGH is None:
             settings.T_HIGH = max(DEMO_T_HIGH, settings.T_LOW)
         # The first 60 would all be drawn for the audit, and nobody is there to answer it.
@@ -59,12 +113,12 @@ class Command(BaseCommand):
             before = read.pull(rows, world.pulls["swapped"][0])
         if before is None:
             raise CommandError("The pull request whose patch will be swapped was not judged.")
+        approve(worker, open_account(did, keys), before.uri)
         peers.release(None)
         wait_until_settled(worker)
         self._tell(worker, world, before)
         if not check:
             worker.publisher.publish_now()
-            open_account(did, keys)
             self.stderr.write(
                 f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {_name(worker)} in one click."
             )
@@ -83,12 +137,38 @@ class Command(BaseCommand):
             raise CommandError(f"The demo broke {len(broken)} of its promises: {'; '.join(broken)}.")
 
 
+def _seconds(text: str) -> float:
+    """A number of seconds, up to an hour."""
+    with suppress(ValueError):
+        if 0 <= float(text) <= LONGEST_SECONDS:
+            return float(text)
+    raise ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {LONGEST_SECONDS:.0f}")
+
+
+@contextmanager
+def _listening_bar(seconds: float) -> Generator[Show]:
+    """A bar on stderr, of the seconds that the stream is listened to; none until it is."""
+    bars: list[tqdm] = []
+
+    def show(passed: float, events: int) -> None:
+        if not bars:
+            bars.append(tqdm(total=seconds, desc="listening", bar_format=BAR, mininterval=0.5))
+        bars[0].set_postfix_str(f"{events:,} events", refresh=False)
+        bars[0].update(passed - bars[0].n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.close()
+
+
 def open_account(did: str, keys: list[str]) -> None:
     """The maintainer's account on the site, as `manage.py add_maintainer` makes it."""
-    call_command("migrate", verbosity=0, interactive=False)
     person, _ = Person.objects.get_or_create(did=did)
     for key in keys:
         Maintainer.objects.get_or_create(person=person, repo_key=key)
+    return person
 
 
 def _name(worker: Worker) -> str:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.archive import COUNT
@@ -63,6 +64,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(counts | {"seconds": round(time.monotonic() - began, 1)}))
         if serve:
             worker.publisher.publish_now()
+            call_command("migrate", verbosity=0, interactive=False)
             self.stderr.write(f"Serving on http://{settings.BIND}, until Ctrl-C.")
             serve_beside(worker)
 

@@ -1,0 +1,97 @@
+"""Which rule alone would have held a change: each is tried on the stored inputs, and each that is named holds it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.conditions import ORDINARY
+from scoring.inputs import Inputs, judge_inputs, read_inputs, write_inputs
+from scoring.rules import CONDITIONS, Thresholds
+from scoring.tightened import what_would_hold
+from scoring.verdict import AccountChange, Content, Draw, Evidence, Lane
+from triage.incident_words import tightened_words
+
+KNOWN = Evidence(clean=40, structural_trust=0.8, path=("ana.test", "mara.test"), distance=1)
+CLEAR = Content(risk=0.1, recommended=False)
+OPEN = Thresholds(t_high=0.6, conditions=CONDITIONS)
+FAST = Inputs(KNOWN, CLEAR, OPEN, 0.5, 5.0, circumstances=ORDINARY)
+
+
+def rules(inputs: Inputs, paths: tuple[str, ...] = ()) -> dict[str, str]:
+    """What would have held it, each with the reason that it would have had."""
+    return {one.rule: one.reason.code for one in what_would_hold(inputs, paths)}
+
+
+def test_what_was_fast_laned_names_every_rule_that_would_have_held_it() -> None:
+    assert judge_inputs(FAST).lane is Lane.FAST_LANE
+    assert rules(FAST, ("a.py", "b.py")) == {
+        "t_high": "below_fast_lane",
+        "r_low": "content_risk_above",
+        "trust": "trust_too_low",
+        "condition": "certificate_required",
+        "never_fast_paths": "never_fast_path",
+        "tier": "attestation_missing",
+        "audit": "audit_drawn",
+    }
+
+
+def test_what_was_not_fast_laned_has_none() -> None:
+    assert what_would_hold(replace(FAST, circumstances=replace(ORDINARY, silent_days=100)), ("a.py",)) == ()
+
+
+def test_a_rule_that_could_not_have_held_it_is_not_named() -> None:
+    spotless = replace(FAST, content=replace(CLEAR, risk=0.0), evidence=replace(KNOWN, structural_trust=1.0))
+    named = rules(spotless)
+    assert "r_low" not in named
+    assert "trust" not in named
+    assert "never_fast_paths" not in named
+
+
+def test_a_condition_that_was_switched_off_is_named_only_where_it_was_not_met() -> None:
+    off = replace(OPEN, conditions=("certificate", "audit", "tier"), certified=True)
+    blind = replace(FAST, thresholds=off, content=replace(CLEAR, coverage=0.5))
+    held = [one.after for one in what_would_hold(blind) if one.rule == "condition"]
+    assert held == ["coverage"]
+
+
+@pytest.mark.parametrize(
+    ("around", "rule", "after"),
+    [
+        (replace(ORDINARY, account_changes=(AccountChange("author", "pds_moves", 20),)), "account_change_days", 21),
+        (replace(ORDINARY, silent_days=60), "silent_days", 60),
+    ],
+)
+def test_a_longer_wait_or_a_shorter_silence_is_named_with_its_days(around: object, rule: str, after: int) -> None:
+    found = {one.rule: one.after for one in what_would_hold(replace(FAST, circumstances=around))}
+    assert found[rule] == after
+
+
+def test_one_account_that_trust_hung_on_would_have_been_held_by_asking_for_two_ways() -> None:
+    lone = replace(FAST, evidence=replace(KNOWN, one_account=True), thresholds=replace(OPEN, two_ways=False))
+    assert rules(lone)["two_ways"] == "one_account_path"
+    assert "two_ways" not in rules(replace(FAST, thresholds=replace(OPEN, two_ways=False)))
+
+
+@given(
+    clean=st.integers(8, 500),
+    risk=st.floats(0, 0.2),
+    trust=st.floats(0.5, 1),
+    silent=st.integers(0, 89),
+    odds=st.floats(0, 1),
+)
+def test_whatever_was_fast_laned_stored_inputs_give_the_same_answer_in_words(
+    clean: int, risk: float, trust: float, silent: int, odds: float
+) -> None:
+    inputs = replace(
+        FAST,
+        evidence=replace(KNOWN, clean=clean, structural_trust=trust),
+        content=replace(CLEAR, risk=risk),
+        circumstances=replace(ORDINARY, silent_days=silent, draw=Draw(False, odds)),
+    )
+    stored = read_inputs(write_inputs(inputs))
+    found = what_would_hold(stored, ("a.py",))
+    assert found == what_would_hold(inputs, ("a.py",))
+    assert {"audit", "tier", "never_fast_paths"} <= {one.rule for one in found}
+    assert all(tightened_words(one) for one in found)
