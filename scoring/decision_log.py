@@ -32,11 +32,16 @@ qualify row_number() over (
 Row = Mapping[str, Any]
 
 
-def keep_history(txn: Transaction, one: Pass, people: Sequence[Row], pulls: Sequence[Row]) -> None:
-    """Append what differs in substance, before the current rows are replaced."""
-    rows = [_row(row, one) | {"score_id": _person_id(row, one.position)} for row in _changed_people(txn, people)]
-    rows += [_row(row, one) | {"score_id": score_id} for row, score_id in _changed_pulls(txn, pulls)]
-    txn.append("scores", rows)
+def keep_people(txn: Transaction, one: Pass, people: Sequence[Row]) -> None:
+    """Append the scores of people that differ in substance, before the current rows are replaced."""
+    changed = _changed_people(txn, people)
+    txn.append("scores", [_row(row, one) | {"score_id": _person_id(row, one.position)} for row in changed])
+
+
+def keep_pulls(txn: Transaction, one: Pass, pulls: Sequence[Row]) -> None:
+    """Append the decisions that differ in substance, before the current rows are replaced."""
+    changed = _changed_pulls(txn, pulls)
+    txn.append("scores", [_row(row, one) | {"score_id": score_id} for row, score_id in changed])
 
 
 def _changed_people(txn: Transaction, people: Sequence[Row]) -> Iterator[Row]:

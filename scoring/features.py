@@ -13,26 +13,29 @@ from scoring.verdict import Evidence
 STATEMENTS: Mapping[str, str] = dict(
     re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).with_name("features.sql").read_text(), re.DOTALL)
 )
+# Of these pairs; `names` is the aggregate over the people of a path, each at its `place`.
 EVIDENCE = """
-with path_people as not materialized (
+with pairs as not materialized ({pairs}), path_people as not materialized (
   select contributor_id, repository_id, unnest(path) as person, generate_subscripts(path, 1) as place
-  from trust semi join features using (contributor_id, repository_id)
+  from trust semi join pairs using (contributor_id, repository_id)
 ), named_paths as not materialized (
-  select p.contributor_id, p.repository_id,
-    list({'did': c.did, 'handle': c.handle, 'handle_verified': c.handle_verified} order by p.place) as people
+  select p.contributor_id, p.repository_id, {names} as people
   from path_people p join contributors c on c.contributor_id = p.person group by all
 )
-select f.*, t.distance, coalesce(n.people, []) as people, coalesce(t.path_merges, []) as path_merges,
+select f.*, t.distance, n.people, coalesce(t.path_merges, []) as path_merges,
   t.dominator is not null or t.distance is null as one_account,
   coalesce(t.denounced_by_seed, false) as denounced_by_seed, s.contributor_id is not null as is_seed
-from features f
+from features f semi join pairs using (contributor_id, repository_id)
 left join trust t using (contributor_id, repository_id)
 left join named_paths n using (contributor_id, repository_id)
 left join seeds s using (contributor_id, repository_id)
 """
+# A number for the names on a path: lists of them would take 54 MB for 20,000 people, a sum of digests 15.
+DIGESTS = "sum(md5_number_lower(concat_ws(chr(31), p.place, c.did, c.handle_verified, c.handle))::hugeint)"
+ALL_PRINTED = EVIDENCE.format(pairs="select contributor_id, repository_id from features", names=DIGESTS)
 # A fingerprint changes with anything that a judgement of this person is made from; $basis are the rules of all.
 CHANGED = f"""
-with evidence as not materialized ({EVIDENCE}), printed as not materialized (
+with evidence as not materialized ({ALL_PRINTED}), printed as not materialized (
   select *, sha256($basis || struct_pack(*columns(* exclude (contributor_id, repository_id)))::varchar) as fingerprint
   from evidence
 )
@@ -40,9 +43,10 @@ select p.contributor_id, p.repository_id, p.fingerprint
 from printed p left join current_scores c using (contributor_id, repository_id)
 where c.fingerprint is distinct from p.fingerprint
 """
-OF_PAIRS = f"""
-from ({EVIDENCE}) where (contributor_id, repository_id) in (select (unnest($people), unnest($repositories)))
-"""
+OF_PAIRS = EVIDENCE.format(
+    pairs="select unnest($people) as contributor_id, unnest($repositories) as repository_id",
+    names="list({'did': c.did, 'handle': c.handle, 'handle_verified': c.handle_verified} order by p.place)",
+)
 Pair = tuple[int, int]  # contributor_id, repository_id
 GROUP = 5_000  # pairs read or written at once: a pass over 20,000 people needs 110 MB of the 160 that a store may have
 PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("path", "path_merges"))
@@ -90,5 +94,5 @@ def _pair(row: Mapping[str, Any]) -> Pair:
 
 def evidence(row: Mapping[str, Any]) -> Evidence:
     """One row of EVIDENCE as the judge reads it."""
-    path = tuple(display_name(person) for person in row["people"])
+    path = tuple(display_name(person) for person in row["people"] or ())
     return Evidence(**{name: row[name] for name in PLAIN}, path=path, path_merges=tuple(row["path_merges"]))

@@ -24,7 +24,14 @@ from scoring.gate import decide_person
 from scoring.objections import LEFT_OUT
 from scoring.pull_lines import pull_lines
 from scoring.read_repositories import in_shadow
-from scoring.shaping import People, read_thresholds, read_verdict, verdict_evidence
+from scoring.shaping import (
+    COUNTED,
+    People,
+    read_thresholds,
+    read_verdict,
+    verdict_evidence,
+    with_settled,
+)
 from scoring.verdict import Lane, Verdict
 
 PAGE = 50
@@ -37,13 +44,15 @@ HIDDEN_WORDS = {
 }
 HISTORY_SHOWN = 200
 PROVISIONAL_BELOW = 5
-SCORES = """
-select c.*, t.distance, coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges from current_scores c
+SCORES = f"""
+select c.*, ({COUNTED}) as settled, t.distance, coalesce(t.path, []) as path,
+  coalesce(t.path_merges, []) as path_merges
+from current_scores c
 left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
 """
 # Somebody who offered nothing in this watched repository: their record elsewhere, the trust of the seeds here.
-ELSEWHERE = """
-select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id, t.distance,
+ELSEWHERE = f"""
+select c.* exclude (repository_id, structural_trust, eigentrust), ({COUNTED}) as settled, w.repository_id, t.distance,
   coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
   coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
   coalesce(t.denounced_by_seed, false) as denounced_by_seed,
@@ -115,6 +124,7 @@ def _scores(rows: Rows, judged: Sequence[tuple[Mapping[str, Any], Verdict]]) -> 
     """The judgements of one contributor as shown, in a number of statements that does not grow with them."""
     if not judged:
         return ()
+    judged = [(row, with_settled(verdict, row["settled"])) for row, verdict in judged]
     numbers = [row["repository_id"] for row, _ in judged]
     seeds = rows.rows(SEEDS, [numbers])
     people = People(rows, [judged[0][0]["contributor_id"], *(person for row, _ in judged for person in row["path"])])

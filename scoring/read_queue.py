@@ -17,7 +17,7 @@ from scoring.gate import Thresholds
 from scoring.read_repositories import in_shadow
 from scoring.review_costs import newest_costs
 from scoring.sealing import is_drawn, seal
-from scoring.shaping import CLAIMS, People, read_thresholds, read_verdict, verdict_evidence
+from scoring.shaping import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane
 
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
@@ -267,4 +267,4 @@ def dashboard(rows: Rows) -> Dashboard:
 def _site_thresholds(rows: Rows) -> Thresholds:
     """The thresholds of the newest pass; the defaults before the first one."""
     row = rows.row("select thresholds from current_scores limit 1")
-    return read_thresholds(row) if row else Thresholds()
+    return replace(read_thresholds(row), settled=read_settled(rows)) if row else Thresholds()

@@ -1,10 +1,12 @@
 """The scoring hop: everything known now becomes a score of everyone and a decision on every open pull request.
 
-Reads first, judges outside any lock, writes in one transaction. Its position is the number of the inputs that it read,
-so whatever changed meanwhile leaves work for the next pass. What follows by set-based statements (seeds, trust, labels,
-features) is made anew in each pass; of the people only those are judged whose evidence has another fingerprint than the
-one that they were judged from: of 20,000 a vouch or a pull request touches a few. `scores` gets a row where a judgement
-changed in substance (`scoring.decision_log`); `current_*` always hold what a pass over everything would write.
+Reads first, judges outside any lock, writes people in groups, then decisions and its position in one transaction: one
+that a kill cut short is made anew and finds those whom it had written as they are. Its position is the number of the
+inputs that it read, so whatever changed meanwhile leaves work for the next pass. What follows by set-based statements
+(seeds, trust, labels, features) is made anew in each pass; of the people only those are judged whose evidence has
+another fingerprint than the one that they were judged from: of 20,000 a vouch or a pull request touches a few. `scores`
+gets a row where a judgement changed in substance (`scoring.decision_log`); `current_*` always hold what a pass over
+everything would write.
 """
 
 import hashlib
@@ -20,7 +22,7 @@ from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.audit_draws import keep_draws, read_ballot
 from scoring.circumstances import Moment, read_circumstances
-from scoring.decision_log import keep_history
+from scoring.decision_log import keep_people, keep_pulls
 from scoring.decisions import MODEL_VERSION, OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
 from scoring.features import GROUP, Pair, changed_people, read_evidence, rebuild
 from scoring.gate import judge
@@ -30,6 +32,7 @@ from scoring.read_attestations import attestation_states
 from scoring.read_repositories import read_settings
 from scoring.repository_settings import RepositorySettings
 from scoring.rules import Thresholds
+from scoring.shaping import SETTLED
 from scoring.standing import StandingTrust
 from scoring.structure import read_graph
 from scoring.verdict import Evidence
@@ -85,7 +88,7 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
     with store.read() as rows:
         thresholds, ballot = _counted(rows, policy.thresholds), read_ballot(rows, now, policy)
         one = Pass(position, now, store.wall(), policy, thresholds, ballot)
-        fingerprints = changed_people(rows, to_json([_rules_of(policy), one.thresholds]))
+        fingerprints = changed_people(rows, _rules_of(policy))
         evidence = read_evidence(rows, fingerprints)
         opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
         authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
@@ -99,13 +102,16 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
     standing = [uri for uri in opened if authors[uri] in offered and uri in around and authors[uri][1] in own]
     passes = {number: _under(one, its) for number, its in own.items()}
     pulls = [decision_row(passes[authors[uri][1]], opened[uri], offered[authors[uri]], around[uri]) for uri in standing]
+    _keep_people(store, one, people)
     with store.write() as txn:
         keep_draws(txn, one)
-        keep_history(txn, one, people, pulls)
-        _keep_scores(txn, one, people)
+        keep_pulls(txn, one, pulls)
+        txn.execute(GONE)
+        txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": one.now})
         _replace(txn, "current_decisions", pulls)
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
-        txn.upsert("meta", [{"key": "judged_by", "value": _rules_of(policy)}])
+        told = {"judged_by": _rules_of(policy), SETTLED: str(thresholds.settled)}
+        txn.upsert("meta", [{"key": key, "value": value} for key, value in told.items()])
         return txn.value("select count(distinct contributor_id) from current_scores")
 
 
@@ -166,13 +172,16 @@ def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
 
 
 def _judge_all(one: Pass, evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
-    """The columns that every judgement has. Equal evidence is judged once: of most people nothing is known."""
-    thresholds = to_json(one.thresholds)
+    """The columns that every judgement has. Equal evidence is judged once: of most people nothing is known.
+
+    How many pull requests settled is left to who shows a judgement: each that settles would else touch everyone's.
+    """
+    thresholds = to_json(one.policy.thresholds)
     known: dict[Evidence, dict[str, Any]] = {}
     for found in evidence.values():
         if found not in known:
             policy = one.policy
-            verdict = judge(found, one.thresholds, policy.prior, policy.strength)
+            verdict = judge(found, policy.thresholds, policy.prior, policy.strength)
             known[found] = judged_columns(one, found, verdict) | {"content_risk": None, "thresholds": thresholds}
     return {pair: known[found] for pair, found in evidence.items()}
 
@@ -181,12 +190,13 @@ def _score_row(pair: Pair, fingerprint: str, columns: Mapping[str, Any]) -> dict
     return {"contributor_id": pair[0], "repository_id": pair[1], "fingerprint": fingerprint, **columns}
 
 
-def _keep_scores(txn: Transaction, one: Pass, people: list[dict[str, Any]]) -> None:
-    """Replace the scores of whoever was judged, in groups that fit a small store; those of the others hold now too."""
-    txn.execute(GONE)
+def _keep_people(store: Store, one: Pass, people: list[dict[str, Any]]) -> None:
+    """Write the scores of whoever was judged, a transaction a group: what it replaces stays in memory until its end."""
     for begin in range(0, len(people), GROUP):
-        txn.upsert("current_scores", people[begin : begin + GROUP])
-    txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": one.now})
+        group = people[begin : begin + GROUP]
+        with store.write() as txn:
+            keep_people(txn, one, group)
+            txn.exchange("current_scores", group, ("contributor_id", "repository_id"))
 
 
 def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
@@ -194,4 +204,4 @@ def _replace(txn: Transaction, table: str, rows: list[dict[str, Any]]) -> None:
     uris = [row["pull_uri"] for row in rows]
     txn.execute(f"delete from {table} where pull_uri not in (select unnest(?::varchar[]))", [uris])
     for begin in range(0, len(rows), GROUP):
-        txn.upsert(table, rows[begin : begin + GROUP])
+        txn.exchange(table, rows[begin : begin + GROUP], ("pull_uri",))

@@ -1,6 +1,7 @@
 """From stored rows to the values that pages and JSON are told."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,6 +13,8 @@ from scoring.features import display_name
 from scoring.rules import Thresholds
 from scoring.verdict import Estimate, Evidence, Factor, Lane, Verdict
 
+SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
+COUNTED = f"select value::integer from meta where key = '{SETTLED}'"
 COUNTS = ("merged_here", "settled_here", "waiting", "clean")
 # What is said of a merge that is not proven, by pull_requests.merge_proof.
 CLAIMS: Mapping[str, str] = {
@@ -39,6 +42,22 @@ def read_verdict(row: Mapping[str, Any]) -> Verdict:
     """The verdict that a row of current_scores or current_decisions stores."""
     factors = tuple(Factor(**item) for item in msgspec.json.decode(row["factors"]))
     return Verdict(Lane(row["lane"]), read_estimate(row), read_reasons(row["reasons"]), factors)
+
+
+def read_settled(rows: Rows) -> int | None:
+    """How many settled pull requests could count towards a certificate; None before the first pass."""
+    return rows.value(COUNTED)
+
+
+def with_settled(verdict: Verdict, settled: int | None) -> Verdict:
+    """The verdict on a person with that number in the reason that tells of it: it is not kept with each of them."""
+    if settled is None:
+        return verdict
+    reasons = (
+        replace(reason, params={**reason.params, "have": settled}) if reason.code == "fast_lane_shut" else reason
+        for reason in verdict.reasons
+    )
+    return replace(verdict, reasons=tuple(reasons))
 
 
 def read_estimate(row: Mapping[str, Any]) -> Estimate:

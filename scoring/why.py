@@ -1,5 +1,6 @@
 """Why a pull request was decided as it was: the decision in force at a moment, and whether its inputs still give it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ import msgspec
 from ingest.transaction import Rows
 from scoring.decisions import gate_version
 from scoring.explain import sentence
-from scoring.figures import shown
+from scoring.figures import shown, visible_name
 from scoring.inputs import judge_inputs, read_inputs
 from scoring.shaping import read_verdict
 from scoring.verdict import Verdict
@@ -81,7 +82,8 @@ def why_lines(found: Replayed) -> list[str]:
     return [
         f"{row['pull_uri']}",
         f"decided as of {row['as_of']:%Y-%m-%d %H:%M:%S} UTC, decision {row['score_id']}",
-        f"judged: record {row['record_cid']}, round {row['round']}, patch {row['patch_id'] or 'not known'}",
+        f"judged: record {visible_name(row['record_cid'])}, round {row['round']}, "
+        f"patch {row['patch_id'] or 'not known'}",
         f"lane: {found.told.lane}, P(clean) {_probability(found.told)}, content risk {_figure(row['content_risk'])}",
         *(f"  - {sentence(reason)}" for reason in found.told.reasons),
         f"model {row['model_version']}, trust by {row['trust_measure']}, data version {row['data_version']}",
@@ -102,11 +104,11 @@ def _figure(value: float | None) -> str:
 
 
 def _known(stored: str | None) -> list[str]:
-    """The inputs, a line each part; texts in them come from the network and are shown as JSON."""
+    """The inputs, a line each part; texts in them come from the network and are shown as JSON in ASCII."""
     if stored is None:
         return []
     parts = msgspec.json.decode(stored).items()
-    return ["known then:", *(f"  {name}: {msgspec.json.encode(value).decode()}" for name, value in parts)]
+    return ["known then:", *(f"  {name}: {json.dumps(value, separators=(',', ':'))}" for name, value in parts)]
 
 
 def _outcome(found: Replayed) -> str:

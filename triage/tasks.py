@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from ingest.queue import huey
@@ -13,6 +13,7 @@ from triage.outbox import next_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
+NEWEST_TABLE = "triage_deliveryrun"
 ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
 
 
@@ -23,8 +24,8 @@ def deliver_outbox() -> None:
     from ingest.runtime import current  # the web process, which only queues this task, starts faster without
     from triage.redelivery import deliver
 
-    if not Path(settings.DATABASES["default"]["NAME"]).exists():
-        return  # no web process ever ran here, so nobody decided anything
+    if not Path(settings.DATABASES["default"]["NAME"]).exists() or not _has_tables():
+        return  # no web process made its tables here yet, so nobody decided anything
     runtime = current()
     try:
         if deliver(runtime, timezone.now()):
@@ -35,6 +36,11 @@ def deliver_outbox() -> None:
     seconds = (due_at - timezone.now()).total_seconds() if due_at else EVERY_SECONDS
     if seconds < EVERY_SECONDS:
         deliver_outbox.schedule(delay=max(seconds, 1.0))
+
+
+def _has_tables() -> bool:
+    """Whether the newest table that a delivery reads is there: the web process makes them when it starts."""
+    return NEWEST_TABLE in connection.introspection.table_names()
 
 
 def wake() -> None:

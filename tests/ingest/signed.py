@@ -8,12 +8,16 @@ from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ingest.dag_cbor import Link, encode
 from ingest.net import Fetcher, FetchProblem
-from ingest.signatures import LETTERS, P256, SECP256K1, Curve
+from ingest.signatures import CURVES, LETTERS
 
-PREFIX = {SECP256K1: b"\xe7\x01", P256: b"\x80\x24"}
+SECP256K1, P256 = CURVES
 
 
 def base58(raw: bytes) -> str:
@@ -38,30 +42,27 @@ def varint(number: int) -> bytes:
 
 @dataclass
 class Signer:
-    """A private key, named by a word."""
+    """A private key, named by a word; `curve` is the multicodec of its public key."""
 
     word: str
-    curve: Curve = SECP256K1
+    curve: bytes = SECP256K1
 
     @property
-    def secret(self) -> int:
-        return int.from_bytes(hashlib.sha256(self.word.encode()).digest(), "big") % self.curve.n
+    def private(self) -> ec.EllipticCurvePrivateKey:
+        name, order = CURVES[self.curve]
+        secret = int.from_bytes(hashlib.sha256(self.word.encode()).digest(), "big") % order
+        return ec.derive_private_key(secret, getattr(ec, name)())
 
     @property
     def key(self) -> str:
         """The public key in multibase."""
-        point = self.curve.sum_of(self.secret, self.curve.g, 0, None)
-        assert point is not None
-        return "z" + base58(PREFIX[self.curve] + bytes([2 + point[1] % 2]) + point[0].to_bytes(32, "big"))
+        public = self.private.public_key()
+        return "z" + base58(self.curve + public.public_bytes(Encoding.X962, PublicFormat.CompressedPoint))
 
     def sign(self, message: bytes, low: bool = True) -> bytes:
-        curve, digest = self.curve, int.from_bytes(hashlib.sha256(message).digest(), "big")
-        once = int.from_bytes(hashlib.sha256(self.word.encode() + message).digest(), "big") % curve.n
-        point = curve.sum_of(once, curve.g, 0, None)
-        assert point is not None
-        r = point[0] % curve.n
-        s = pow(once, -1, curve.n) * (digest + r * self.secret) % curve.n
-        s = min(s, curve.n - s) if low else max(s, curve.n - s)
+        _, order = CURVES[self.curve]
+        r, s = decode_dss_signature(self.private.sign(message, ec.ECDSA(SHA256(), deterministic_signing=True)))
+        s = min(s, order - s) if low else max(s, order - s)
         return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
 

@@ -42,7 +42,7 @@ class Played:
 def played_fixture(tmp_path_factory: pytest.TempPathFactory, prove: bool, shared: Path) -> Iterator[Played]:
     """The simulated network in stages; at full counts the real history of four projects, with patches and reviews."""
     recording = open_recording(shared / "data" / "replay") if prove else build_world().recording
-    frames, stages = recording.frames, 60 if prove else 6
+    frames, stages = recording.frames, 60 if prove else 3
     with StandIns(recording) as peers, opened(tmp_path_factory.mktemp("played"), OPEN_LANE) as result:
         result.peers = peers if prove else None  # the scanners take 15 s for the simulated network
         played = Played(result, [])

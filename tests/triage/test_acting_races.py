@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -16,6 +17,7 @@ from ingest.runtime import Runtime
 from scoring.read import Person as Shown
 from scoring.read import Seen, Subject
 from tests.conftest import Count
+from tests.pipeline import At
 from triage import actions, outbox
 from triage.actions import Conflict, Late, Wanted
 from triage.deliveries import deliver_due
@@ -110,9 +112,8 @@ def meet(ana: Person) -> None:
 
 
 def deliver(taken: list[str]) -> None:
-    deliver_due(
-        cast(Runtime, None), NOW + timedelta(seconds=10), {"action": lambda runtime, key, payload: taken.append(key)}
-    )
+    runtime = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))
+    deliver_due(runtime, NOW + timedelta(seconds=10), {"action": lambda runtime, key, payload: taken.append(key)})
 
 
 def test_a_double_click_is_one_action(file: Path) -> None:

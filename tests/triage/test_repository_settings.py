@@ -3,14 +3,14 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from ingest.runtime import Runtime
+from ingest.net import Fetcher
+from ingest.store import StreamClock
 from scoring import read
 from scoring.read import WatchedRepository
 from scoring.read_repositories import watched_repository
@@ -22,6 +22,7 @@ from tests.triage.pages_world import DrawnWorld, draw
 from triage.deliveries import deliver_due
 from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
 from triage.repository_choices import ChangedMeanwhile, save
+from trustsite.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
 PLACE, SWITCH = "/settings/repository", "/settings/shadow"
@@ -221,7 +222,7 @@ def test_what_was_saved_reaches_the_worker_once_and_decides_the_repository_anew(
         with result.reading() as rows:
             found = read_watched(rows)
         assert save(person(ANA), found, after, 0, NOW)
-        runtime = cast(Runtime, SimpleNamespace(store=result.store))
+        runtime = make_runtime(result.store, Fetcher(), StreamClock(result.store))
         assert deliver_due(runtime, NOW) == 1
         assert result.judge() > 0
         OutboxEntry.objects.update(delivered_at=None)  # killed before the mark

@@ -1,10 +1,9 @@
 """Giving and taking roles: who may, what is logged, and what the worker holds of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -13,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.runtime import Runtime
-from ingest.store import Store
+from ingest.net import Fetcher
+from ingest.store import StreamClock
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened
 from tests.triage.small_site import CABIN, OF_SEED, REASON, frames_of_it, play
@@ -23,15 +22,9 @@ from triage.deliveries import deliver_due
 from triage.models import Change, Maintainer, OutboxEntry, Person
 from triage.permissions import Role, role_of, roles_of
 from triage.roles import LastAdmin, set_role
+from trustsite.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
-
-
-@dataclass(slots=True)
-class Standing:
-    """Stands where the worker's runtime does: what is delivered here needs its store."""
-
-    store: Store
 
 
 @pytest.fixture(name="world")
@@ -53,7 +46,7 @@ def give(client: Client, did: str, role: str, repo_key: str = REPO) -> Any:
 
 
 def deliver(world: Result) -> int:
-    return deliver_due(cast(Runtime, Standing(world.store)), timezone.now())
+    return deliver_due(make_runtime(world.store, Fetcher(), StreamClock(world.store)), timezone.now())
 
 
 def seeds(world: Result, repo_key: str = REPO) -> set[str]:

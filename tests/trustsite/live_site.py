@@ -18,6 +18,7 @@ from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
 
 NOT_REVIEWED = b"content was not reviewed yet"
+LOG = "worker.log"  # beside what it keeps
 DECIDED = "select count(*) from current_decisions where list_contains(?, pull_uri) and content_risk is not null"
 
 
@@ -70,8 +71,15 @@ def start_worker(root: Path, people: int, pulls: int, news: int, held: int) -> s
     """The worker's process; it says one line once it has worked off what is not held."""
     arguments = [sys.executable, "-m", "tests.trustsite.live_worker", *map(str, (people, pulls, news, held))]
     environment = with_environment({"DATA_ROOT": root})
-    pipe, none = subprocess.PIPE, subprocess.DEVNULL  # nobody reads what is logged: a full pipe would stop it
-    return subprocess.Popen(arguments, cwd=PROJECT, env=environment, stdin=pipe, stdout=pipe, stderr=none)
+    pipe = subprocess.PIPE
+    with (root / LOG).open("ab") as log:
+        return subprocess.Popen(arguments, cwd=PROJECT, env=environment, stdin=pipe, stdout=pipe, stderr=log)
+
+
+def check_settled(root: Path, worker: subprocess.Popen[bytes]) -> None:
+    """Assert that the worker has worked off what was let out, once it says so; what it logged tells why not."""
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == b"settled\n", (root / LOG).read_text(errors="replace")[-4_000:]
 
 
 def start_web(root: Path, port: int) -> subprocess.Popen[bytes]:
@@ -91,8 +99,7 @@ def live_site(root: Path, people: int, pulls: int, news: int) -> Generator[LiveS
     worker, port = start_worker(root, people, pulls, news, news), free_port()
     web = start_web(root, port)
     try:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"settled\n"
+        check_settled(root, worker)
         wait_for(lambda: answers_at(port, "/metrics"))
         yield LiveSite(root, port, len(recording.frames), uris, worker)
     finally:

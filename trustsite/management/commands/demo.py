@@ -163,7 +163,7 @@ def _listening_bar(seconds: float) -> Generator[Show]:
             bar.close()
 
 
-def open_account(did: str, keys: list[str]) -> None:
+def open_account(did: str, keys: list[str]) -> Person:
     """The maintainer's account on the site, as `manage.py add_maintainer` makes it."""
     person, _ = Person.objects.get_or_create(did=did)
     for key in keys:

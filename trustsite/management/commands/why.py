@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from json import dumps
 
 import msgspec
 from django.conf import settings
@@ -34,7 +35,8 @@ class Command(BaseCommand):
         """Print it; CommandError (2) where nothing was decided by then."""
         found = _replayed(uri, as_of or datetime.max)  # a recording's present may lie anywhere
         if json:
-            self.stdout.write(msgspec.json.format(msgspec.json.encode(why_json(found)), indent=2).decode())
+            told = msgspec.to_builtins(why_json(found))
+            self.stdout.write(dumps(told, indent=2))  # in ASCII: names come from the network
         else:
             self.stdout.write("\n".join(why_lines(found)))
         if not found.is_same:
@@ -54,4 +56,7 @@ def _replayed(uri: str, moment: datetime) -> Replayed:
 def _moment(text: str) -> datetime:
     """Naive UTC of an ISO 8601 date or time; without a zone it is UTC. ValueError, which argparse words, otherwise."""
     moment = datetime.fromisoformat(text)
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except OverflowError as error:
+        raise ValueError(f"{text} lies outside the calendar") from error
