@@ -1,14 +1,14 @@
 """Identifiers of the AT Protocol, computed: TIDs, CIDs of records (DAG-CBOR) and blobs, did:plc, timestamps."""
 
 import hashlib
-import struct
 from base64 import b32decode, b32encode
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+from ingest.dag_cbor import Link, encode
+
 TID_LETTERS = "234567abcdefghijklmnopqrstuvwxyz"
 RAW, DAG_CBOR = 0x55, 0x71
-CID_TAG = b"\xd8\x2a"  # CBOR tag 42
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -35,7 +35,7 @@ def blob_cid(data: bytes) -> str:
 
 def record_cid(record: object) -> str:
     """CID of a record given as JSON values: version 1, DAG-CBOR, SHA-256; {"$link": …} becomes a CID link."""
-    return _cid(DAG_CBOR, encode_cbor(record))
+    return _cid(DAG_CBOR, encode(_linked(record)))
 
 
 def pseudo_cid(data: bytes) -> str:
@@ -43,26 +43,16 @@ def pseudo_cid(data: bytes) -> str:
     return _cid(DAG_CBOR, data)
 
 
-def encode_cbor(value: object) -> bytes:
-    """DAG-CBOR of a JSON value; floats, which no record here has, are refused with TypeError."""
+def _linked(value: object) -> object:
+    """A JSON value with its {"$link": …} as CID links."""
     match value:
-        case None:
-            return b"\xf6"
-        case bool():
-            return b"\xf5" if value else b"\xf4"
-        case int():
-            return _head(0, value) if value >= 0 else _head(1, -1 - value)
-        case str():
-            return _head(3, len(value.encode())) + value.encode()
-        case list() | tuple():
-            return _head(4, len(value)) + b"".join(map(encode_cbor, value))
         case {"$link": str(link), **rest} if not rest:
-            return CID_TAG + _head(2, 37) + b"\x00" + _cid_bytes(link)
+            return Link(_cid_bytes(link))
         case dict():
-            # Keys in order of length, then bytes: DAG-CBOR allows one encoding only.
-            keys = sorted(value, key=lambda key: (len(str(key).encode()), str(key).encode()))
-            return _head(5, len(keys)) + b"".join(encode_cbor(key) + encode_cbor(value[key]) for key in keys)
-    raise TypeError(f"a record cannot hold {type(value).__name__}")
+            return {key: _linked(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_linked(one) for one in value]
+    return value
 
 
 def to_us(moment: datetime) -> int:
@@ -74,13 +64,6 @@ def iso(time_us: int) -> str:
     """RFC 3339 with milliseconds and Z, as the servers write it."""
     moment = EPOCH + timedelta(microseconds=time_us)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_us // 1000 % 1000:03d}Z"
-
-
-def _head(kind: int, size: int) -> bytes:
-    for limit, extra, shape in ((24, None, ""), (1 << 8, 24, "B"), (1 << 16, 25, "H"), (1 << 32, 26, "I")):
-        if size < limit:
-            return bytes([kind << 5 | size]) if extra is None else struct.pack(f"!B{shape}", kind << 5 | extra, size)
-    return struct.pack("!BQ", kind << 5 | 27, size)
 
 
 def _cid(codec: int, data: bytes) -> str:
