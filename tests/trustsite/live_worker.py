@@ -21,7 +21,11 @@ SECOND = 1_000_000
 
 @cache
 def recording_with_news(people: int, pulls: int, news: int) -> tuple[Recording, tuple[str, ...]]:
-    """A bulk recording that ends with `news` pull requests which stay open, and their at-uris in order."""
+    """A bulk recording that ends with `news` pull requests which stay open, and their at-uris in order.
+
+    They are the last `news` of its `pulls` over again; AssertionError where those are fewer.
+    """
+    assert news <= pulls
     ground = bulk(people, pulls)
     last = [frame for frame, name in zip(ground.frames, ground.collections, strict=True) if name == PULL][-news:]
     lines, uris = [], []

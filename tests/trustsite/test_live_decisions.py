@@ -42,15 +42,16 @@ def test_kills_between_event_and_decision_leave_every_pull_request_decided_once(
     root.mkdir()
     drive.mark(root)
     news = kills * each
-    recording, uris = recording_with_news(PEOPLE, PULLS, news)
+    pulls = max(PULLS, news)  # the news are the last of these over again
+    recording, uris = recording_with_news(PEOPLE, pulls, news)
     for killed in range(kills):
-        worker = start_worker(root, PEOPLE, PULLS, news, news - killed * each)
+        worker = start_worker(root, PEOPLE, pulls, news, news - killed * each)
         check_settled(root, worker)
         release(worker, len(recording.frames) - news + (killed + 1) * each)
         time.sleep(draw.uniform(0, 1))  # the event is stored, derived, judged, reviewed or published by then
         worker.kill()
         worker.communicate()
-    worker = start_worker(root, PEOPLE, PULLS, news, 0)
+    worker = start_worker(root, PEOPLE, pulls, news, 0)
     try:
         wait_for(lambda: decided(root, uris) == news)
     finally:
