@@ -27,7 +27,7 @@ def test_a_frame_is_a_row_with_its_review_within_seconds_and_a_burst_within_a_mi
     tmp_path: Path, count: Count
 ) -> None:
     single, burst = count(1, 20), count(8, 200)
-    with live_site(tmp_path / "site", PEOPLE, PULLS + burst, single + burst) as site:
+    with live_site(tmp_path / "site", PEOPLE, PULLS + single + burst, single + burst) as site:
         taken = [site.seconds_until_shown(number) for number in range(single)]
         assert statistics.median(taken) <= loaded(5)
         began = time.monotonic()
