@@ -12,7 +12,7 @@ from typing import Any
 from ingest.transaction import Rows
 from scoring.approvals import voided
 from scoring.content.touched import Touched, never_fast_kinds
-from scoring.features import display_name
+from scoring.derived import display_name
 from scoring.lane_closures import closed_pulls
 from scoring.objections import open_objections
 from scoring.rules import RepositoryRules

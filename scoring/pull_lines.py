@@ -5,7 +5,7 @@ from typing import Any
 
 from ingest.transaction import Rows
 from scoring.answers import PullLine
-from scoring.features import display_name
+from scoring.derived import display_name
 from scoring.shaping import CLAIMS
 
 SHOWN = 100

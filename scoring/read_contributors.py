@@ -18,8 +18,8 @@ from scoring.answers import (
 )
 from scoring.audit_answers import SEALED
 from scoring.circle import CIRCLE, circle_of
+from scoring.derived import display_name
 from scoring.explain import explain
-from scoring.features import display_name
 from scoring.gate import decide_person
 from scoring.objections import LEFT_OUT
 from scoring.pull_lines import pull_lines

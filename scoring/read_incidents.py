@@ -10,7 +10,7 @@ import msgspec
 from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.approvals import IN_FORCE, MERGED
-from scoring.features import display_name
+from scoring.derived import display_name
 from scoring.inputs import Inputs, read_inputs
 from scoring.shaping import People, read_thresholds, read_verdict
 from scoring.tightened import Tightened, what_would_hold

@@ -26,7 +26,7 @@ from scoring.structure import Graph, read_graph
 from scoring.transfers import Transfers
 from scoring.worth import blast_radius
 
-THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/features.sql)
+THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/derived.sql)
 SHOWN = 20
 KEPT = 8  # seed sets
 

@@ -24,7 +24,7 @@ from scoring.audit_draws import keep_draws, read_ballot
 from scoring.circumstances import Moment, read_circumstances
 from scoring.decision_log import keep_people, keep_pulls
 from scoring.decisions import MODEL_VERSION, OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
-from scoring.features import GROUP, Pair, changed_people, read_evidence, rebuild
+from scoring.derived import GROUP, Pair, changed_people, read_evidence, rebuild
 from scoring.gate import judge
 from scoring.own_rules import rules_under, thresholds_under
 from scoring.policy import Policy

@@ -9,7 +9,7 @@ import msgspec
 from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.decisions import read_reasons
-from scoring.features import display_name
+from scoring.derived import display_name
 from scoring.rules import Thresholds
 from scoring.verdict import Estimate, Evidence, Factor, Lane, Verdict
 

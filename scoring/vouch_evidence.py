@@ -4,7 +4,7 @@ Any at-uri can stand in a vouch and the forge checks none of them (DESIGN.md §1
 
 - it is a pull request by the subject of that vouch: somebody else's says nothing about them;
 - its target is a watched repository: elsewhere anybody may be their own push-holder;
-- `outcomes` (features.sql) has it merged as of now: in the last word of a push-holder who is not its author, or because
+- `outcomes` (derived.sql) has it merged as of now: in the last word of a push-holder who is not its author, or because
   it newly landed on the target branch, and neither reverted nor mended within its window;
 - it is named once: ten mentions of one merge are one.
 
@@ -16,7 +16,7 @@ from datetime import datetime
 import numpy as np
 
 from ingest.transaction import Rows
-from scoring.features import STATEMENTS
+from scoring.derived import STATEMENTS
 from scoring.graph import Edges
 
 # Of vouches that stand, as in scoring/structure.py; a denounce gains nothing by evidence.

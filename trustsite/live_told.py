@@ -9,9 +9,9 @@ import msgspec
 from ingest.transaction import Rows
 from scoring import read
 from scoring.assessment import DETERMINISTIC
+from scoring.derived import display_name
 from scoring.explain import sentence
 from scoring.explain_content import MISSING_WORDS
-from scoring.features import display_name
 from scoring.figures import shown, things, visible_name
 from scoring.review_rows import ShownFlag
 from scoring.verdict import Lane, Verdict

@@ -11,7 +11,7 @@ from ingest.digest import digest
 from ingest.store import StreamClock
 from ingest.transaction import Rows
 from ingest.watch import watch_everything
-from scoring.features import Pair
+from scoring.derived import Pair
 from scoring.gate import Thresholds
 from scoring.policy import Policy
 from scoring.verdict import Evidence, Verdict

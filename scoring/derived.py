@@ -1,4 +1,4 @@
-"""What a score is computed from: seeds, labels and features, rebuilt by the statements of features.sql."""
+"""What a score is computed from: seeds, labels and features, rebuilt by the statements of derived.sql."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from ingest.transaction import Rows, Transaction
 from scoring.verdict import Evidence
 
 STATEMENTS: Mapping[str, str] = dict(
-    re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).with_name("features.sql").read_text(), re.DOTALL)
+    re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).with_name("derived.sql").read_text(), re.DOTALL)
 )
 # Of these pairs; `names` is the aggregate over the people of a path, each at its `place`.
 EVIDENCE = """

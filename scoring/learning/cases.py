@@ -1,0 +1,61 @@
+"""Pull requests as a model sees them: what was so at opening, and what became of them and when. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.datetime64]  # datetime64[us], naive UTC; NaT where it did not happen or nobody knows
+LabelName = Literal["label_merge", "label_clean_fix", "label_clean"]
+LABELS: tuple[LabelName, ...] = ("label_merge", "label_clean_fix", "label_clean")
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Pull requests in the order of opening, as columns of one length n.
+
+    `keys` are at-uris, or the names of imported ones. `authors` and `repositories` number people and repositories: the
+    store's own numbers, and negative ones for who is known by an imported history alone. `push_holder`: the author
+    might push to the target when this was opened; where nobody recorded that, 30 merges there before stand for it.
+    `observed_until` is how long what happens to it was watched.
+
+    `merged_at` is known at once. `refused_at` is when a push-holder closed it, or the 180th quiet day. `reverted_at`,
+    `patched_at` and `patched_fix_at` are the first time that what was merged was taken back, that its lines were
+    changed within the window, and that a change of them read like a fix. `failed_at` is the second time that its checks
+    failed. `as_sent` is 1 where the first round is what was merged, 0 where another was, -1 where nobody knows.
+
+    `features` has a column of float64 for each name, NaN where it is unknown; only what was seen before the moment of
+    opening counts.
+    """
+
+    keys: NDArray[np.object_]
+    authors: NDArray[np.int64]
+    repositories: NDArray[np.int64]
+    push_holder: NDArray[np.bool_]
+    opened_at: Times
+    observed_until: Times
+    merged_at: Times
+    refused_at: Times
+    reverted_at: Times
+    patched_at: Times
+    patched_fix_at: Times
+    failed_at: Times
+    as_sent: NDArray[np.int8]
+    features: Mapping[str, NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        lengths = {len(getattr(self, one.name)) for one in fields(self) if one.name != "features"}
+        if len(lengths | {len(column) for column in self.features.values()}) != 1:
+            raise ValueError("the columns of cases must have one length")
+        if np.any(np.diff(self.opened_at) < np.timedelta64(0)):
+            raise ValueError("cases must be in the order of opening")
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def select(self, which: NDArray[Any]) -> Self:
+        """Those of a mask, or of ascending positions."""
+        columns = {one.name: getattr(self, one.name)[which] for one in fields(self) if one.name != "features"}
+        return type(self)(**columns, features={name: column[which] for name, column in self.features.items()})
