@@ -4,11 +4,17 @@ Opening one takes 53 ms of CPU that way, 75 where the tables are made; hundreds 
 """
 
 import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pytest
+
 from ingest.store import Store
+from ingest.transaction import Rows
 
 
 def fresh_store(path: Path, **options: Any) -> Store:
@@ -25,3 +31,30 @@ def _empty() -> bytes:
         path = Path(folder) / "empty.duckdb"
         Store.open(path).close()
         return path.read_bytes()
+
+
+class NotingCursor:
+    """A cursor that notes the statements that go through it."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, noted: list[str]) -> None:
+        self._cursor, self._noted = cursor, noted
+
+    def execute(self, sql: str, params: Sequence[object] | dict[str, object] = ()) -> duckdb.DuckDBPyConnection:
+        self._noted.append(sql)
+        return self._cursor.execute(sql, params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+
+@contextmanager
+def statements_noted() -> Generator[list[str]]:
+    """The statements of every store of this process, as they are executed: work that no clock has to measure."""
+    noted: list[str] = []
+
+    def note(rows: Rows, cursor: duckdb.DuckDBPyConnection) -> None:
+        rows.cursor = NotingCursor(cursor, noted)  # ty: ignore[invalid-assignment]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rows, "__init__", note)
+        yield noted

@@ -1,14 +1,19 @@
 """Waiting for what another thread or process does: for a condition, never for a time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 LONG_SECONDS = 90.0  # nobody waits this long but on a machine of two cores that does five other things
+PATIENT_MS = 1_000 * LONG_SECONDS  # for Playwright
 
 
-def loaded(seconds: float) -> float:
-    """The time that a loaded machine is given for what takes so long on a free one: three times, and a stall of 2 s."""
-    return 3 * seconds + 2
+@contextmanager
+def ends_by_itself(seconds: float = LONG_SECONDS) -> Generator[None]:
+    """Fail where the block takes longer: for what takes moments, and many times as long where its bound is missing."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < seconds
 
 
 def wait_for(condition: Callable[[], object], seconds: float = LONG_SECONDS, what: str = "it") -> None:

@@ -15,6 +15,7 @@ from ingest import enrich
 from ingest.net import Fetcher
 from tests.ingest.peer import Answer, Peer, Request, response
 from tests.stores import fresh_store
+from tests.waiting import LONG_SECONDS
 
 NOW = datetime(2026, 11, 20, 12)
 PLC = "https://plc.directory"
@@ -81,7 +82,7 @@ class World:
         if host in self.faults:
             return response(b"", self.faults[host])
         if host == "slow.example.test":
-            self.hold.wait(10)
+            self.hold.wait(2 * LONG_SECONDS)
         if path.endswith("/log/audit"):
             first = self.operation(path.split("/")[1])
             return body([first, *([self.move(first)] if self.moved else [])])

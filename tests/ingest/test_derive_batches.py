@@ -1,6 +1,5 @@
 """The hop under load and under fire: any cut into batches, any record, any amount."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -31,8 +30,7 @@ from tests.ingest.stream import (
     rows,
     take,
 )
-from tests.stores import fresh_store
-from tests.waiting import loaded
+from tests.stores import fresh_store, statements_noted
 
 STANDING = "select kind from vouches where superseded_at is null"
 
@@ -162,28 +160,27 @@ def test_a_batch_is_bounded_in_bytes(store: Store) -> None:
     assert done == [3, 3, 1]  # a batch ends with the record that goes over the bound
 
 
-@pytest.mark.parametrize("size", [10_000])
-def test_ten_thousand_retractions_over_many_vouches_take_seconds(store: Store, size: int) -> None:
-    frames = Frames()
+def test_thousands_of_retractions_over_many_vouches_take_few_statements(store: Store) -> None:
+    size, frames = count(3_000, 10_000), Frames()
     for number in range(size):
         frames.vouch(MALLORY, f"did:plc:{number:024d}")
     for number in range(size):
         frames.delete(MALLORY, VOUCH, f"did:plc:{number:024d}")
     load(store, SOURCE, frames)
-    began = time.monotonic()
-    while derive(store):
-        pass
-    assert time.monotonic() - began < loaded(10)  # 1.5 s alone; one UPDATE for each took minutes
+    with statements_noted() as statements:
+        while derive(store):
+            pass
+    assert len(statements) < size / 10  # one UPDATE for each took minutes
     assert rows(store, STANDING) == []
 
 
-def test_a_pull_request_of_200_rounds_that_is_rewritten_again_and_again_takes_seconds(store: Store) -> None:
+def test_a_pull_request_of_200_rounds_that_is_rewritten_again_and_again_takes_few_statements(store: Store) -> None:
     frames = Frames()
     for _ in range(count(100, 1000)):
         frames.pull(MALLORY, "one", "update", blobs=[f"{BLOB}{number}" for number in range(200)])
     load(store, SOURCE, frames)
-    began = time.monotonic()
-    while derive(store):
-        pass
-    assert time.monotonic() - began < loaded(20)
+    with statements_noted() as statements:
+        while derive(store):
+            pass
+    assert len(statements) < len(frames)
     assert rows(store, "select count(*) from pull_rounds") == [(200,)]

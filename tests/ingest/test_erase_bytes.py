@@ -24,6 +24,7 @@ from tests.ingest.erased import LATE, WORDS, days_later, everything, name_handle
 from tests.ingest.planted import GONE, HANDLE, KEY, MARK, SHORT, folders_below, plant_in_files, plant_in_tables, traces
 from tests.ingest.stream import ANA, MARA, SEED, pull_uri, rows, take
 from tests.sources import PROJECT
+from tests.waiting import LONG_SECONDS
 
 
 def test_a_person_planted_in_every_table_and_file_is_gone_byte_by_byte(kept: Store, tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_files_are_not_searched_while_rows_move_into_them_nor_the_other_way_roun
             worker.start()
             worker.join(0.2)
             assert worker.is_alive()
-        worker.join(20)
+        worker.join(LONG_SECONDS)
         assert not worker.is_alive()
     assert GONE not in everything(kept)
     assert traces(tmp_path / "staging", (GONE,)) == []
@@ -161,7 +162,7 @@ def test_a_kill_at_any_moment_leaves_one_whole_file_and_a_repetition_finishes(ke
     moments, others = random.Random(6), (ANA, MARA, SEED)
     for _ in range(count(5, 60)):
         command = [sys.executable, "-c", KILLED, str(tmp_path), str(moments.uniform(0.0, 0.4))]
-        killed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=False)
+        killed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
         assert killed.returncode == -9, killed.stderr
         store = Store.open(kept.path, key=KEY)
         assert set(others) <= set(store.people.numbers)

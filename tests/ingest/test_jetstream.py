@@ -24,7 +24,7 @@ from tests.ingest.stream import (
     letters,
     rows,
 )
-from tests.waiting import loaded, wait_for
+from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 
 __all__ = ["fast", "listen"]  # fixtures
 
@@ -36,7 +36,7 @@ def test_the_stream_is_read_from_its_beginning_and_followed(store: Store, listen
     with peer(frames, hold_after=100) as server:
         listener = listen(server.url, on_loaded=loaded.set)
         wait_for_frame(store, 99)
-        assert loaded.wait(5)
+        assert loaded.wait(LONG_SECONDS)
         server.release(None)
         wait_for_frame(store, 299)
         wait_for(lambda: listener.quiet_for() > 0)
@@ -123,7 +123,7 @@ def test_stopping_while_a_batch_is_being_stored_stores_it_once(
     frames = written()
     with peer(frames, hold_after=100) as server:
         listener = listen(server.url)
-        began.wait(10)
+        assert began.wait(LONG_SECONDS)
         server.release(None)
         time.sleep(0.1)
         listener.stop()
@@ -135,9 +135,8 @@ def test_stopping_while_a_batch_is_being_stored_stores_it_once(
 def test_a_stop_before_anything_began_ends_at_once(store: Store) -> None:
     listener = Listener(store, Subscription(SOURCE, ["ws://127.0.0.1:1/subscribe"], ()), lambda: None)
     listener.start()
-    began = time.monotonic()
-    listener.stop()
-    assert time.monotonic() - began < loaded(5)
+    with ends_by_itself():
+        listener.stop()
 
 
 def test_a_store_that_fails_for_a_while_loses_nothing(
@@ -239,14 +238,14 @@ def test_an_inbox_has_room_again_once_a_batch_was_taken(monkeypatch: pytest.Monk
         await asyncio.sleep(0)
         assert not waiting.done()
         assert box.take() == [[b"1"], [b"2"]]
-        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(waiting, LONG_SECONDS)
         assert box.put([b"4"])
 
     asyncio.run(play())
 
 
 def test_an_inbox_gives_what_it_has_once_nothing_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox, "FLUSH_SECONDS", 60.0)
+    monkeypatch.setattr(inbox, "FLUSH_SECONDS", 2 * LONG_SECONDS)
 
     async def play() -> float:
         box = Inbox()
@@ -256,4 +255,4 @@ def test_an_inbox_gives_what_it_has_once_nothing_more_comes(monkeypatch: pytest.
         assert box.take() == [[b"1"]]
         return time.monotonic() - began
 
-    assert inbox.QUIET_SECONDS <= asyncio.run(play()) < 30
+    assert inbox.QUIET_SECONDS <= asyncio.run(play()) < LONG_SECONDS

@@ -12,7 +12,7 @@ import pytest
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.fetched import HOST, SHORT, fetcher_to, served
 from tests.ingest.peer import Answer, Peer, Request, Start, response
-from tests.waiting import loaded
+from tests.waiting import LONG_SECONDS, ends_by_itself
 
 
 def test_a_redirect_is_a_problem_that_names_where_it_led(peer: Start) -> None:
@@ -61,16 +61,14 @@ def headed(head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
     ids=["declared", "endless", "chunked", "one-byte-chunks", "bomb", "bombs", "header", "headers", "continue"],
 )
 def test_an_answer_over_the_limit_is_cut_off(peer: Start, answer: Callable[[Request], Answer]) -> None:
-    began = time.monotonic()
     problem = problem_of(peer(answer), limit=10_000)
-    assert problem.too_large or "broke" in str(problem)
+    assert problem.too_large or "broke" in str(problem)  # and not: it took too long
     assert not problem.absent
-    assert time.monotonic() - began < 12  # without an end it takes the 15 s of the fetcher
 
 
 def drip(head: bytes, piece: bytes) -> Iterator[bytes]:
     yield head
-    for _ in range(100):
+    for _ in range(int(2 * LONG_SECONDS / 0.05)):
         time.sleep(0.05)
         yield piece
 
@@ -93,10 +91,8 @@ def test_a_dripping_peer_cannot_hold_a_thread(
     certificate = request.getfixturevalue("tls") if secure else None
     with served(answer, certificate) as server:
         fetcher = fetcher_to(server.port, certificate, SHORT) if certificate else Fetcher(server.origin, SHORT)
-        began = time.monotonic()
-        with pytest.raises(FetchProblem, match="took too long") as caught:
+        with ends_by_itself(), pytest.raises(FetchProblem, match="took too long") as caught:
             fetcher.get(f"https://{HOST}/")
-        assert time.monotonic() - began < 4  # the whole of it takes 5 s
         assert caught.value.retry
         with pytest.raises(FetchProblem, match="is left alone"):
             fetcher.get(f"https://{HOST}/")
@@ -158,14 +154,13 @@ def test_a_host_that_asks_for_patience_is_left_alone(peer: Start) -> None:
 
 def test_close_ends_a_request_in_hand_and_refuses_the_next(peer: Start) -> None:
     server = peer(lambda _: drip(b"HTTP/1.1 200 Said\r\nContent-Length: 1000\r\n\r\n", b"x"))
-    fetcher = Fetcher(server.origin, 30)
+    fetcher = Fetcher(server.origin, 2 * LONG_SECONDS)
     threading.Timer(0.2, fetcher.close).start()
-    began = time.monotonic()
-    for _ in range(2):
-        with pytest.raises(FetchProblem, match="was closed") as caught:
-            fetcher.get(f"https://{HOST}/")
-        assert caught.value.closed
-    assert time.monotonic() - began < loaded(4)  # without it the 30 s of the fetcher
+    with ends_by_itself():
+        for _ in range(2):
+            with pytest.raises(FetchProblem, match="was closed") as caught:
+                fetcher.get(f"https://{HOST}/")
+            assert caught.value.closed
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.ingest.stream import CREATED, PULL, REPOSITORY, SEED, SOURCE, STATUS,
 from tests.ingest.test_kinds import SHAPES, STRONG
 from tests.ingest.test_kinds_own import OWN
 from tests.peers.network import Account, RealNetwork
+from tests.waiting import wait_for
 
 STATED = {"subject": SEED, "statement": "Works in CH", "validFrom": CREATED, "validUntil": CREATED}
 OWN_RECORDS: dict[str, tuple[str | None, dict[str, Any]]] = {
@@ -52,11 +53,10 @@ def listen(store: Store, network: RealNetwork, until: Callable[[], bool]) -> Non
     """Follow the firehose's shim into the store until something is true."""
     listener = Listener(store, Subscription(SOURCE, (network.shim.url,), ("sh.tangled.*", f"{OWN}.*")), lambda: None)
     listener.start()
-    ends = time.monotonic() + 15
-    while not until():
-        assert time.monotonic() < ends, listener.problem or "the records did not arrive"
-        time.sleep(0.05)
-    listener.stop()
+    try:
+        wait_for(until, what="the arrival of the records")
+    finally:
+        listener.stop()
     settled(store)
 
 

@@ -13,7 +13,7 @@ from ingest import snapshot
 from ingest.snapshot import Publisher, PublishProblem, SnapshotReader, current_number, publish
 from ingest.store import Store
 from tests.sources import PROJECT
-from tests.waiting import wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 
 TRY_TO_OPEN = """
 import sys
@@ -131,7 +131,7 @@ def test_every_snapshot_is_one_whole_state(store: Store, folder: Path, reader: S
 def test_another_process_cannot_open_the_file_after_a_publish(store: Store, folder: Path) -> None:
     publish(store, folder)
     command = [sys.executable, "-c", TRY_TO_OPEN, str(store.path)]
-    said = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONG_SECONDS, check=True).stdout
     assert "is held by process" in said
 
 
@@ -289,7 +289,7 @@ def test_the_publisher_waits_for_what_is_about_to_change_and_not_for_ever(
     publisher = Publisher(store, folder, pytest.fail, is_busy)
     publisher.start()
     publisher.mark()
-    assert asked.wait(60)
+    assert asked.wait(LONG_SECONDS)
     assert current_number(folder) == 0
     busy.clear()
     wait_for(lambda: current_number(folder) == 1)

@@ -119,8 +119,8 @@ def test_a_change_is_written_at_once_and_a_stop_says_so(tmp_path: Path, monkeypa
         wait_for(lambda: (told := read_status(path)) is not None and told.store_problem == "free space")
         told = read_status(path)
         assert told is not None
-        assert told.is_alive(time.time())
-        assert not told.is_alive(time.time() + 31)
+        assert told.is_alive(told.written_at + 29)
+        assert not told.is_alive(told.written_at + 31)
         size = path.stat().st_size
     told = read_status(path)
     assert told is not None

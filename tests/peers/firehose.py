@@ -18,6 +18,8 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from tests.waiting import LONG_SECONDS
+
 Frame = dict[str, Any]
 
 
@@ -40,10 +42,10 @@ class Shim:
     def start(self) -> Self:
         """Returns once clients can connect."""
         self._thread.start()
-        assert self._ready.wait(10), "the shim did not start"
+        assert self._ready.wait(LONG_SECONDS), "the shim did not start"
         return self
 
-    def wait_for(self, did: str, count: int, seconds: float = 10.0) -> None:
+    def wait_for(self, did: str, count: int, seconds: float = LONG_SECONDS) -> None:
         """Return when so many commits of this account came by."""
         ends = time.monotonic() + seconds
         while sum(frame["did"] == did and frame["kind"] == "commit" for frame in list(self.frames)) < count:

@@ -15,9 +15,10 @@ from typing import Any, Self, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from tests.peers.firehose import Shim
+from tests.waiting import LONG_SECONDS
 
 PLC_HOST, PDS_HOST, RELAY_HOST = "plc.directory", "pds.example.test", "relay.example.test"
-START_SECONDS = 30.0
+START_SECONDS = LONG_SECONDS
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
 
 
@@ -104,7 +105,7 @@ class RealNetwork:
     def call(self, method: str, body: bytes, token: str = "", kind: str = "application/json") -> dict[str, Any]:
         """A procedure of the data server; raises PeerProblem with its answer."""
         headers = {"Content-Type": kind, "Host": PDS_HOST} | ({"Authorization": f"Bearer {token}"} if token else {})
-        connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=LONG_SECONDS)
         try:
             connection.request("POST", f"/xrpc/{method}", body, headers)
             answer = connection.getresponse()
@@ -117,7 +118,7 @@ class RealNetwork:
 
     def query(self, method: str, **parameters: str) -> dict[str, Any]:
         """A query of the data server."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self._pds, timeout=LONG_SECONDS)
         connection.request("GET", f"/xrpc/{method}?{urlencode(parameters)}", headers={"Host": PDS_HOST})
         told = connection.getresponse().read()
         connection.close()
@@ -168,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._list_accounts(network)
             return
         port = network.port_of(host)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONG_SECONDS)
         connection.request("GET", self.path, headers={"Host": host, "Accept": "*/*"})
         answer = connection.getresponse()
         body = answer.read()

@@ -33,6 +33,12 @@ def people(*ids: int) -> np.ndarray:
     return np.array(ids, dtype=np.int64)
 
 
+def random_edges(size: int) -> Edges:
+    """Five vouches for each of so many people, from anybody for anybody."""
+    draw = np.random.default_rng(5)
+    return Edges(draw.integers(0, size, 5 * size), draw.integers(0, size, 5 * size), np.ones(5 * size))
+
+
 @st.composite
 def graphs(draw: st.DrawFn, largest: int = 12) -> tuple[list[Vouch], np.ndarray, int]:
     """A small dense graph with one to three seeds: vouches (self-vouches and repeats included), seeds, size."""

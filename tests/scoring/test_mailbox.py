@@ -12,6 +12,7 @@ from ingest.patches import patch_id, read_patch
 from scoring.mailbox import MailboxProblem, Source, mailbox
 from tests.conftest import count
 from tests.scoring.patches import mail, one_line
+from tests.waiting import LONG_SECONDS
 
 SOURCE = Source("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 9, 21, 14))
 TEXT = "a\nb\nc\n"
@@ -22,7 +23,9 @@ def git(folder: Path, *arguments: str, sent: str | None = None) -> str:
     command = ["git", "-C", str(folder), *IDENTITY, *arguments]
     environment = {"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     given_bytes = None if sent is None else sent.encode()
-    done = subprocess.run(command, input=given_bytes, capture_output=True, env=environment, timeout=20, check=False)
+    done = subprocess.run(
+        command, input=given_bytes, capture_output=True, env=environment, timeout=LONG_SECONDS, check=False
+    )
     assert done.returncode == 0, (arguments, done.stderr.decode(), sent)
     return done.stdout.decode("utf-8", "replace")
 

@@ -1,7 +1,7 @@
 """Scrubbing: nobody who is planted remains, whoever it is leaves the same bytes, and code stays code."""
 
-import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,9 +16,9 @@ from scoring.content.reading import read_change
 from scoring.content.submission import Account, Submission
 from scoring.scrub import Scrubber
 from tests.conftest import Count
+from tests.growth import in_linear_time
 from tests.scoring.identities import FILES, KNOWN_ONLY, LINES, MALLORY, QUENTIN, TIMES, TRUDY, Person, planted
 from tests.scoring.patches import SUM, one_line
-from tests.waiting import loaded
 
 Pair = tuple[Submission, Submission]
 
@@ -338,7 +338,5 @@ def test_counts_tell_how_much_was_replaced_and_nothing_else() -> None:
     ],
 )  # fmt: skip
 def test_no_line_takes_long(line: str) -> None:
-    began = time.monotonic()
-    in_file("setup.py", line, MALLORY)
-    Scrubber([MALLORY.account]).text(line)
-    assert time.monotonic() - began < loaded(1)
+    in_linear_time(partial(in_file, "setup.py"), lambda size: line[:size], len(line), 0.5)
+    in_linear_time(Scrubber([MALLORY.account]).text, lambda size: line[:size], len(line), 0.5)

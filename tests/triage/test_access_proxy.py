@@ -9,11 +9,22 @@ from pathlib import Path
 
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, free_port
-from tests.waiting import wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 from triage import throttle
 from trustsite import drive
 
 Visit = Callable[..., int]
+
+
+def within_one_window(play: Callable[[], None]) -> None:
+    """Play it, and once more where the window in which guesses are counted ended meanwhile: it forgives at its end."""
+    window = time.time() // throttle.WINDOW_SECONDS
+    try:
+        play()
+    except AssertionError:
+        if time.time() // throttle.WINDOW_SECONDS == window:
+            raise
+        play()
 
 
 @contextmanager
@@ -24,7 +35,7 @@ def site_behind(root: Path, **environment: str) -> Generator[Visit]:
     process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", **environment)
 
     def visit(address: str, **headers: str) -> int:
-        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", port, timeout=LONG_SECONDS)
         connection.request("GET", "/sign-in/made-up", headers={"X-Forwarded-For": address, **headers})
         status = connection.getresponse().status
         connection.close()
@@ -32,9 +43,6 @@ def site_behind(root: Path, **environment: str) -> Generator[Visit]:
 
     try:
         wait_for(lambda: answers_at(port, "/sign-in"))
-        wait_for(
-            lambda: time.time() % throttle.WINDOW_SECONDS < throttle.WINDOW_SECONDS - 30, 60
-        )  # it forgives at its end
         yield visit
     finally:
         process.send_signal(signal.SIGTERM)
@@ -43,18 +51,26 @@ def site_behind(root: Path, **environment: str) -> Generator[Visit]:
 
 def test_one_who_guesses_behind_the_trusted_proxy_locks_out_nobody_else(tmp_path: Path) -> None:
     with site_behind(tmp_path, TRUSTED_PROXY="127.0.0.1") as visit:
-        assert {visit("192.0.2.1") for _ in range(throttle.LIMIT)} == {403}
-        assert visit("192.0.2.1") == 429
-        assert visit("192.0.2.2") == 403
-        assert visit("203.0.113.9, 192.0.2.1") == 429, "only the address that the proxy itself added counts"
+
+        def play() -> None:
+            assert {visit("192.0.2.1") for _ in range(throttle.LIMIT)} == {403}
+            assert visit("192.0.2.1") == 429
+            assert visit("192.0.2.2") == 403
+            assert visit("203.0.113.9, 192.0.2.1") == 429, "only the address that the proxy itself added counts"
+
+        within_one_window(play)
 
 
 def test_a_visitor_without_a_trusted_proxy_cannot_choose_an_address(tmp_path: Path) -> None:
     for number, environment in enumerate(({}, {"TRUSTED_PROXY": "192.0.2.200"})):
         (tmp_path / str(number)).mkdir()
         with site_behind(tmp_path / str(number), **environment) as visit:
-            assert {visit(f"192.0.2.{last}") for last in range(throttle.LIMIT)} == {403}
-            assert visit("192.0.2.99") == 429
+
+            def play(visit: Visit = visit) -> None:
+                assert {visit(f"192.0.2.{last}") for last in range(throttle.LIMIT)} == {403}
+                assert visit("192.0.2.99") == 429
+
+            within_one_window(play)
 
 
 def test_the_public_name_that_the_trusted_proxy_tells_is_checked_too(tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
 """Approving and taking it back in a real browser: with htmx, and by keyboard without any script."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.scoring.offered_world import a_new_round
 from tests.triage.acting_site import ActingSite, acting_site
-from tests.triage.test_pages_browser import ARGUMENTS
+from tests.waiting import PATIENT_MS
 
 ANA = "did:plc:" + "2" * 24
 
@@ -28,19 +29,21 @@ def site(
 
 
 @pytest.fixture
-def pages(site: ActingSite, live_server: LiveServer, chromium: str) -> Iterator[tuple[Page, Page]]:
+def pages(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterator[tuple[Page, Page]]:
     """The queue with scripts and without."""
     cookie = site.maintainer(ANA, "ana.example").cookies["sessionid"].value
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        opened = []
-        for scripts in (True, False):
-            context = browser.new_context(java_script_enabled=scripts, viewport={"width": 1440, "height": 1080})
+    with ExitStack() as opened:
+
+        def open_page(scripts: bool) -> Page:
+            size: ViewportSize = {"width": 1440, "height": 1080}
+            context = opened.enter_context(browser.new_context(java_script_enabled=scripts, viewport=size))
+            context.set_default_timeout(PATIENT_MS)
             context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
             page = context.new_page()
             page.goto(live_server.url)
-            opened.append(page)
-        yield opened[0], opened[1]
+            return page
+
+        yield open_page(scripts=True), open_page(scripts=False)
 
 
 def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(

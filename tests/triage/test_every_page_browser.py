@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -13,7 +13,7 @@ from scoring.told_settings import switch_shadow
 from tests.ingest.stream import MARA, REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.lane_site import MORE, NEXT, lane_site
-from tests.triage.test_pages_browser import ARGUMENTS
+from tests.waiting import PATIENT_MS
 from triage.contributor_links import make_link
 from triage.models import Action, Maintainer, Person
 
@@ -51,15 +51,13 @@ def site(
 
 
 @pytest.fixture
-def page(site: ActingSite, live_server: LiveServer, chromium: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+def page(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterator[Page]:
     """A phone on which an admin of the site is signed in; the test fails if any page logged an error."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     cookie = site.maintainer(BEN, "ben.example").cookies["sessionid"].value
     Maintainer.objects.create(person=Person.objects.get(did=BEN), role="admin")
     complaints: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        context = browser.new_context(viewport={"width": WIDTH, "height": 800}, base_url=live_server.url)
+    with browser.new_context(viewport={"width": WIDTH, "height": 800}, base_url=live_server.url) as context:
+        context.set_default_timeout(PATIENT_MS)
         context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
         shown = context.new_page()
         shown.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)

@@ -1,6 +1,5 @@
 """When one went wrong: what was known then, what would have held it, what is like it, the lane closed in seconds."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import DAY, MERGED_AT, feed
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
+from tests.waiting import LONG_SECONDS, ends_by_itself
 from triage.models import Action, Person
 
 pytestmark = pytest.mark.django_db
@@ -161,27 +161,27 @@ from (select * from scores where pull_uri is null limit 1), range($many * 20) t(
 
 
 def test_from_the_mark_to_the_closed_lane_and_the_list_takes_under_five_seconds(
-    site: ActingSite, ben: Client, count: Callable[[int, int], int]
+    site: ActingSite, ben: Client, count: Callable[[int, int], int], prove: bool
 ) -> None:
-    """With 100 others fast-laned in those days and 2,000 scores of people; fifty times that under PROVE=1."""
+    """With 100 others fast-laned in those days and 2,000 scores of people.
+
+    Fifty times that under PROVE=1, where the seconds are measured.
+    """
     approve(site, ben)
     with site.result.store.write() as txn:
         values = {"uri": NEXT, "many": count(100, 5_000), "did": MARA}
         for statement in MANY.split(";"):
             txn.execute(statement, {name: value for name, value in values.items() if f"${name}" in statement})
     site.publish()
-    began = time.perf_counter()
-    address = mark(site, ben)
-    listed = ben.get(address).content.decode()
-    assert f"same author: {count(100, 5_000) + 1:,}" in listed
-    closed = ben.post("/lane/close", {"repo_key": REPO, "because": "it broke the build", "next": address})
-    assert closed["Location"] == address
-    assert 'class="pill fast"' not in ben.get("/").content.decode()
-    site.work()
-    took = time.perf_counter() - began
+    with ends_by_itself(5 if prove else LONG_SECONDS):
+        address = mark(site, ben)
+        listed = ben.get(address).content.decode()
+        assert f"same author: {count(100, 5_000) + 1:,}" in listed
+        closed = ben.post("/lane/close", {"repo_key": REPO, "because": "it broke the build", "next": address})
+        assert closed["Location"] == address
+        assert 'class="pill fast"' not in ben.get("/").content.decode()
+        site.work()
     assert lanes(site)[MORE] == "normal_queue"
-    assert took < 5, f"{took:.2f} s"
-    print(f"from the mark to the closed lane: {took:.2f} s")  # noqa: T201
 
 
 def test_each_button_of_the_incident_closes_what_it_says(site: ActingSite, ben: Client, page: str) -> None:

@@ -6,22 +6,13 @@ from typing import Literal
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.triage.pages_world import MARA, DrawnWorld, draw, drawn_rows
+from tests.waiting import PATIENT_MS
 
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 OPENED = drawn_rows()[1].uri
 HOSTILE_ONE = drawn_rows()[5].uri
 PATHS = [
@@ -49,18 +40,6 @@ def drawn_site(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, setting
     return live_server.url
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One for all tests, whose windows share nothing: a start takes 1 s of CPU.
-
-    While Playwright's loop runs in this thread, Django refuses to touch a database unless it is told that nobody does
-    so within the loop.
-    """
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        yield playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-
-
 @pytest.fixture
 def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
     """`open_page(path, width, scheme, scripts)`; the test fails if any page logged an error or broke the policy."""
@@ -71,6 +50,7 @@ def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
         page = browser.new_page(
             viewport={"width": width, "height": 1080}, color_scheme=scheme, java_script_enabled=scripts
         )
+        page.set_default_timeout(PATIENT_MS)
         pages.append(page)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ingest.snapshot import current_number
 from tests.trustsite import runs
-from tests.waiting import wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
 from trustsite.standins.recording import write_recording
 from trustsite.world import bulk
@@ -26,7 +26,7 @@ def free_port() -> int:
 
 def get(port: int, path: str) -> tuple[int, bytes]:
     """Status and body; HTTPError for 4xx and 5xx."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LONG_SECONDS) as answer:
         return answer.status, answer.read()
 
 

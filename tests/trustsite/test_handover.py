@@ -17,13 +17,14 @@ from ingest.net import Fetcher
 from ingest.store import Store
 from ingest.tasks import huey
 from tests.pipeline import At
+from tests.waiting import LONG_SECONDS
 from trustsite import handover
 from trustsite.standins import StandIns
 from trustsite.world import build_world
 
 Told = Mapping[str, Any]
 Show = Callable[[Told], None]
-PATIENT = 30.0  # seconds without a word, where the test is not about that
+PATIENT = LONG_SECONDS  # without a word, where the test is not about that
 
 
 @pytest.fixture(autouse=True)

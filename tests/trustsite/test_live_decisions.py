@@ -10,7 +10,7 @@ from tests.conftest import Count
 from tests.trustsite.decided import check_decisions
 from tests.trustsite.live_site import check_settled, decided, live_site, release, start_worker
 from tests.trustsite.live_worker import recording_with_news
-from tests.waiting import loaded, wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
 
 PEOPLE, PULLS = 8, 8
@@ -24,16 +24,15 @@ def check_published(root: Path) -> None:
 
 
 def test_a_frame_is_a_row_with_its_review_within_seconds_and_a_burst_within_a_minute(
-    tmp_path: Path, count: Count
+    tmp_path: Path, count: Count, prove: bool
 ) -> None:
+    """The seconds themselves are measured under PROVE=1, on a machine that does nothing else."""
     single, burst = count(1, 20), count(8, 200)
     with live_site(tmp_path / "site", PEOPLE, PULLS + single + burst, single + burst) as site:
         taken = [site.seconds_until_shown(number) for number in range(single)]
-        assert statistics.median(taken) <= loaded(5)
-        began = time.monotonic()
+        assert statistics.median(taken) <= (5 if prove else LONG_SECONDS)
         site.release(single + burst)
-        wait_for(lambda: decided(site.root, site.uris) == single + burst)
-        assert time.monotonic() - began <= loaded(60)
+        wait_for(lambda: decided(site.root, site.uris) == single + burst, 60 if prove else LONG_SECONDS)
         check_published(site.root)
 
 

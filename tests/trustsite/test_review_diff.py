@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from time import thread_time
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -16,8 +15,10 @@ from pytest_django import Settings
 
 from scoring.content.submission import Knowledge
 from scoring.review_diff import Artefact, review_artefact
-from tests.conftest import Manage, count, with_environment
+from tests.conftest import PROVE, Manage, count, with_environment
+from tests.growth import in_linear_time
 from tests.sources import PROJECT
+from tests.waiting import LONG_SECONDS
 from trustsite.standins.claude import KEY, ClaudeStandIn
 
 CLEAN = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
@@ -54,7 +55,11 @@ def test_it_reads_a_patch_without_a_drive_and_writes_nothing(manage: Manage, pat
 def test_standard_input_is_read_too() -> None:
     command = [sys.executable, str(PROJECT / "manage.py"), "review_diff", "-", "--json"]
     done = subprocess.run(
-        command, input=gzip.compress(CLEAN.encode()), env=with_environment({}), capture_output=True, timeout=60
+        command,
+        input=gzip.compress(CLEAN.encode()),
+        env=with_environment({}),
+        capture_output=True,
+        timeout=LONG_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["content_risk"] < 0.1
@@ -145,27 +150,27 @@ def processor_seconds(path: Path) -> float:
     """CPU seconds of the whole command as a process of its own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, str(PROJECT / "manage.py"), "review_diff", str(path), "--json"]
-    subprocess.run(command, env=with_environment({}), capture_output=True, timeout=120, check=True)
+    subprocess.run(command, env=with_environment({}), capture_output=True, timeout=LONG_SECONDS, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize(("files", "lines", "seconds"), [(4, 50, 1.5), (100, 200, 5.0)])
+@pytest.mark.parametrize(("files", "lines", "seconds"), [(4, 50, 1.5), *([(100, 200, 5.0)] if PROVE else [])])
 def test_a_review_with_its_start_takes_no_longer_than_promised(
     tmp_path: Path, files: int, lines: int, seconds: float
 ) -> None:
+    """Four times as long may pass but under PROVE=1: whatever starts with a heavy library takes longer than that."""
     path = tmp_path / "x.patch"
     path.write_text(a_patch(files, lines))
-    assert any(processor_seconds(path) < seconds for _ in range(3))
+    assert any(processor_seconds(path) < seconds * (1 if PROVE else 4) for _ in range(5))
 
 
-def test_two_hundred_lines_take_the_worker_no_longer_than_promised() -> None:
-    text, took = a_patch(4, 50).encode(), []
-    for _ in range(4):
-        begun = thread_time()
-        review_artefact(Artefact(text), Knowledge())
-        took.append(thread_time() - begun)
-    assert min(took) < 0.15
+@pytest.mark.parametrize(("files", "lines", "seconds"), [(4, 50, 0.15), (100, 200, 4.0)])
+def test_a_review_takes_time_in_line_with_the_files(files: int, lines: int, seconds: float) -> None:
+    def review(artefact: Artefact) -> object:
+        return review_artefact(artefact, Knowledge())
+
+    in_linear_time(review, lambda size: Artefact(a_patch(size, lines).encode()), files, seconds)
 
 
 def bomb(bytes_: int) -> bytes:
@@ -174,24 +179,25 @@ def bomb(bytes_: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "rule"),
+    ("make", "size", "rule"),
     [
-        (lambda: bomb(count(100_000_000, 2_000_000_000)), "larger"),
-        (lambda: (CLEAN + "+" + "a" * count(30_000_000, 100_000_000)).encode(), "larger"),
-        (lambda: a_patch(1, 1).encode() * count(300_000, 1_000_000), "more files"),
-        (lambda: a_patch(10_000, 1).encode(), "more files"),
-        (lambda: a_patch(1, 150_000, "x").encode(), "more lines"),
-        (lambda: a_patch(1, 2, "x = '" + "(" * 30_000).encode(), "A line is longer"),
+        (lambda size: bomb(size), count(100_000_000, 2_000_000_000), "larger"),
+        (lambda size: (CLEAN + "+" + "a" * size).encode(), count(30_000_000, 100_000_000), "larger"),
+        (lambda size: a_patch(1, 1).encode() * size, count(300_000, 1_000_000), "more files"),
+        (lambda size: a_patch(size, 1).encode(), 10_000, "more files"),
+        (lambda size: a_patch(1, size, "x").encode(), 150_000, "more lines"),
+        (lambda size: a_patch(1, 2, "x = '" + "(" * size).encode(), 30_000, "A line is longer"),
     ],
     ids=["gzip bomb", "one line of many megabytes", "a file many times", "10,000 files", "150,000 lines", "long line"],
 )
 def test_what_is_too_much_is_cut_off_with_a_finding_and_a_person_is_asked(
-    tmp_path: Path, data: Callable[[], bytes], rule: str
+    tmp_path: Path, make: Callable[[int], bytes], size: int, rule: str
 ) -> None:
-    path = tmp_path / "x.patch"
-    path.write_bytes(data())
-    begun = thread_time()
-    told = json.loads(call(path, "--json"))
-    assert thread_time() - begun < 20
+    def written(size: int) -> Path:
+        path = tmp_path / "x.patch"
+        path.write_bytes(make(size))
+        return path
+
+    told = json.loads(in_linear_time(lambda path: call(path, "--json"), written, size, 20))
     assert any(rule in one["explanation"] and one["severity"] == "med" for one in told["findings"])
     assert (told["review_recommended"], told["coverage"] < 1, told["content_risk"] >= 0.4) == (True, True, True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scoring.assessment import Assessment, tool_schema
+from tests.waiting import LONG_SECONDS
 from trustsite.standins.claude import KEY, ClaudeStandIn
 from trustsite.standins.claude_answers import obedient
 from trustsite.standins.claude_rules import MODELS, schema_problems
@@ -31,7 +32,7 @@ def ask(
     claude: ClaudeStandIn, body: object, path: str = "/v1/messages", method: str = "POST", headers: Told | None = None
 ) -> tuple[int, Any]:
     merged = {**HEADERS, **(headers or {})}
-    connection = http.client.HTTPConnection(claude.base_url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(claude.base_url.removeprefix("http://"), timeout=LONG_SECONDS)
     sent = body if isinstance(body, str) else json.dumps(body)
     connection.request(method, path, sent, {name: value for name, value in merged.items() if value is not None})
     answer = connection.getresponse()

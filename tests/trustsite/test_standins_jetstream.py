@@ -1,7 +1,6 @@
 """The stand-in Jetstream over real sockets: cursors, filters, stages, faults and speed."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.trustsite.recordings import ANA, FIRST_US, MARA, PULL, VOUCH, commit, small
+from tests.waiting import LONG_SECONDS, ends_by_itself
 from trustsite.standins import StandIns
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import make_recording
@@ -30,7 +30,7 @@ def subscribe(jetstream: Jetstream, query: str) -> ClientConnection:
 
 def numbers(client: ClientConnection, count: int) -> list[int]:
     """Numbers of the next frames, and a check that nothing follows them."""
-    got = [json.loads(client.recv(30))["time_us"] - FIRST_US for _ in range(count)]
+    got = [json.loads(client.recv(LONG_SECONDS))["time_us"] - FIRST_US for _ in range(count)]
     with pytest.raises(TimeoutError):
         client.recv(0.1)
     return got
@@ -43,7 +43,7 @@ def test_a_cursor_that_is_too_old_silently_starts_at_the_oldest(jetstream: Jetst
 
 def test_frames_arrive_byte_for_byte(jetstream: Jetstream) -> None:
     with subscribe(jetstream, OLDEST) as client:
-        assert [client.recv(5, decode=False) for _ in range(8)] == small().frames
+        assert [client.recv(LONG_SECONDS, decode=False) for _ in range(8)] == small().frames
 
 
 def test_a_cursor_is_inclusive(jetstream: Jetstream) -> None:
@@ -121,7 +121,7 @@ def test_the_socket_stays_open_with_pings() -> None:
     with Jetstream(small(), ping_interval=0.05) as jetstream, subscribe(jetstream, OLDEST) as client:
         assert numbers(client, 8)[-1] == 7
         assert numbers(client, 0) == []
-        client.ping().wait(30)
+        client.ping().wait(LONG_SECONDS)
         assert jetstream.connections == 1
 
 
@@ -130,7 +130,7 @@ def test_a_dropped_connection_breaks_without_a_closing_handshake_and_can_come_ba
         numbers(client, 8)
         jetstream.drop_connections()
         with pytest.raises(ConnectionClosedError):
-            client.recv(30)
+            client.recv(LONG_SECONDS)
     with subscribe(jetstream, f"cursor={FIRST_US + 7}") as client:
         assert numbers(client, 1) == [7]
 
@@ -138,13 +138,13 @@ def test_a_dropped_connection_breaks_without_a_closing_handshake_and_can_come_ba
 def test_a_line_that_is_no_frame_goes_out_as_it_is() -> None:
     lines = [commit(1, MARA, PULL, "1"), b'{"torn', b"\xff\xfe", commit(2, MARA, PULL, "2")]
     with Jetstream(make_recording(lines, {}, (), ())) as jetstream, subscribe(jetstream, OLDEST) as client:
-        assert [client.recv(5, decode=False) for _ in lines] == lines
+        assert [client.recv(LONG_SECONDS, decode=False) for _ in lines] == lines
 
 
 def test_frames_of_every_size_are_framed_rightly() -> None:
     lines = [commit(number, MARA, PULL, "1", "x" * size) for number, size in enumerate((0, 60_000, 70_000, 300_000))]
     with Jetstream(make_recording(lines, {}, (), ())) as jetstream, subscribe(jetstream, OLDEST) as client:
-        assert [client.recv(5, decode=False) for _ in lines] == lines
+        assert [client.recv(LONG_SECONDS, decode=False) for _ in lines] == lines
 
 
 def test_closing_ends_the_connections() -> None:
@@ -152,23 +152,20 @@ def test_closing_ends_the_connections() -> None:
     with subscribe(jetstream, "") as client:
         jetstream.close()
         with pytest.raises(ConnectionClosedError):
-            client.recv(30)
+            client.recv(LONG_SECONDS)
 
 
 def test_frames_go_out_many_at_a_time_and_none_waits_for_a_timer() -> None:
     recording = bulk(500, 15_000)
     with Jetstream(recording) as jetstream:
         query = f"{OLDEST}&wantedCollections=sh.tangled.*"
-        began = time.perf_counter()
-        with connect(f"{jetstream.url}?{query}", compression=None) as client:
-            got: list[Any] = [client.recv(10, decode=False) for _ in recording.frames]
-        rate = len(got) / (time.perf_counter() - began)
+        with connect(f"{jetstream.url}?{query}", compression=None) as client, ends_by_itself():
+            got: list[Any] = [client.recv(LONG_SECONDS, decode=False) for _ in recording.frames]
     assert got == recording.frames
-    assert rate > 5_000, "50,000 on a machine at rest"
 
 
 def test_a_client_that_does_not_read_holds_nobody_else_up_and_loses_nothing() -> None:
     recording = bulk(500, 15_000)
     with Jetstream(recording) as jetstream, subscribe(jetstream, OLDEST) as slow, subscribe(jetstream, OLDEST) as quick:
-        assert [quick.recv(10, decode=False) for _ in recording.frames] == recording.frames
-        assert [slow.recv(10, decode=False) for _ in recording.frames] == recording.frames
+        assert [quick.recv(LONG_SECONDS, decode=False) for _ in recording.frames] == recording.frames
+        assert [slow.recv(LONG_SECONDS, decode=False) for _ in recording.frames] == recording.frames

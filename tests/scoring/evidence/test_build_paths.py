@@ -1,14 +1,12 @@
 """Changes to what runs before a person reads it."""
 
-import time
-
 import pytest
 
 from scoring.content.change import FileChange
 from scoring.content.submission import Knowledge
 from scoring.evidence import build_paths
+from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, found
-from tests.waiting import loaded
 
 
 def told(*files: FileChange) -> dict[str, str]:
@@ -73,11 +71,9 @@ def test_a_list_of_paths_that_cannot_be_read_is_told_and_never_passed_over() -> 
     assert [(finding.rule, finding.severity) for finding in findings] == [("sensitive-paths-unreadable", "med")]
 
 
-def test_ten_thousand_files_end_in_time_with_a_count() -> None:
+def test_ten_thousand_files_end_in_linear_time_with_a_count() -> None:
     files = [added_lines("x: y", f"d{number}/Makefile") for number in range(10_000)]
-    begun = time.process_time()
-    findings = found(build_paths.scan, *files)
-    assert time.process_time() - begun < loaded(3)
+    findings = in_linear_time(lambda some: found(build_paths.scan, *some), lambda size: files[:size], 10_000, 1)
     assert len(findings) == build_paths.FILES_TOLD + 1
     assert "9980 more files" in findings[-1].explanation
 

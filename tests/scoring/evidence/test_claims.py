@@ -1,16 +1,14 @@
 """Titles that claim too little, code without tests, unfinished code, conditions turned round, checks that go."""
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scoring.content.change import FileChange, Hunk, Line
-from scoring.evidence import flipped, intent, slop, untested, weakened
+from scoring.evidence import Scan, flipped, intent, slop, untested, weakened
 from tests.conftest import count
+from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found
-from tests.waiting import loaded
 
 CODE = "import socket\ndef send(value):\n    link = socket.socket()\n    link.send(value)\n    return value"
 
@@ -163,9 +161,10 @@ def test_no_text_makes_these_scanners_fail(rows: list[tuple[str, str]], title: s
         assert all(finding.explanation for finding in found(scan, file, title=f"docs: {title}\ud800"))
 
 
-def test_hostile_lines_end_in_time() -> None:
-    texts = ["x = " + "a " * 500_000, "# " * 400_000, "if not " * 100_000, "=" * 1_000_000]
-    begun = time.process_time()
-    for scan in (flipped.scan, intent.scan, slop.scan, untested.scan, weakened.scan):
-        found(scan, added_lines("\n".join(texts * 5)), title="docs: x")
-    assert time.process_time() - begun < loaded(2)
+@pytest.mark.parametrize("scan", [flipped.scan, intent.scan, slop.scan, untested.scan, weakened.scan])
+@pytest.mark.parametrize("unit", ["a ", "# ", "if not ", "="])
+def test_hostile_lines_end_in_linear_time(scan: Scan, unit: str) -> None:
+    def lines(size: int) -> FileChange:
+        return added_lines("\n".join(["x = " + (unit * size)[:size]] * 5))
+
+    in_linear_time(lambda file: found(scan, file, title="docs: x"), lines, 1_000_000)
