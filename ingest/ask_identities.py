@@ -10,6 +10,8 @@ from ingest.store import Store
 from ingest.transaction import Transaction
 
 # People whose identity matters here, the ones that judgements rest on first: anybody can make vouches by the thousand.
+# On whom an open pull request rests is asked about again each day: who stole an account writes its directory's log, and
+# no server of theirs tells the stream of it.
 DUE_IDENTITIES = """
 with wanted as (
   select contributor_id as id, 0 as rank from seeds
@@ -19,12 +21,21 @@ with wanted as (
   union all select author_id, 1 from pull_requests join watched_repositories using (repository_id)
   union all select voucher_id, 2 from vouches
   union all select subject_id, 2 from vouches
+), offering as (
+  select distinct author_id, repository_id
+  from pull_requests semi join watched_repositories using (repository_id) where state = 'open'
+), resting as (
+  select author_id as id from offering
+  union select unnest(t.path) from trust t join offering o
+    on (o.repository_id, o.author_id) = (t.repository_id, t.contributor_id)
 )
 select c.did as subject, c.contributor_id
 from contributors c
 join (select id, min(rank) as rank from wanted group by id) w on w.id = c.contributor_id
 left join fetches f on f.kind = 'identity' and f.subject = c.did
-where (f.subject is null or f.due_clock <= $wall) and c.account_status <> 'deleted'
+where (f.subject is null or f.due_clock <= $wall
+    or f.due_clock is null and f.fetched_clock <= $wall - interval 1 day and c.contributor_id in (from resting))
+  and c.account_status <> 'deleted'
 order by w.rank, c.contributor_id
 """
 

@@ -84,7 +84,7 @@ def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[
             continue
         git = Git(mirror_path(folder, mirror["repository_id"]), closing(fetcher))
         try:
-            found = _mine(store, git, mirror, landings, timedelta(days=days))
+            found = _mine(store, git, mirror, _still_followed(mirror, landings, days), timedelta(days=days))
         except FetchProblem:  # the mirror is damaged or the worker stops: the mark stays, so this is tried again
             continue
         with store.write() as txn:
@@ -98,8 +98,17 @@ def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[
 
 
 def _mark(mirror: Row, landings: Sequence[Row], window_days: int) -> str:
+    """The days that merges were followed for, and a hash of all that follow-ups were looked for in."""
     told = [mirror["read_refs"], window_days, *([row["pull_uri"], row["commit_id"]] for row in landings)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return f"{window_days} {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
+
+
+def _still_followed(mirror: Row, landings: Sequence[Row], days: int) -> Sequence[Row]:
+    """The landings; where merges were followed for fewer days before, all of them are followed again."""
+    before, _, rest = (mirror["followups_mark"] or "").partition(" ")
+    if not rest or int(before) >= days:  # a mark without days is an older version's
+        return landings
+    return [{**row, "followed": False} for row in landings]
 
 
 def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: timedelta) -> list[dict[str, object]]:

@@ -21,11 +21,15 @@ class JobProblem(Exception):
 
 
 def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
-    """`did` and `repositories`: record a maintainer and watch what they judge for; the repositories' `keys`."""
+    """`did` and `repositories`: record a maintainer and watch what they judge for.
+
+    The repositories' `keys`, and `records`, the at-uris of the records that describe them.
+    """
     store, clock = runtime.store, runtime.clock
     try:
         names = backfill.make_known(store, runtime.backfill, wanted["repositories"], lambda step: show({"step": step}))
-        return {"keys": watch.add_maintainer(store, wanted["did"], names, clock.now())}
+        keys = watch.add_maintainer(store, wanted["did"], names, clock.now())
+        return {"keys": keys, "records": watch.records_of(store, keys)}
     except watch.UnknownRepository as problem:
         raise JobProblem(str(problem)) from problem
 

@@ -51,6 +51,18 @@ ADDED = (
     ("current_decisions", "inputs varchar"),
     ("current_scores", "fingerprint varchar"),
 )
+# Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
+DRAWN_ONCE = """
+select exists (from duckdb_columns() where table_name = 'audit_draws') and not exists (
+  from duckdb_columns() where table_name = 'audit_draws' and column_name = 'round')
+"""
+DRAWS = """
+insert into audit_draws by name
+select d.*, coalesce(p.round, 0) as round, coalesce(p.record_cid, '') as record_cid,
+  coalesce(k.patch_id, '') as patch_id
+from old_audit_draws d left join pull_requests p on p.pull_uri = d.pull_uri
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+"""
 _CREATED = re.compile(r"^create (table|sequence) ", re.MULTILINE)
 
 
@@ -64,8 +76,14 @@ def add_missing(txn: Transaction, schema: str) -> None:
     """Add the tables and columns that a file of version 2 or later lacks; views are made anew."""
     for table, column in ADDED:
         txn.execute(f"alter table {table} add column if not exists {column}")
+    drawn_once = txn.value(DRAWN_ONCE)
+    if drawn_once:
+        txn.execute("alter table audit_draws rename to old_audit_draws")
     missing = _CREATED.sub(r"create \1 if not exists ", schema)
     txn.cursor.execute(missing.replace("\ncreate view ", "\ncreate or replace view "))
+    if drawn_once:
+        txn.execute(DRAWS)
+        txn.execute("drop table old_audit_draws")
 
 
 def from_version_1(txn: Transaction, schema: str) -> None:

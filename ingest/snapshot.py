@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 KEEP = 3
 EVERY_SECONDS = 2.0
-# An event is judged within a second and then published at once; published before, its row would wait for the next turn,
-# which for a file of 500 MB comes four seconds later.
-PATIENCE_SECONDS = 1.5
+# An event is judged within a second or two and then published at once; published before, its row would wait for the
+# next turn. For as long as that turn costs, what follows is waited for, up to this.
+PATIENCE_SECONDS = 5.0
 SHARE_OF_TIME = 0.2
 LOOK_SECONDS = 0.5
 SPARE_BYTES = 200_000_000
@@ -41,27 +41,33 @@ def publish(store: Store, folder: Path) -> int:
 
     The copy is made by a child: opening and closing the file inside this process would drop DuckDB's lock on it.
     """
+    return _publish(store, folder)[0]
+
+
+def _publish(store: Store, folder: Path) -> tuple[int, float]:
+    """The number of the next snapshot, and the seconds it took without those of waiting for a pass or a writer."""
     with store.publishing:
-        return _publish(store, folder)
+        try:
+            return _make(store, folder)
+        except OSError as problem:
+            raise PublishProblem(f"no snapshot could be made in {folder} ({problem}): make it writable") from problem
+        except StoreProblem as problem:
+            raise PublishProblem(str(problem)) from problem
 
 
-def _publish(store: Store, folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _check_room(store, folder)
-        with store.whole:
-            store.checkpoint()
-        number = max([current_number(folder), *_numbers(folder).values()]) + 1
-        partial = folder / f"serve-{number}.partial"
-        _copy(store.path, partial)
-        partial.rename(folder / f"serve-{number}.duckdb")
-        _point(folder, number)
-        _drop_old(folder, number)
-    except OSError as problem:
-        raise PublishProblem(f"no snapshot could be made in {folder} ({problem}): make it writable") from problem
-    except StoreProblem as problem:
-        raise PublishProblem(str(problem)) from problem
-    return number
+def _make(store: Store, folder: Path) -> tuple[int, float]:
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_room(store, folder)
+    with store.whole:
+        took = store.checkpoint()
+    began = time.monotonic()
+    number = max([current_number(folder), *_numbers(folder).values()]) + 1
+    partial = folder / f"serve-{number}.partial"
+    _copy(store.path, partial)
+    partial.rename(folder / f"serve-{number}.duckdb")
+    _point(folder, number)
+    _drop_old(folder, number)
+    return number, took + time.monotonic() - began
 
 
 def current_number(folder: Path) -> int:
@@ -140,28 +146,32 @@ class Publisher(threading.Thread):
 
     def run(self) -> None:
         """Wait for a change and for what follows from it, publish, rest."""
+        rest = EVERY_SECONDS
         while not self._stopping.is_set():
             if self._dirty.wait(0.2):
-                self._wait_for_what_follows()
-                took = self.publish_now()
-                self._stopping.wait(max(EVERY_SECONDS, took * (1 / SHARE_OF_TIME - 1)))
+                self._wait_for_what_follows(min(rest, PATIENCE_SECONDS))
+                rest = max(EVERY_SECONDS, self.publish_now() * (1 / SHARE_OF_TIME - 1))
+                self._stopping.wait(rest)
 
-    def _wait_for_what_follows(self) -> None:
-        ends = time.monotonic() + PATIENCE_SECONDS
+    def _wait_for_what_follows(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
         while self._is_busy() and time.monotonic() < ends and not self._stopping.wait(0.02):
             pass
 
     def publish_now(self) -> float:
-        """Publish at once and return the seconds it took; a problem is reported and leaves the change marked."""
+        """Publish at once; the seconds that took, without those of waiting for a pass or a writer to end.
+
+        A problem is reported and leaves the change marked.
+        """
         began = time.monotonic()
         with self._one:
             self._dirty.clear()
             try:
-                publish(self._store, self._folder)
+                return _publish(self._store, self._folder)[1]
             except PublishProblem as problem:
                 self._dirty.set()
                 self._on_problem(str(problem))
-        return time.monotonic() - began
+                return time.monotonic() - began
 
     def stop(self) -> None:
         """Publish what is left and end."""

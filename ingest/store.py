@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -19,7 +20,7 @@ from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
 # over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
@@ -214,12 +215,14 @@ class Store:
                 )
             return txn.value("select cursor_us from ingest_state where source = ?", [source])
 
-    def checkpoint(self) -> None:
-        """Write everything committed into the main file; raises StoreProblem where that fails.
+    def checkpoint(self) -> float:
+        """Write everything committed into the main file; the seconds that took, without those of waiting for a writer.
 
-        FORCE, since a plain CHECKPOINT fails while another thread reads and rows were updated.
+        FORCE, since a plain CHECKPOINT fails while another thread reads and rows were updated. Raises StoreProblem
+        where it fails.
         """
         with self._gate.passing(), self._writer:
+            began = time.monotonic()
             cursor = self._database.cursor()
             try:
                 cursor.execute("force checkpoint").fetchall()
@@ -227,6 +230,7 @@ class Store:
                 raise StoreProblem(f"{self.path} could not be checkpointed: {error}") from error
             finally:
                 cursor.close()
+            return time.monotonic() - began
 
     def compact(self) -> None:
         """Write the file anew without the bytes of deleted rows: nobody reads or writes meanwhile.

@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ingest.people import Arrivals, new_contributor
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ingest.store import Store
 
 Params = Sequence[object] | Mapping[str, object]  # for `?`, or for `$name`
+Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of their key
 
 
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
@@ -97,42 +100,54 @@ class Transaction(Rows):
 
     def replace(
         self, table: str, parts: Sequence[pa.Table], keys: Sequence[str], among: tuple[str, Sequence[int]]
-    ) -> int:
+    ) -> Keys:
         """Make a table hold exactly these rows where the column `among` has one of these values.
 
-        `keys` tell rows apart; returns how many were written or taken out. What stands already is left as it is. Rows
-        meet by their keys alone and are compared then: hashing 700,000 whole rows with their lists took twice as long.
+        `keys` tell rows apart; returns those of the rows that were written or taken out. What stands already is left as
+        it is. Rows meet by their keys alone and are compared then: hashing 700,000 whole rows with their lists took
+        twice as long.
         """
         schema, column = self._store.arrow_schema(table), among[0]
-        changed, left = 0, set(among[1])
+        changed, left = [], set(among[1])
         for group in _groups([part.select(schema.names).cast(schema) for part in parts], column):
             values = set(group[column].unique().to_pylist()) & left
-            changed += self._replace(table, group, keys, (column, values))
+            changed.append(self._replace(table, group, keys, (column, values)))
             left -= values
-        return changed + self._replace(table, schema.empty_table(), keys, (column, left))
+        changed.append(self._replace(table, schema.empty_table(), keys, (column, left)))
+        return {name: np.concatenate([part[name] for part in changed]) for name in keys}
 
-    def _replace(self, table: str, whole: pa.Table, keys: Sequence[str], among: tuple[str, Iterable[int]]) -> int:
+    def _replace(self, table: str, whole: pa.Table, keys: Sequence[str], among: tuple[str, Iterable[int]]) -> Keys:
         scope = ", ".join(str(int(value)) for value in sorted(among[1]))
-        if not scope:
-            return 0
-        met = " and ".join(f"t.{name} = i.{name}" for name in keys)
-        differs = " or ".join(f"t.{name} is distinct from i.{name}" for name in whole.schema.names)
+        with self.registered(self._store.tombstones.living_columns(whole)):
+            return self._keep(table, "incoming", keys, f"t.{among[0]} in ({scope})" if scope else "false")
+
+    def hold(self, table: str, query: str, params: Params, keys: Sequence[str]) -> Keys:
+        """Make a table hold exactly the rows that a query gives, in the order of its columns; else as `replace`."""
+        self.execute(f"create or replace temp table wanted as from {table} limit 0")
+        self.execute(f"insert into wanted {query}", params)
+        changed = self._keep(table, "wanted", keys, "true")
+        self.execute("drop table wanted")
+        return changed
+
+    def _keep(self, table: str, source: str, keys: Sequence[str], scope: str) -> Keys:
+        """Write the rows of `source` that a table does not hold, and take out those in scope that are not in it."""
+        met, named = " and ".join(f"t.{name} = i.{name}" for name in keys), ", ".join(keys)
+        differs = " or ".join(f"t.{name} is distinct from i.{name}" for name in self._store.arrow_schema(table).names)
         statements = (
-            f"create or replace temp table differing as select i.* from incoming i left join {table} t on {met} "
+            f"create or replace temp table differing as select i.* from {source} i left join {table} t on {met} "
             f"where {differs}",
-            f"delete from {table} t where t.{among[0]} in ({scope}) and not exists (from incoming i where {met})",
+            f"create or replace temp table gone as select {named} from {table} t "
+            f"where {scope} and not exists (from {source} i where {met})",
+            f"delete from {table} t using gone i where {met}",
             f"delete from {table} t using differing i where {met}",
             f"insert into {table} by name from differing",
-            "drop table differing",
         )
-        with self.registered(self._store.tombstones.living_columns(whole)):
-            _, gone, _, written, _ = (self._counted(statement) for statement in statements)
-        return gone + written
-
-    def _counted(self, statement: str) -> int:
-        """How many rows a statement changed; 0 where it does not tell."""
-        told = self.cursor.execute(statement).fetchall()
-        return int(told[0][0]) if told and isinstance(told[0][0], int) else 0
+        for statement in statements:
+            self.execute(statement)
+        changed = self.columns(f"select {named} from differing union all from gone")
+        self.execute("drop table differing")
+        self.execute("drop table gone")
+        return changed
 
     @contextmanager
     def registered(self, columns: pa.Table) -> Generator[None]:

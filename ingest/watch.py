@@ -63,12 +63,30 @@ def add_maintainer(store: Store, did: str, repositories: Sequence[str], now: dat
         person = txn.person_ids([did])[did]
         for number in numbers:
             txn.upsert("maintainers", [{"contributor_id": person, "repository_id": number}])
-            if number and not txn.value("select count(*) from watched_repositories where repository_id = ?", [number]):
-                row = {"repository_id": number, "review": "deterministic", "watched_at": now}
-                txn.append("watched_repositories", [row])
+            if number:
+                _watch(txn, number, now)
         txn.inputs_changed()
         sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
         return [row["repo_key"] for row in txn.rows(sql, [numbers])]
+
+
+def watch_repository(store: Store, name: str, now: datetime) -> None:
+    """Watch a repository on the operator's word, as `add_maintainer` does; again is harmless.
+
+    Raises UnknownRepository, with nothing changed, where it is not known.
+    """
+    with store.write() as txn:
+        number = _known(txn, name)
+        _heed(txn, name)
+        if _watch(txn, number, now):
+            txn.inputs_changed()
+
+
+def records_of(store: Store, keys: Sequence[str]) -> list[str]:
+    """The at-uris of the records that describe the repositories with these keys and an owner."""
+    with store.read() as rows:
+        numbers = [_known(rows, key) for key in keys]
+        return [uri for number in numbers if (uri := _record_uri(rows, number))]
 
 
 def set_review(store: Store, repositories: Sequence[str], review: str) -> list[str]:
@@ -112,6 +130,14 @@ def set_maintainer(store: Store, did: str, repo_key: str, is_maintainer: bool) -
             )
         if changed:
             txn.inputs_changed()
+
+
+def _watch(txn: Transaction, number: int, now: datetime) -> bool:
+    """Watch it from now on unless it is watched; whether it is new."""
+    if txn.value("select count(*) from watched_repositories where repository_id = ?", [number]):
+        return False
+    txn.append("watched_repositories", [{"repository_id": number, "review": "deterministic", "watched_at": now}])
+    return True
 
 
 def _heed(txn: Transaction, name: str) -> None:

@@ -155,6 +155,7 @@ class QueueRow:
     shadow: bool = False  # its repository is in shadow mode: the lane is what it would be, and nobody acts on it
     is_sealed: bool = False
     audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
+    is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 from urllib.parse import unquote
 
+from ingest.dids import is_did
+
 State = Literal["valid", "missing", "expired", "revoked", "unverifiable"]
 
 STALE = timedelta(days=7)  # a proof that nobody could renew for so long proves nothing any more
@@ -47,7 +49,7 @@ class Accepted:
 
     def lies_on_a_domain(self, did: str) -> bool:
         """Whether a did:web is at one of the domains, or at a name below one."""
-        if not did.startswith("did:web:"):
+        if not did.startswith("did:web:") or not is_did(did):  # an escaped / or @ would make another host of it
             return False
         host = unquote(did.removeprefix("did:web:")).partition(":")[0].lower()
         return any(host == domain or host.endswith(f".{domain}") for domain in self.domains)

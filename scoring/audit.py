@@ -1,12 +1,15 @@
 """The audit draw: which fast-laned pull requests a person checks all the same. Pure.
 
-The draw is a keyed hash of the pull request's address: whoever lacks the key cannot tell it from chance, whoever has it
-can repeat it, and a new round of the same pull request draws nothing new. The odds are kept with it: an audited outcome
-weighs 1 / odds (facts/trust.md §2.3).
+The draw is a keyed hash of what was judged: whoever lacks the key cannot tell it from chance, whoever has it can repeat
+it. Each round is drawn anew, else somebody who saw that theirs was not drawn could send anything as the next one; what
+was drawn once stays drawn, else another round would be a way out. So the odds of a round, which are kept with it, are
+those that it or one before it was drawn: an audited outcome weighs 1 / odds (facts/trust.md §2.3).
 """
 
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scoring.rules import check_unit
 from scoring.verdict import Draw
@@ -41,31 +44,48 @@ def audit_odds(rules: AuditRules, drawn_from: int, daily: float) -> float:
     return min(max(rules.share, wanted), 1.0)
 
 
-def draw_audit(key: bytes, pull_uri: str, odds: float) -> Draw:
-    """Whether this pull request is drawn with these odds; the same answer whenever it is asked. ValueError: no key."""
+class Judged(NamedTuple):
+    """What a draw is about: one round of a pull request as a decision names it; "" for what it does not know."""
+
+    pull_uri: str
+    round: int
+    record_cid: str
+    patch_id: str
+
+
+def draw_audit(key: bytes, judged: Judged, odds: float) -> Draw:
+    """Whether this round is drawn with these odds; the same answer whenever it is asked. ValueError: no key."""
     if not key:
         raise ValueError("the audit draw needs a key: without one its outcome could be foretold")
     check_unit("the odds of the audit", odds)
-    digest = hmac.digest(key, PURPOSE + pull_uri.encode(), "sha256")
+    digest = hmac.digest(key, PURPOSE + "\x00".join(map(str, judged)).encode(), "sha256")
     return Draw(int.from_bytes(digest[:8], "big") * UNIT < odds, odds)
+
+
+NOT_DRAWN = Draw(False, 0.0)
 
 
 @dataclass(slots=True)
 class Ballot:
     """The draws of one pass: `drawn_from` pull requests were up before it, `daily` of them a day; `draws` are its own.
 
-    Whoever was drawn, or not, stays so: a pull request is drawn once.
+    `earlier` is the newest draw of each open pull request that was up before. Its further rounds take no turn of
+    another one: else many rounds of one pull request would use up the first ones, which are all audited.
     """
 
     rules: AuditRules
     key: bytes
     drawn_from: int
     daily: float
-    draws: dict[str, tuple[int, Draw]] = field(default_factory=dict)  # pull_uri to repository_id and draw
+    earlier: Mapping[str, Draw] = field(default_factory=dict)  # by pull_uri
+    draws: dict[Judged, tuple[int, Draw]] = field(default_factory=dict)  # to repository_id and draw
+    turns: int = 0
 
-    def draw(self, pull_uri: str, repository_id: int) -> Draw:
-        """Draw one that has no draw yet, with the odds of its turn."""
-        odds = audit_odds(self.rules, self.drawn_from + len(self.draws), self.daily)
-        found = draw_audit(self.key, pull_uri, odds)
-        self.draws[pull_uri] = repository_id, found
+    def draw(self, judged: Judged, repository_id: int) -> Draw:
+        """Draw a round that has no draw yet, with the odds of its turn and of the rounds before it."""
+        before = self.earlier.get(judged.pull_uri, NOT_DRAWN)
+        now = draw_audit(self.key, judged, audit_odds(self.rules, self.drawn_from + self.turns, self.daily))
+        found = Draw(before.drawn or now.drawn, min(before.odds + (1 - before.odds) * now.odds, 1.0))
+        self.turns += judged.pull_uri not in self.earlier
+        self.draws[judged] = repository_id, found
         return found

@@ -13,6 +13,7 @@ from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.answers import AuditAnswer
+from scoring.audit import Judged
 from scoring.shaping import People
 from scoring.told_closures import REASON_LENGTH, read_moment
 
@@ -37,7 +38,7 @@ select a.pull_uri, a.round, a.would_merge, 1 / a.odds as weight, a.known_from,
 from audits a left join labels l using (pull_uri) left join marks k using (pull_uri)
 where a.known_from <= ? order by a.known_from, a.audit_key
 """
-DRAW = "select * from audit_draws where pull_uri = ? and drawn"
+DRAW = "select * from audit_draws where pull_uri = ? and round = ? and record_cid = ? and patch_id = ? and drawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,14 @@ def _told_draw(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] |
     if draw is None or number is None:
         return None
     told = {"repository_id": number, "odds": draw["odds"], "drawn_at": datetime.fromisoformat(draw["drawn_at"])}
-    row = {"pull_uri": payload["pull_uri"], "drawn": True, "drawn_clock": txn.wall(), **told}
+    row = _judged(payload)._asdict() | told | {"drawn": True, "drawn_clock": txn.wall()}
     txn.upsert("audit_draws", [row])
     return told
+
+
+def _judged(payload: Mapping[str, Any]) -> Judged:
+    """The round that an answer is about, as the table of draws names it."""
+    return Judged(payload["pull_uri"], payload["round"], payload["record_cid"] or "", payload["patch_id"] or "")
 
 
 def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
@@ -114,13 +120,13 @@ def take_answer(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
 def take(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
     """Write an answer; False where its key was taken or that round was answered before.
 
-    `payload` has pull_uri, record_cid, round, patch_id, would_merge, because, person and made_at, and once it was taken
-    its "draw" (`draw_of`). Raises ValueError for a pull request that was never drawn.
+    `payload` has pull_uri, record_cid, round, patch_id, would_merge, because, person ("": erased since) and made_at,
+    and once it was taken its "draw" (`draw_of`). Raises ValueError for a round that was never drawn.
     """
     with store.write() as txn:
-        drawn = txn.row(DRAW, [payload["pull_uri"]]) or _told_draw(txn, payload)
+        drawn = txn.row(DRAW, _judged(payload)) or _told_draw(txn, payload)
         if drawn is None:
-            raise ValueError("that pull request was not drawn for the audit")
+            raise ValueError("that round was not drawn for the audit")
         seen = {name: payload[name] for name in ("pull_uri", "record_cid", "round", "patch_id")}
         named = (key, *(seen[name] for name in ("pull_uri", "round", "record_cid", "patch_id")))
         if txn.value(
@@ -134,7 +140,7 @@ def take(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> b
             "audit_key": key,
             "would_merge": bool(payload["would_merge"]),
             "because": str(payload["because"])[:REASON_LENGTH],
-            "actor_id": txn.person_ids([payload["person"]])[payload["person"]],
+            "actor_id": txn.person_ids([payload["person"]])[payload["person"]] if payload["person"] else None,
             "answered_at": read_moment(payload["made_at"]),
             "known_from": now,
         }

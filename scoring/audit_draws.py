@@ -6,11 +6,17 @@ from ingest.transaction import Rows, Transaction
 from scoring.audit import Ballot
 from scoring.decisions import Pass
 from scoring.policy import Policy
+from scoring.verdict import Draw
 
 SPAN = 14  # days over which the turnout is counted
 TURNOUT = """
-select count(*) as all_time, count(*) filter (drawn_at > $now - to_days($span)) as lately, min(drawn_at) as first_at
-from audit_draws
+select count(*) as all_time, count(*) filter (first_at > $now - to_days($span)) as lately, min(first_at) as first_at
+from (select min(drawn_at) as first_at from audit_draws group by pull_uri)
+"""
+# The odds of a round are never below those of the one before it.
+EARLIER = """
+select pull_uri, bool_or(drawn) as drawn, max(odds) as odds
+from audit_draws semi join (from pull_requests where state = 'open') using (pull_uri) group by pull_uri
 """
 
 
@@ -21,7 +27,8 @@ def read_ballot(rows: Rows, now: datetime, policy: Policy) -> Ballot | None:
     told = rows.row(TURNOUT, {"now": now, "span": SPAN}) or {}
     first = told.get("first_at") or now
     days = min(max((now - first).total_seconds() / 86_400, 1.0), SPAN)
-    return Ballot(policy.audit, policy.audit_key, told.get("all_time") or 0, (told.get("lately") or 0) / days)
+    earlier = {row["pull_uri"]: Draw(row["drawn"], row["odds"]) for row in rows.rows(EARLIER)}
+    return Ballot(policy.audit, policy.audit_key, told.get("all_time") or 0, (told.get("lately") or 0) / days, earlier)
 
 
 def keep_draws(txn: Transaction, one: Pass) -> None:
@@ -32,13 +39,13 @@ def keep_draws(txn: Transaction, one: Pass) -> None:
         "audit_draws",
         [
             {
-                "pull_uri": pull_uri,
+                **judged._asdict(),
                 "repository_id": repository_id,
                 "odds": draw.odds,
                 "drawn": draw.drawn,
                 "drawn_at": one.now,
                 "drawn_clock": one.wall,
             }
-            for pull_uri, (repository_id, draw) in one.ballot.draws.items()
+            for judged, (repository_id, draw) in one.ballot.draws.items()
         ],
     )

@@ -28,7 +28,9 @@ select p.pull_uri, p.repository_id, p.author_id, p.round as judged_round,
 from {OPEN}
 left join pull_rounds r on r.pull_uri = p.pull_uri and r.seen_at <= $now
 left join touched_files t on t.pull_uri = p.pull_uri and t.patch_ref = p.patch_ref
-left join audit_draws d on d.pull_uri = p.pull_uri
+left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+left join audit_draws d on (d.pull_uri, d.round, d.record_cid, d.patch_id)
+  = (p.pull_uri, p.round, coalesce(p.record_cid, ''), coalesce(k.patch_id, ''))
 where p.state = 'open'
 group by p.pull_uri, p.repository_id, p.author_id, p.round, p.seen_at order by p.pull_uri
 """

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from scoring.audit import Ballot
+from scoring.audit import NOT_DRAWN, Ballot, Judged
 from scoring.figures import basis_points
 from scoring.inputs import Inputs, judge_inputs, write_inputs
 from scoring.policy import Policy
@@ -93,10 +93,11 @@ def decision_row(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around:
 
 
 def _draw(one: Pass, pull: Mapping[str, Any]) -> Draw | None:
-    """The draw of one pull request; None without a ballot. The push-holders' own are never audited."""
+    """The draw of one round; None without a ballot. The push-holders' own are never audited."""
     if pull["own"]:
-        return Draw(False, 0.0)
-    return None if one.ballot is None else one.ballot.draw(pull["pull_uri"], pull["repository_id"])
+        return NOT_DRAWN
+    judged = Judged(pull["pull_uri"], pull["round"], pull["record_cid"] or "", pull["patch_id"] or "")
+    return None if one.ballot is None else one.ballot.draw(judged, pull["repository_id"])
 
 
 def inputs_of(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:

@@ -1,5 +1,6 @@
--- Statements of the scoring hop, in the order in which they run; each is named by the comment above it. Trust is
--- computed after `seeds`; the other tables follow in one transaction.
+-- Statements of the scoring hop, in the order in which they run; each is named by the comment above it and gives the
+-- rows of the table of that name, in the order of its columns. Trust is computed after `seeds`; the other tables follow
+-- in one transaction.
 -- $now: the present. Only what was seen before it counts. $window: days until a merge counts as clean, where a
 -- repository has no number of its own.
 
@@ -24,7 +25,6 @@ with wanted as (
   select repository_id, contributor_id, 3, 'maintainer'
     from seed_choices semi join watched_repositories using (repository_id) where choice = 'added'
 )
-insert into seeds
 select repository_id, contributor_id, arg_min(role, precedence)
 from wanted anti join (from seed_choices where choice = 'removed') using (repository_id, contributor_id)
 group by repository_id, contributor_id;
@@ -82,7 +82,6 @@ with standing as (
 ), mined as (
   select pull_uri, clean, known_from from outcomes where known_from <= $now
 )
-insert into marks
 select s.pull_uri, s.author_id, s.repository_id, s.actor_id, s.outcome, s.outcome = 'clean', s.made_at, s.known_from,
   mined.clean, mined.known_from
 from standing s left join mined using (pull_uri);
@@ -102,7 +101,6 @@ with counting as (
        where s.repository_id = 0 and v.subject_id = r.owner_id and v.kind = 'vouch' and v.seen_at <= $now
        and (v.superseded_at is null or v.superseded_at > $now))
 )
-insert into labels
 select pull_uri, author_id, repository_id, clean, known_from
 from outcomes anti join marks using (pull_uri) semi join counting using (repository_id) where known_from <= $now
 union all
@@ -133,7 +131,6 @@ with everybody as (
     sum(settled_here)::integer as settled_here, sum(waiting)::integer as waiting
   from here group by contributor_id
 ), counts as (from here union all by name from everywhere)
-insert into features
 select contributor_id, repository_id, coalesce(r.clean, 0), coalesce(r.not_clean, 0), coalesce(c.merged_here, 0),
   coalesce(c.settled_here, 0), coalesce(c.waiting, 0), coalesce(t.structural_trust, 0), coalesce(t.eigentrust, 0),
   coalesce(t.trusted_denouncers, 0)

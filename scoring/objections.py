@@ -25,13 +25,19 @@ with standing as (
 select distinct p.pull_uri from pull_requests p join standing s on s.contributor_id = p.author_id
 where p.state = 'open' and (s.pull_uri is null or s.pull_uri = p.pull_uri)
 """
+# Those that nobody answered, a few of each author, and first of those who offered something to a watched repository: no
+# heap of records by accounts made for it hides what a contributor says.
 RECORDS = """
 select d.uri, d.record_cid, d.subject, d.value, d.seen_at, c.did, r.repo_key from declarations d
 join contributors c on c.contributor_id = d.author_id
 left join pull_requests p on p.pull_uri = d.subject and p.author_id = d.author_id
 left join repositories r on r.repository_id = p.repository_id
 where d.kind = 'objection' and d.deleted_at is null and (d.subject is null or p.pull_uri is not null)
-order by d.seen_at, d.uri limit 500
+and not exists (from objections o where o.objection_key = d.uri and o.record_cid is not distinct from d.record_cid)
+qualify row_number() over (partition by d.author_id order by d.seen_at, d.uri) <= 20
+order by d.author_id not in (
+  select author_id from pull_requests semi join watched_repositories using (repository_id)), d.seen_at, d.uri
+limit 500
 """
 # Of somebody's wish on a page and their record the newer counts.
 LEFT_OUT = """
@@ -66,7 +72,7 @@ def open_objections(rows: Rows) -> set[str]:
 
 
 def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
-    """The objections that stand as records, answered or not, the oldest 500 first."""
+    """The objections that stand as records and that nobody answered: at most 500, those of contributors here first."""
     return tuple(
         RecordObjection(
             uri=row["uri"],

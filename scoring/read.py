@@ -52,6 +52,7 @@ from scoring.read_trust import explain_trust
 from scoring.read_worth import vouches_worth_making
 from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.shadow import ShadowDay, ShadowReport, shadow_report
+from scoring.shaping import persons
 
 __all__ = [
     "Approved",
@@ -112,6 +113,7 @@ __all__ = [
     "offers",
     "outcome_in_words",
     "past_actions",
+    "persons",
     "pull",
     "pulls",
     "queue",

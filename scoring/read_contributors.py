@@ -22,6 +22,7 @@ from scoring.derived import display_name
 from scoring.explain import explain
 from scoring.gate import decide_person
 from scoring.objections import LEFT_OUT
+from scoring.own_rules import thresholds_under
 from scoring.pull_lines import pull_lines
 from scoring.read_repositories import in_shadow
 from scoring.shaping import (
@@ -58,8 +59,10 @@ select c.* exclude (repository_id, structural_trust, eigentrust), ({COUNTED}) as
   coalesce(t.denounced_by_seed, false) as denounced_by_seed,
   t.dominator is not null or t.distance is null as one_account,
   coalesce(t.trusted_denouncers, 0) as trusted_denouncers,
-  exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed
+  exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed,
+  x.budget
 from current_scores c join watched_repositories w on w.repository_id = ?
+left join repository_settings x on x.repository_id = w.repository_id
 left join trust t on t.contributor_id = c.contributor_id and t.repository_id = w.repository_id
 where c.contributor_id = ? and c.repository_id = 0
 """
@@ -113,7 +116,7 @@ def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
         **dict.fromkeys(("merged_here", "settled_here", "waiting"), 0),
         **{name: row[name] for name in ("is_seed", "one_account", "denounced_by_seed", "trusted_denouncers")},
     )
-    lane, reasons = decide_person(known, overall.estimate, read_thresholds(row))
+    lane, reasons = decide_person(known, overall.estimate, thresholds_under(read_thresholds(row), row["budget"]))
     factors = [
         one if one.effect is not None else replace(one, value=getattr(known, one.name)) for one in overall.factors
     ]

@@ -11,7 +11,7 @@ from ingest.transaction import Rows
 from ingest.watch import find_repository
 from scoring.answers import AuditAnswer, Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.approvals import current
-from scoring.audit_answers import SEALED, answers
+from scoring.audit_answers import DRAWN, SEALED, answers
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
 from scoring.read_repositories import in_shadow
@@ -21,7 +21,8 @@ from scoring.shaping import CLAIMS, People, read_settled, read_thresholds, read_
 from scoring.verdict import Lane
 
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
-KEY = "case when c.own then 'own' else c.lane end"
+# What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
+KEY = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
 GROUPS = f"""
 with listed as (
   select {KEY} as key, p.opened_at, coalesce(f.settled_here, 0) = 0 as first_timer, {{where}} as found
@@ -70,7 +71,7 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     watched = _watched(rows)
     where, params = _queue_filter(query, watched)
     approved, changed = ([row["pull_uri"] for row in found] for found in current(rows))
-    groups = {row["key"]: row for row in rows.rows(GROUPS.format(where=where), [*params, approved])}
+    groups = {row["key"]: row for row in rows.rows(_groups_sql(where), [*params, approved])}
     where, params = f"{where} and not list_contains(?, c.pull_uri)", [*params, approved]
     page = Wanted(query, (where, params), changed)
     found = _page(rows, page, groups, watched) if any(g["total"] for g in groups.values()) else []
@@ -83,6 +84,10 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         ),
         repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
     )
+
+
+def _groups_sql(where: str) -> str:
+    return GROUPS.replace("{where}", where)  # KEY holds braces of its own
 
 
 def _watched(rows: Rows) -> Watched:
@@ -140,8 +145,14 @@ def pulls(rows: Rows, uris: Sequence[str]) -> tuple[QueueRow, ...]:
 
 
 def _group(key: GroupKey, totals: Mapping[str, Any], found: Sequence[QueueRow]) -> QueueGroup:
-    rows = tuple(row for row in found if ("own" if row.own else str(row.verdict.lane)) == key)
+    rows = tuple(row for row in found if _key(row) == key)
     return QueueGroup(key, rows, totals["total"], totals["oldest"], totals["oldest_first_timer"])
+
+
+def _key(row: QueueRow) -> str:
+    """As KEY says."""
+    lane = Lane.NORMAL_QUEUE if is_drawn(row.verdict) else row.verdict.lane
+    return "own" if row.own else str(lane)
 
 
 def pull(rows: Rows, uri: str) -> QueueRow | None:
@@ -178,7 +189,7 @@ def _queue_rows(
 
 def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
-    known = verdict_evidence(row, verdict, path)
+    known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
@@ -202,11 +213,12 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
         content_risk=row["content_risk"],
         path=path,
         sentence=explain(verdict, known),
-        would_change=would_change(verdict, known, read_thresholds(row)),
+        would_change=would_change(verdict, known, thresholds),
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
         claim=CLAIMS.get(row["merge_proof"], ""),
+        is_shut_here=thresholds.t_high is None,
     )
 
 
@@ -218,7 +230,7 @@ def repository_key(rows: Rows, name: str) -> str | None:
 
 def dashboard(rows: Rows) -> Dashboard:
     """The aggregates."""
-    open_pulls = rows.rows("select lane, count(*) as n from current_decisions where not own group by lane")
+    open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
     lanes = {row["lane"]: row["n"] for row in open_pulls}
     counted = rows.rows(
         "select least(floor(probability * 10), 9)::integer as bin, count(*) as n from current_scores "
@@ -266,5 +278,5 @@ def dashboard(rows: Rows) -> Dashboard:
 
 def _site_thresholds(rows: Rows) -> Thresholds:
     """The thresholds of the newest pass; the defaults before the first one."""
-    row = rows.row("select thresholds from current_scores limit 1")
+    row = rows.row("select thresholds from current_scores where repository_id = 0 limit 1")
     return replace(read_thresholds(row), settled=read_settled(rows)) if row else Thresholds()

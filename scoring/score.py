@@ -3,8 +3,9 @@
 Reads first, judges outside any lock, writes people in groups, then decisions and its position in one transaction: one
 that a kill cut short is made anew and finds those whom it had written as they are. Its position is the number of the
 inputs that it read, so whatever changed meanwhile leaves work for the next pass. What follows by set-based statements
-(seeds, trust, labels, features) is made anew in each pass; of the people only those are judged whose evidence has
-another fingerprint than the one that they were judged from: of 20,000 a vouch or a pull request touches a few. `scores`
+(seeds, trust, labels, features) is found anew in each pass and written where it differs; of the people only those are
+judged whose evidence has another fingerprint than the one that they were judged from: of 20,000 a vouch or a pull
+request touches a few, and only those of whom something was written are looked at (`scoring.standing_people`). `scores`
 gets a row where a judgement changed in substance (`scoring.decision_log`); `current_*` always hold what a pass over
 everything would write.
 """
@@ -19,12 +20,13 @@ from weakref import WeakKeyDictionary
 from ingest.clock import Clock
 from ingest.settle import settle
 from ingest.store import Store
-from ingest.transaction import Rows, Transaction
+from ingest.transaction import Keys, Rows, Transaction
+from scoring.attestations import STALE
 from scoring.audit_draws import keep_draws, read_ballot
 from scoring.circumstances import Moment, read_circumstances
 from scoring.decision_log import keep_people, keep_pulls
 from scoring.decisions import MODEL_VERSION, OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
-from scoring.derived import GROUP, Pair, changed_people, read_evidence, rebuild
+from scoring.derived import GROUP, Pair, changed_people, find_outcomes, read_evidence, rebuild
 from scoring.gate import judge
 from scoring.own_rules import rules_under, thresholds_under
 from scoring.policy import Policy
@@ -34,14 +36,22 @@ from scoring.repository_settings import RepositorySettings
 from scoring.rules import Thresholds
 from scoring.shaping import SETTLED
 from scoring.standing import StandingTrust
+from scoring.standing_people import StandingPeople
 from scoring.structure import read_graph
 from scoring.verdict import Evidence
 
 # What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
 STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()
+PEOPLE: WeakKeyDictionary[Store, StandingPeople] = WeakKeyDictionary()
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
+# What no event tells: an attestation begins or ends, or its proof becomes too old.
+ATTESTED_SINCE = """
+select exists (from attestation_checks where proof = 'proven' and (
+  $judged < valid_from and valid_from <= $now or $judged < valid_until and valid_until <= $now
+  or $judged - $stale <= checked_at and checked_at < $now - $stale))
+"""
 JUDGED_OTHERWISE = (
     "select exists (from current_scores) and not exists (from meta where key = 'judged_by' and value = ?)"
 )
@@ -52,11 +62,13 @@ delete from current_scores c where not exists (
 
 
 def has_work(rows: Rows, now: datetime) -> bool:
-    """Whether something changed since the last pass, or that pass is a day old."""
+    """Whether something changed since the last pass, with time alone too, or that pass is a day old."""
     if rows.value(f"select ({INPUTS}) > (select position_seq from hops where name = 'score')"):
         return True
     judged_at = rows.value("select max(as_of) from current_scores")
-    return judged_at is not None and now - judged_at >= LATEST
+    if judged_at is None or now - judged_at >= LATEST:
+        return judged_at is not None
+    return rows.value(ATTESTED_SINCE, {"judged": judged_at, "now": now, "stale": STALE})
 
 
 def score(store: Store, clock: Clock, policy: Policy) -> int:
@@ -66,8 +78,13 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
             return 0
         position = rows.value(INPUTS)
     settle(store)
+    people = PEOPLE.setdefault(store, StandingPeople())
     with store.whole:
-        return _pass(store, clock.now(), policy, position)
+        try:
+            return _pass(store, people, clock.now(), policy, position)
+        except BaseException:
+            people.forget()
+            raise
 
 
 def _was_judged_otherwise(rows: Rows, policy: Policy) -> bool:
@@ -82,25 +99,27 @@ def _rules_of(policy: Policy) -> str:
     ).hexdigest()[:16]
 
 
-def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
+def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, position: int) -> int:
     """Judge as of now, from the inputs up to `position`, whom and what they changed."""
-    _rebuild_structure(store, now, policy)
+    _rebuild_structure(store, held, now, policy)
     with store.read() as rows:
         thresholds, ballot = _counted(rows, policy.thresholds), read_ballot(rows, now, policy)
         one = Pass(position, now, store.wall(), policy, thresholds, ballot)
-        fingerprints = changed_people(rows, _rules_of(policy))
+        own, attested = read_settings(rows), attestation_states(rows, now)
+        budgets = {str(number): its.budget for number, its in own.items()}
+        among = held.look(rows, to_json([_rules_of(policy), budgets]))
+        fingerprints = changed_people(rows, _rules_of(policy), among)
         evidence = read_evidence(rows, fingerprints)
         opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
         authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
         offered = read_evidence(rows, set(authors.values()))
-        own, attested = read_settings(rows), attestation_states(rows, now)
         rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
         around = read_circumstances(rows, _moment(one), rules, policy.repository, attested)
-    judged = _judge_all(one, evidence)
+    passes = {number: _under(one, its) for number, its in own.items()}
+    judged = _judge_all(one, passes, evidence)
     people = [_score_row(pair, fingerprints[pair], columns) for pair, columns in judged.items()]
     # Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
     standing = [uri for uri in opened if authors[uri] in offered and uri in around and authors[uri][1] in own]
-    passes = {number: _under(one, its) for number, its in own.items()}
     pulls = [decision_row(passes[authors[uri][1]], opened[uri], offered[authors[uri]], around[uri]) for uri in standing]
     _keep_people(store, one, people)
     with store.write() as txn:
@@ -112,7 +131,9 @@ def _pass(store: Store, now: datetime, policy: Policy, position: int) -> int:
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
         told = {"judged_by": _rules_of(policy), SETTLED: str(thresholds.settled)}
         txn.upsert("meta", [{"key": key, "value": value} for key, value in told.items()])
-        return txn.value("select count(distinct contributor_id) from current_scores")
+        scored = txn.value("select count(distinct contributor_id) from current_scores")
+    held.settle()
+    return scored
 
 
 def _under(one: Pass, settings: RepositorySettings) -> Pass:
@@ -124,18 +145,22 @@ def _moment(one: Pass) -> Moment:
     return Moment(one.now, one.thresholds.account_change_days, one.policy.parameters.hops)
 
 
-def _rebuild_structure(store: Store, now: datetime, policy: Policy) -> None:
-    """Seeds, trust, marks, labels and features, each from the ones before."""
+def _rebuild_structure(store: Store, people: StandingPeople, now: datetime, policy: Policy) -> None:
+    """Seeds, trust, marks, labels and features, each from the ones before; `people` is told whom they touch."""
     with store.write() as txn:
-        rebuild(txn, "seeds", now, policy.window_days)
-    _rebuild_trust(store, now, policy)
+        seeds = rebuild(txn, "seeds", now, policy.window_days)
+    people.touch(seeds)
+    people.touch(_rebuild_trust(store, now, policy))
     with store.write() as txn:
-        for table in ("outcomes", "marks", "labels", "features"):
+        find_outcomes(txn, now, policy.window_days)
+        for table in ("marks", "labels"):
             rebuild(txn, table, now, policy.window_days)
+        features = rebuild(txn, "features", now, policy.window_days)
+    people.touch(features)
 
 
-def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> int:
-    """Bring `trust` up to date from the seeds and the vouches that stand; returns how many rows were written."""
+def _rebuild_trust(store: Store, now: datetime, policy: Policy) -> Keys:
+    """Bring `trust` up to date from the seeds and the vouches that stand; returns whose rows changed."""
     held = STANDING.setdefault(store, StandingTrust())
     with store.read() as rows:
         graph = read_graph(rows, now, policy)
@@ -171,19 +196,23 @@ def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
     return Thresholds(**asdict(thresholds) | {"settled": settled})
 
 
-def _judge_all(one: Pass, evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
-    """The columns that every judgement has. Equal evidence is judged once: of most people nothing is known.
+def _judge_all(one: Pass, passes: Mapping[int, Pass], evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
+    """The columns that every judgement has. Equal evidence is judged once for each budget: of most nothing is known.
 
     How many pull requests settled is left to who shows a judgement: each that settles would else touch everyone's.
     """
-    thresholds = to_json(one.policy.thresholds)
-    known: dict[Evidence, dict[str, Any]] = {}
-    for found in evidence.values():
-        if found not in known:
-            policy = one.policy
-            verdict = judge(found, policy.thresholds, policy.prior, policy.strength)
-            known[found] = judged_columns(one, found, verdict) | {"content_risk": None, "thresholds": thresholds}
-    return {pair: known[found] for pair, found in evidence.items()}
+    told = one.policy.thresholds
+    thresholds = {number: replace(each.thresholds, settled=told.settled) for number, each in passes.items()}
+    known: dict[tuple[Evidence, Thresholds], dict[str, Any]] = {}
+    judged: dict[Pair, dict[str, Any]] = {}
+    for pair, found in evidence.items():
+        under = thresholds.get(pair[1], told)
+        if (found, under) not in known:
+            verdict = judge(found, under, one.policy.prior, one.policy.strength)
+            more = {"content_risk": None, "thresholds": to_json(under)}
+            known[found, under] = judged_columns(one, found, verdict) | more
+        judged[pair] = known[found, under]
+    return judged
 
 
 def _score_row(pair: Pair, fingerprint: str, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,12 @@ class People:
         return tuple(self.persons[number] for number in numbers)
 
 
+def persons(rows: Rows, dids: Iterable[str]) -> dict[str, Person]:
+    """Those of these people who are known here, by DID."""
+    sql = "select did, handle, handle_verified from contributors where list_contains(?, did)"
+    return {row["did"]: Person(row["did"], display_name(row)) for row in rows.rows(sql, [sorted(set(dids))])}
+
+
 def read_verdict(row: Mapping[str, Any]) -> Verdict:
     """The verdict that a row of current_scores or current_decisions stores."""
     factors = tuple(Factor(**item) for item in msgspec.json.decode(row["factors"]))

@@ -12,6 +12,7 @@ from scoring.read import ChangedApproval, Queue, QueueRow, Seen
 from scoring.verdict import Lane
 from triage import actions
 from triage.actions import Standing
+from triage.as_shown import changed_after
 from triage.models import Person
 from triage.permissions import Role, role_of
 from triage.words import visible
@@ -65,7 +66,7 @@ def acts_of(
 ) -> dict[str, RowActs]:
     """What this viewer may do to these rows, by address; `now` is the wall clock."""
     shown = {row.uri: row for row in found}
-    changed = read.changed_after(snapshot)
+    changed = changed_after(snapshot)
     person = viewer if isinstance(viewer, Person) else None
     may = {key: role_of(viewer, key) >= Role.MAINTAINER for key in {row.repository_key for row in shown.values()}}
     stand = actions.standings({uri: seen_in(row) for uri, row in shown.items()}, now) if person else {}

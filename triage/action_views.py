@@ -27,6 +27,7 @@ from triage.permissions import Role, SignInNeeded, require
 from triage.problems import mark_private
 from triage.views import expanded
 
+NO_ROW = "It was not judged yet, or its author's account is not there any more, so nothing was done."
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
 
@@ -56,7 +57,7 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     subject = _subject(snapshot, wanted.uri)
     person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
     try:
-        _check_approvable(snapshot, wanted)
+        _check_approvable(snapshot, wanted, subject)
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
@@ -65,9 +66,12 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     return answer_rows(request, snapshot, [subject.uri], now)
 
 
-def _check_approvable(snapshot: Snapshot, wanted: Wanted) -> None:
-    row = as_shown.pull(snapshot, wanted.uri) if wanted.kind == Action.Kind.APPROVE else None
-    if row is not None and (sentence := acting.refused_approval(row)):
+def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> None:
+    """Conflict where no row offers an approval: somebody may have written the form themselves."""
+    if wanted.kind != Action.Kind.APPROVE or subject.state != "open":
+        return
+    row = as_shown.pull(snapshot, wanted.uri)
+    if sentence := acting.refused_approval(row) if row else NO_ROW:
         raise Conflict(sentence, [wanted.uri])
 
 
@@ -105,11 +109,12 @@ def answer_rows(request: Request, snapshot: Snapshot, uris: Sequence[str], now: 
 def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
     """409 with how it stands now: the fresh row as a fragment, or a page of the rows concerned."""
     if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
-        shown = _row_context(request, snapshot, conflict.uris[0], str(conflict), now)
+        shown = _row_context(request, snapshot, conflict.uris[0], str(conflict), now) | {"wrote": _wrote(request)}
         return render(request, "_fragments/acted.html", shown, status=409)
     found = as_shown.pulls(snapshot, conflict.uris)
     shown = {
         "sentence": str(conflict),
+        "wrote": _wrote(request),
         "items": [rows.row_view(row, present(snapshot), False, QueueFilters()) for row in found],
         "acts": acting.acts_of(request.user, snapshot, found, now),
         "next": safe_next(request),
@@ -150,8 +155,13 @@ def _subject(snapshot: Snapshot, uri: str) -> Subject:
 
 
 def _problem(request: Request, sentence: str) -> HttpResponse:
-    title = "Nothing was done"
-    return render(request, "error.html", {"title": title, "sentence": sentence}, status=400)
+    shown = {"title": "Nothing was done", "sentence": sentence, "wrote": _wrote(request)}
+    return render(request, "error.html", shown, status=400)
+
+
+def _wrote(request: Request) -> str:
+    """The words that somebody sent along, so that a refusal gives them back."""
+    return request.POST.get("note") or request.POST.get("because") or ""
 
 
 def to_sign_in(request: Request, back: str) -> HttpResponse:

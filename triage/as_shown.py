@@ -2,28 +2,51 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.read import Queue, QueueQuery, QueueRow
+from scoring.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.auditing import unsealed
 from triage.closing import lowered, lowered_row, standing_closures
+from triage.naming import named
 
 
 def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     """`read.queue` with closures of the lane and answers to the audit that the snapshot does not know yet."""
     found = read.queue(snapshot, query)
     groups = tuple(replace(group, rows=tuple(unsealed(snapshot, row) for row in group.rows)) for group in found.groups)
-    return lowered(replace(found, groups=groups), standing_closures())
+    return lowered(replace(found, groups=groups), standing_closures(snapshot))
 
 
 def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
     """`read.pulls` likewise."""
-    closures = standing_closures()
+    closures = standing_closures(snapshot)
     return tuple(lowered_row(unsealed(snapshot, row), closures) for row in read.pulls(snapshot, uris))
 
 
 def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
     """`read.pull` likewise."""
     row = read.pull(snapshot, uri)
-    return lowered_row(unsealed(snapshot, row), standing_closures()) if row else None
+    return lowered_row(unsealed(snapshot, row), standing_closures(snapshot)) if row else None
+
+
+def approved(snapshot: Snapshot) -> tuple[Approved, ...]:
+    """`read.approved` with the names that approvers have here."""
+    return named(read.approved(snapshot), "approver")
+
+
+def changed_after(snapshot: Snapshot) -> dict[str, ChangedApproval]:
+    """`read.changed_after` likewise."""
+    return {one.uri: one for one in named(tuple(read.changed_after(snapshot).values()), "approver")}
+
+
+def past_actions(snapshot: Snapshot, uri: str) -> tuple[PastAction, ...]:
+    """`read.past_actions` with the names that those who acted have here."""
+    return named(read.past_actions(snapshot, uri), "actor")
+
+
+def incident(snapshot: Snapshot, uri: str, now: datetime) -> Incident | None:
+    """`read.incident` with the name that the approver has here."""
+    found = read.incident(snapshot, uri, now)
+    return named([found], "approver")[0] if found else None

@@ -4,12 +4,14 @@ The web heeds a closure from the moment in which the button is pressed, the work
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from django.db import IntegrityError, transaction
 
+from ingest.snapshot import Snapshot
+from scoring import read
 from scoring.explain import CLAUSES
 from scoring.figures import visible_name
 from scoring.read import Closure, Queue, QueueGroup, QueueRow, closed_because
@@ -19,6 +21,7 @@ from triage.actions import ActionProblem
 from triage.changes import log_change
 from triage.dids import MalformedDid, parse_did
 from triage.models import LaneClosure, Person
+from triage.naming import names
 
 REASON_LENGTH = 500
 CLOSED, OPENED = "lane.closed", "lane.opened"
@@ -83,18 +86,25 @@ def open_lane(person: Person, closure: LaneClosure, because: str, now: datetime)
     return True
 
 
-def standing_closures() -> tuple[Closure, ...]:
+def standing_closures(snapshot: Snapshot) -> tuple[Closure, ...]:
     """Every closure that stands, the oldest first."""
-    found = LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk")
-    return tuple(as_closure(one) for one in found)
+    found = list(LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk"))
+    known = names(snapshot, (did for one in found for did in (one.author, one.voucher)))
+    return tuple(as_closure(one, known) for one in found)
 
 
-def as_closure(one: LaneClosure) -> Closure:
-    """The same as the gate knows it."""
+def as_closure(one: LaneClosure, known: Mapping[str, str]) -> Closure:
+    """The same as the gate knows it; `known` are the names of people by DID."""
     by = visible_name(str(one.person)) if one.person else ERASED
     closed_at = one.closed_at.astimezone(UTC).replace(tzinfo=None)
-    name = _short(one.author or one.voucher)
-    return Closure(one.key, one.repo_key, one.author, one.voucher, one.because, by, closed_at, name)
+    did = one.author or one.voucher
+    return Closure(one.key, one.repo_key, one.author, one.voucher, one.because, by, closed_at, _name(did, known))
+
+
+def names_in(snapshot: Snapshot | None, closures: Iterable[Closure]) -> dict[str, str]:
+    """What a sentence about closures names: repositories by key and people by DID."""
+    repositories = read.repository_names(snapshot) if snapshot else {}
+    return repositories | names(snapshot, (did for one in closures for did in (one.author, one.voucher)))
 
 
 def lowered_row(row: QueueRow, closures: Sequence[Closure]) -> QueueRow:
@@ -130,11 +140,12 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
     return replace(found, groups=tuple(groups.values()), counts=counts)
 
 
-def closure_words(closure: Closure, names: dict[str, str]) -> str:
-    """One closure as a sentence without its reason; `names` are those of repositories."""
-    parts = [f"for what {visible_name(_short(closure.author))} sends"] if closure.author else []
-    parts += [f"for trust that comes through {visible_name(_short(closure.voucher))}"] if closure.voucher else []
-    where = visible_name(names.get(closure.repository, closure.repository)) if closure.repository else ""
+def closure_words(closure: Closure, known: Mapping[str, str]) -> str:
+    """One closure as a sentence without its reason; `known` are the names of repositories and people."""
+    author, voucher = (visible_name(_name(did, known)) for did in (closure.author, closure.voucher))
+    parts = [f"for what {author} sends"] if closure.author else []
+    parts += [f"for trust that comes through {voucher}"] if closure.voucher else []
+    where = visible_name(known.get(closure.repository, closure.repository)) if closure.repository else ""
     parts += [f"in {where}" if where else "in every repository"]
     return f"{visible_name(closure.by)} closed the fast lane {' '.join(parts)}"
 
@@ -160,5 +171,5 @@ def _reason(text: str) -> str:
     return because
 
 
-def _short(did: str) -> str:
-    return did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}"
+def _name(did: str, known: Mapping[str, str]) -> str:
+    return known.get(did) or (did if len(did) <= 20 else f"{did[:14]}…{did[-4:]}")

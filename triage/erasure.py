@@ -1,5 +1,6 @@
 """Taking a person out of the web process's own tables: account, ways in, tokens, sessions, maintainerships."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.sessions.models import Session
@@ -7,6 +8,7 @@ from django.db import connection, transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
+from scoring.repository_settings import DIDS
 from triage.models import (
     Action,
     AuditAnswer,
@@ -19,7 +21,10 @@ from triage.models import (
     Objection,
     OutboxEntry,
     Person,
+    RepositoryChoice,
 )
+
+LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
 
 def forget_account(did: str, handle: str | None) -> int:
@@ -29,7 +34,9 @@ def forget_account(did: str, handle: str | None) -> int:
         person = Person.objects.filter(did=did).first()
         gone = _end_sessions(person) if person else 0
         gone += Maintainer.objects.filter(owned).delete()[0]
-        gone += _forget_closures(did)
+        gone += RepositoryChoice.objects.filter(owned).delete()[0]
+        gone += _forget_settings(did)
+        gone += _forget_decisions(did)
         gone += _forget_actions(did)
         gone += _strike_changes(did, person)
         gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
@@ -41,14 +48,35 @@ def forget_account(did: str, handle: str | None) -> int:
     return gone
 
 
-def _forget_closures(did: str) -> int:
-    """Take a person out of what tells the worker of closures: what they closed stays closed, also where it waits."""
-    lanes = OutboxEntry.objects.filter(kind__startswith="lane.")
-    gone = lanes.filter(Q(payload__author=did) | Q(payload__voucher=did)).delete()[0]
-    for entry in lanes.filter(payload__person=did):
+def _forget_decisions(did: str) -> int:
+    """Take a person out of what tells the worker of closures and answers to the audit: what they decided stays.
+
+    What they closed stays closed and what they answered is still the unbiased outcome, also where it waits.
+    """
+    told = OutboxEntry.objects.filter(Q(kind__startswith="lane.") | Q(kind="audit.answered"))
+    gone = told.filter(Q(payload__author=did) | Q(payload__voucher=did)).delete()[0]
+    for entry in told.filter(payload__person=did):
         OutboxEntry.objects.filter(pk=entry.pk).update(payload={**entry.payload, "person": ""})
         gone += 1
     return gone
+
+
+def _forget_settings(did: str) -> int:
+    """Take a person out of the lists that maintainers set for their repositories, and out of what tells of them."""
+    choices = RepositoryChoice.objects.annotate(told=Cast("settings", TextField())).filter(told__contains=did)
+    for choice in choices:
+        RepositoryChoice.objects.filter(pk=choice.pk).update(settings=_without(choice.settings, did))
+    sent = OutboxEntry.objects.filter(kind="settings.changed").annotate(told=Cast("payload", TextField()))
+    for entry in sent.filter(told__contains=did):
+        payload = {**entry.payload, "settings": _without(entry.payload["settings"], did)}
+        OutboxEntry.objects.filter(pk=entry.pk).update(payload=payload)
+    return len(choices)
+
+
+def _without(settings: Mapping[str, Any], did: str) -> dict[str, Any]:
+    """The settings of a repository whose lists do not name this person."""
+    kept = {name: [one for one in settings.get(name, ()) if one != did] for name in DIDS if name in settings}
+    return {**settings, **kept}
 
 
 def _forget_actions(did: str) -> int:
@@ -89,6 +117,15 @@ def account_of(did: str) -> dict[str, Any] | None:
         ),
         "actions": list(person.actions.values("kind", "outcome", "note", "pull_uri", "made_at", "undone_at")),
         "api_tokens": list(person.api_tokens.values("name", "scopes", "made_at", "last_used_at", "revoked_at")),
+        "leases": list(person.leases.values("pull_uri", "expires_at")),
+        "lane_closures": list(person.closures.values(*LANE)),
+        "lane_openings": list(person.openings.values(*LANE, "opened_because")),
+        "audit_answers": list(person.audit_answers.values("pull_uri", "round", "would_merge", "because", "made_at")),
+        "settings": list(person.repository_choices.values("repo_key", "version", "settings", "changed_at")),
+        "links_made": list(ContributorLink.objects.filter(made_by=person).values("did", "purpose", "made_at")),
+        "objections_answered": list(
+            Objection.objects.filter(answered_by=person).values("did", "pull_uri", "state", "answer", "answered_at")
+        ),
     }
 
 

@@ -122,7 +122,7 @@ def answer_objection(request: Request) -> HttpResponse:
             key, _records(request).get(key), by, _posted(request, "state"), _posted(request, "answer"), timezone.now()
         )
     except ObjectionProblem as problem:
-        return refused(request, problem.status, str(problem))
+        return refused(request, problem.status, str(problem), _posted(request, "answer"))
     messages.info(request, "The answer is kept. The contributor reads it on their own page.")
     return redirect("objections")
 

@@ -10,7 +10,7 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.interdiff import Difference, difference
 from scoring.read import ChangedApproval, Subject
-from triage import actions
+from triage import actions, as_shown
 from triage.middleware import Request
 from triage.permissions import Role, role_of
 from triage.views import reading
@@ -22,10 +22,10 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     subject = read.subjects(snapshot, [uri]).get(uri)
     if subject is None:
         raise Http404("No pull request of a watched repository has this address.")
-    changed = read.changed_after(snapshot).get(uri)
+    changed = as_shown.changed_after(snapshot).get(uri)
     shown = {
         "subject": subject,
-        "past": read.past_actions(snapshot, uri),
+        "past": as_shown.past_actions(snapshot, uri),
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
         "difference": _difference(snapshot, subject, changed) if changed else None,

@@ -1,5 +1,6 @@
 """When one went wrong: its page, closing and opening the lane, and the audit's answers. For maintainers."""
 
+from collections.abc import Mapping
 from functools import wraps
 
 from django.contrib import messages
@@ -24,6 +25,14 @@ from triage.permissions import Role, SignInNeeded, require, role_of
 from triage.views import Page, reading
 from triage.words import visible
 
+# Which of a form's fields name what is closed, by its button; without one all of them.
+SCOPES: Mapping[str, tuple[str, ...]] = {
+    "": ("repo_key", "author", "voucher"),
+    "repository": ("repo_key",),
+    "author": ("repo_key", "author"),
+    "voucher": ("repo_key", "voucher"),
+    "everywhere": ("author",),
+}
 NO_INCIDENT = "Nobody marked a pull request bad under this address, or that was undone."
 NEVER_APPROVED = (
     "No approval of this pull request has taken effect here, so there is nothing that the lane did wrong. "
@@ -49,7 +58,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
     """What was known when an approved pull request that was marked bad was approved, and what follows."""
     mark = _mark(key)
     require(request, mark.repo_key, Role.MAINTAINER)
-    found, subject = read.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
+    found, subject = as_shown.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
     if found is None:
         raise Http404(NEVER_APPROVED)
     newest = Action.objects.filter(pull_uri=mark.pull_uri, kind=Action.Kind.OUTCOME, undone_at=None).latest("pk")
@@ -93,12 +102,13 @@ def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
 def close(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close the lane at once."""
     told = request.POST
-    scope = closing.read_scope(*(told.get(name, "") for name in ("repo_key", "author", "voucher")))
+    scope = _scope(told)
     person = require(request, scope.repo_key, Role.MAINTAINER)
     if scope.repo_key and scope.repo_key not in read.repository_names(snapshot):
         raise ActionProblem("No watched repository is so called: nothing was closed.")
     made, is_new = closing.close_lane(person, scope, told.get("because", ""), timezone.now())
-    words = closing.closure_words(closing.as_closure(made), read.repository_names(snapshot))
+    closure = closing.as_closure(made, {})
+    words = closing.closure_words(closure, closing.names_in(snapshot, [closure]))
     messages.info(request, f"{visible(words)}{'.' if is_new else ' before you did: it stays closed.'}")
     return HttpResponseRedirect(safe_next(request))
 
@@ -132,6 +142,14 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, timezone.now())
     return redirect("pull", uri=row.uri)
+
+
+def _scope(told: Mapping[str, str]) -> closing.Scope:
+    """What a form names; with `scope` the part of it that its button is about."""
+    names = SCOPES.get(told.get("scope", ""))
+    if names is None:
+        raise ActionProblem("There is no such button: nothing was closed.")
+    return closing.read_scope(*(told.get(name, "") if name in names else "" for name in SCOPES[""]))
 
 
 def _mark(key: str) -> Action:

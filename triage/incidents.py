@@ -3,7 +3,6 @@
 from django.urls import reverse
 
 from ingest.snapshot import Snapshot
-from scoring import read
 from scoring.read import Closure
 from triage import closing
 from triage.middleware import Request
@@ -25,10 +24,10 @@ def opened_by(mark: Action) -> str | None:
 
 def banners(request: Request, snapshot: Snapshot) -> list[tuple[Closure, str]]:
     """Closures that this viewer is told of on queue and dashboard, each with its sentence."""
-    found = closing.standing_closures()
+    found = closing.standing_closures(snapshot)
     if not found:
         return []
-    names, public = read.repository_names(snapshot), closing.told_to_readers(found)
+    known, public = closing.names_in(snapshot, found), closing.told_to_readers(found)
     may = {key: role_of(request.user, key) >= Role.MAINTAINER for key in {one.repository for one in found}}
     told = [one for one in found if one in public or may[one.repository]]
-    return [(one, visible(closing.closure_words(one, names))) for one in told]
+    return [(one, visible(closing.closure_words(one, known))) for one in told]

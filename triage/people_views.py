@@ -44,6 +44,11 @@ class ChangeView:
 @never_cache
 def people(request: Request) -> HttpResponse:
     """Roles in the repositories that whoever asks is admin of; the form that gives and takes them."""
+    return _people(request)
+
+
+def _people(request: Request, problem: str = "") -> HttpResponse:
+    """The page; with a problem, the form as it was sent."""
     roles = _someone(request, Role.ADMIN)
     names = _names(request)
     held = Maintainer.objects.select_related("person").order_by("repo_key", "person__did")
@@ -54,8 +59,10 @@ def people(request: Request) -> HttpResponse:
         "held": [(row, _where(row.repo_key, names)) for row in shown],
         "places": [(key, name) for key, name in places if roles.role(key) >= Role.ADMIN],
         "roles": Maintainer.Role.values,
+        "problem": problem,
+        "sent": request.POST if problem else {},
     }
-    return render(request, "people.html", context)
+    return render(request, "people.html", context, status=422 if problem else 200)
 
 
 @require_POST
@@ -65,15 +72,15 @@ def change_role(request: Request) -> HttpResponse:
     repo_key, role = request.POST.get("repo_key", ""), request.POST.get("role", "")
     by = require(request, repo_key, Role.ADMIN)
     if repo_key and repo_key not in _names(request):
-        return _refused(request, "That repository is not watched here.")
+        return _people(request, "That repository is not watched here.")
     if role not in (*Maintainer.Role.values, TAKEN):
-        return _refused(request, "That is no role.")
+        return _people(request, "That is no role.")
     try:
         did = parse_did(request.POST.get("did", "").strip())
         person = Person.objects.filter(did=did).first() if role == TAKEN else person_for(did, request.snapshot)
         changed = person is not None and set_role(by, person, repo_key, _given(role), timezone.now())
     except (MalformedDid, LastAdmin) as problem:
-        return _refused(request, str(problem))
+        return _people(request, str(problem))
     messages.info(request, "Saved." if changed else "Nothing changed: it was so already.")
     return redirect("people")
 
@@ -102,11 +109,6 @@ def _someone(request: Request, least: Role) -> Roles:
     if roles.highest() < least:
         raise PermissionDenied(f"This needs the role {least.name.lower()}.")
     return roles
-
-
-def _refused(request: Request, sentence: str) -> HttpResponse:
-    shown = {"title": "Not saved", "sentence": f"{sentence} Nothing was changed."}
-    return render(request, "error.html", shown, status=422)
 
 
 def _names(request: Request) -> dict[str, str]:

@@ -86,7 +86,7 @@ def send_objection(request: Request, did: str) -> HttpResponse:
             person, pull_uri, key, request.POST.get("text", ""), speaker.source, speaker.person, timezone.now()
         )
     except (LinkProblem, ObjectionProblem) as problem:
-        return refused(request, problem.status, str(problem))
+        return refused(request, problem.status, str(problem), request.POST.get("text", ""))
     said = f"Your objection is kept. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
     return render(request, "said.html", {"title": "Kept", "sentence": said})
 
@@ -141,9 +141,9 @@ def did_of(text: str) -> str:
         raise Http404(str(problem)) from problem
 
 
-def refused(request: Request, status: int, sentence: str) -> HttpResponse:
-    """An error page in words."""
-    shown = {"title": "Nothing was changed", "sentence": sentence}
+def refused(request: Request, status: int, sentence: str, wrote: str = "") -> HttpResponse:
+    """An error page in words, which gives back what somebody wrote."""
+    shown = {"title": "Nothing was changed", "sentence": sentence, "wrote": wrote}
     return _unreferred(render(request, "error.html", shown, status=status))
 
 

@@ -1,6 +1,7 @@
-"""Giving and taking roles: the web's own row, the log of changes and the message to the worker, all or none."""
+"""Giving and taking roles, and what is watched for them: the web's own row, the log, the message, all or none."""
 
 from datetime import datetime
+from hashlib import blake2b
 
 from django.db import transaction
 
@@ -31,6 +32,12 @@ def set_role(by: Person | None, person: Person, repo_key: str, role: str | None,
         change = log_change(by, "role.changed", now, repo_key, str(person.did), before=before, since=role)
         put("role", f"role:{change.pk}", {"did": person.did, "repo_key": repo_key}, now)
     return True
+
+
+def keep_watched(record: str, now: datetime) -> None:
+    """Keep that the operator had the repository of this record watched, so that a store made anew watches it too."""
+    name = blake2b(record.encode(), digest_size=16).hexdigest()  # an at-uri may be longer than an entry's key
+    put("watched", f"watched:{name}", {"record": record}, now)
 
 
 def is_seed(did: str, repo_key: str) -> bool:

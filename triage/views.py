@@ -83,7 +83,7 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     shown |= {
         "closures": banners(request, snapshot),
         "acts": acting.acts_of(request.user, snapshot, (row for group in found.groups for row in group.rows), now),
-        "approved": () if filters.narrowed else read.approved(snapshot),
+        "approved": () if filters.narrowed else as_shown.approved(snapshot),
         "next": reverse("queue") + filters.search(),
     }
     response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)

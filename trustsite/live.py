@@ -32,6 +32,7 @@ from trustsite.worker import QUIET_SECONDS, stream_from_settings
 
 ROUNDS = 50  # of the hops: each works off what the one before has left
 LOOK_SECONDS = 0.1
+TRIED_AGAIN = "It is tried again until the time is over; --seconds 0 goes by the records alone."
 
 Show = Callable[[float, int], None]  # seconds listened so far, events that the stream brought
 
@@ -150,9 +151,12 @@ class _Live:
     def _listen(self, listener: Listener) -> int:
         """Wait while the stream goes on for so long; how many events it brought since it was opened."""
         self.gathering.tell(f"Listening to the stream for {self.plan.seconds:.0f} s.")
-        began = time.monotonic()
+        began, is_told = time.monotonic(), False
         while True:
             passed = min(time.monotonic() - began, self.plan.seconds)
+            if listener.problem and not is_told and passed < self.plan.seconds:
+                self.gathering.tell(f"The stream is not heard: {listener.problem}. {TRIED_AGAIN}")
+                is_told = True
             with self.store.read() as rows:
                 events = rows.value("select count(*) from events where source <> 'backfill'")
             self.show(passed, events)

@@ -79,7 +79,7 @@ create table mirrors (
   read_at timestamp,                  -- fetched_at of the refs whose commits are in the tables; null: none
   read_refs varchar not null default '{}',  -- those refs
   landings_mark varchar,              -- hash of what landings were last looked for in
-  followups_mark varchar              -- hash of what follow-ups were last looked for in
+  followups_mark varchar              -- for how many days merges were followed, and a hash of what was looked at
 );
 
 -- Commits of a mirror, each with the span in which it came to be there.

@@ -18,12 +18,16 @@ create table touched_files (
   primary key (pull_uri, patch_ref)
 );
 
--- The draws of the audit, one for each pull request that was fast-laned but for it; never repeated.
+-- The draws of the audit, one for each round that was fast-laned but for it; never repeated.
 create table audit_draws (
-  pull_uri varchar primary key,
+  pull_uri varchar not null,
+  round integer not null,             -- what was judged: round, record and patch
+  record_cid varchar not null,        -- '' where the record has none
+  patch_id varchar not null,          -- '' where the patch could not be read
   repository_id integer not null,
-  odds double not null,               -- in [0, 1], as they were at the draw
+  odds double not null,               -- in [0, 1], that this round or one before it was drawn
   drawn boolean not null,             -- a person checks it
   drawn_at timestamp not null,        -- the present of the decision
-  drawn_clock timestamp not null
+  drawn_clock timestamp not null,
+  primary key (pull_uri, round, record_cid, patch_id)
 );

@@ -30,6 +30,19 @@
   label();
 }
 
+// The menu closes on Esc, which leaves the focus on its name, and on a click beside it.
+{
+  const shut = (event, isOutside) => {
+    for (const menu of document.querySelectorAll(".menu[open]")) {
+      if (isOutside && menu.contains(event.target)) continue;
+      menu.open = false;
+      if (!isOutside) menu.firstElementChild.focus();
+    }
+  };
+  document.addEventListener("keydown", (event) => event.key === "Escape" && shut(event, false));
+  document.addEventListener("click", (event) => shut(event, true));
+}
+
 // A row that is opened or closed stays where it is under the pointer, also when another row above it closes.
 {
   let held = null;

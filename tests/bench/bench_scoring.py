@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ingest.snapshot import SnapshotReader, publish
 from ingest.store import Store
+from ingest.transaction import Keys
 from scoring import score as hop
 from scoring.policy import Policy
 from scoring.read_trust import explain_trust
@@ -86,10 +87,10 @@ def judged(store: Store, minutes: int) -> dict[str, float]:
     taken: list[float] = []
     rebuild = hop._rebuild_trust
 
-    def timed(*arguments: object) -> int:
+    def timed(*arguments: object) -> Keys:
         started = time.perf_counter()
         written = rebuild(*arguments)  # ty: ignore[invalid-argument-type]
-        taken.extend((time.perf_counter() - started, written))
+        taken.extend((time.perf_counter() - started, len(written["contributor_id"])))
         return written
 
     hop._rebuild_trust = timed  # ty: ignore[invalid-assignment]

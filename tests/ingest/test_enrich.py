@@ -63,6 +63,33 @@ def test_an_identity_event_opens_the_look_up_again(world: World) -> None:
     assert world.inputs() == 2  # nothing changed, but what waited for the answer is told
 
 
+def test_on_whom_an_open_pull_request_rests_is_asked_about_each_day(world: World) -> None:
+    """Its author and everybody on the trust path: an operation in the directory need not be told by the stream."""
+    world.identities()
+    world.now += timedelta(hours=23)
+    assert world.identities() == 0
+    world.now = NOW + timedelta(days=1)
+    assert asked(world) == [did("mallory")]
+    with world.store.write() as txn:
+        path = [world.people[did("seed")], world.people[did("mallory")]]
+        txn.execute("insert into trust values (1, ?, 1, 0.9, 0.1, 1, ?, [0], null, false, 0, 0, 1)", [path[1], path])
+    assert asked(world) == [did("mallory"), did("seed")]
+    world.moved = True
+    assert world.identities() == 2
+    told = "select subject from signals where key = 'pds_moves' order by subject"
+    assert world.rows(told) == [(did("mallory"),), (did("seed"),)]
+    world.now += timedelta(days=2)
+    with world.store.write() as txn:
+        txn.execute("update pull_requests set state = 'closed'")
+    assert asked(world) == []
+
+
+def asked(world: World) -> list[str]:
+    """Who is due now."""
+    with world.store.read() as rows:
+        return sorted(row["subject"] for row in Due(DUE_IDENTITIES).rows(rows, world.now, 10))
+
+
 def test_failures_come_back_later_each_time(world: World) -> None:
     world.faults["plc.directory"] = 500
     waits = []

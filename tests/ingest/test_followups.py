@@ -149,6 +149,18 @@ def test_a_change_after_the_window_is_no_finding(work: Work, place: Place) -> No
     assert place.follow() == set()
 
 
+def test_a_longer_window_has_merges_followed_again_whose_window_had_ended(work: Work, place: Place) -> None:
+    pull, _ = landed(work, place)
+    place.present += timedelta(days=15)
+    fix = work.commit("Fix", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
+    assert place.follow() == set()
+    assert place.rows("select followed from landings") == [{"followed": True}]
+    place.present += timedelta(days=30)
+    assert place.follow(10) == set()
+    assert place.follow(20) == {(pull, "patched", fix)}
+    assert place.rows("select followed from landings") == [{"followed": True}]
+
+
 def test_a_cherry_pick_to_another_branch_is_no_finding(work: Work, place: Place) -> None:
     _, commit = landed(work, place)
     work.git("checkout", "-q", "-b", "release", "HEAD~1")

@@ -1,5 +1,6 @@
 """A store of the version before is opened, and says what one says that was filled today."""
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -148,4 +149,29 @@ def test_a_store_of_version_3_keeps_its_decisions_which_have_no_inputs(store: St
     ]
     listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
     assert rows(migrated, listed) == rows(store, listed)
+    migrated.close()
+
+
+def test_a_draw_for_the_audit_of_all_rounds_stands_for_the_newest_one(store: Store, tmp_path: Path) -> None:
+    take(store, history())
+    store.checkpoint()
+    path = tmp_path / "old.duckdb"
+    shutil.copy(store.path, path)
+    with duckdb.connect(str(path)) as old:
+        old.execute("update meta set value = '4' where key = 'schema_version'")
+        old.execute("drop table audit_draws")
+        old.execute(
+            "create table audit_draws (pull_uri varchar primary key, repository_id integer not null, odds double not "
+            "null, drawn boolean not null, drawn_at timestamp not null, drawn_clock timestamp not null)"
+        )
+        old.execute("insert into audit_draws values (?, 1, 0.5, true, now(), now())", [pull_uri(MARA, "one")])
+        old.execute("insert into audit_draws values ('at://erased', 1, 1.0, false, now(), now())")
+    migrated = Store.open(path)
+    told = (
+        "select d.odds, d.drawn, d.record_cid = p.record_cid, d.round = p.round "
+        "from audit_draws d join pull_requests p using (pull_uri)"
+    )
+    assert rows(migrated, told) == [(0.5, True, True, True)]
+    assert rows(migrated, "select count(*) from audit_draws") == [(2,)]
+    assert rows(migrated, "select count(*) from duckdb_tables() where starts_with(table_name, 'old_')") == [(0,)]
     migrated.close()

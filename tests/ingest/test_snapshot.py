@@ -300,6 +300,30 @@ def test_the_publisher_waits_for_what_is_about_to_change_and_not_for_ever(
     publisher.stop()
 
 
+class Held:
+    """A lock that somebody holds for 100 s of a clock that stands still otherwise."""
+
+    def __init__(self) -> None:
+        self.clock = 0.0
+
+    def __enter__(self) -> None:
+        self.clock += 100.0
+
+    def __exit__(self, *told: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("lock", ["whole", "_writer"])
+def test_a_publisher_that_waited_for_a_pass_or_a_writer_need_not_rest_for_that(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, lock: str
+) -> None:
+    held = Held()
+    monkeypatch.setattr(store, lock, held)
+    monkeypatch.setattr(time, "monotonic", lambda: held.clock)
+    assert Publisher(store, folder, pytest.fail).publish_now() == 0.0
+    assert (held.clock, current_number(folder)) == (100.0, 1)
+
+
 def test_publishing_takes_a_fifth_of_the_time_at_most(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

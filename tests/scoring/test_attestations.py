@@ -200,6 +200,38 @@ def test_in_the_tier_public_nobody_is_asked_for_anything(world: Sensitive) -> No
         assert attestation_states(rows, NOW) == {}
 
 
+def test_no_decision_outlives_an_attestation_that_ends_though_nothing_else_happens(world: Sensitive) -> None:
+    ends = NOW + timedelta(hours=1)
+    told = f"{ends.isoformat()}Z"
+    world.mara.records[f"{KIND}/acme"]["validUntil"] = told
+    world.issuer.records[f"{SAID}/{MARA}"]["validUntil"] = told
+    assert world.asked() == "valid"
+    lane, reasons = decided(world)
+    assert (lane, "attestation_expired" in reasons) == ("normal_queue", False)
+    assert world.result.judge(ends - TICK) == 0, "it holds still"
+    assert world.result.judge(ends) > 0
+    row = world.result.pull(pull_uri(MARA, "offered"))
+    assert row is not None
+    assert (row.verdict.lane, row.verdict.reasons[0].code) == ("needs_human", "attestation_expired")
+    assert world.result.judge(ends + TICK) == 0
+
+
+def test_a_proof_that_nobody_renewed_ends_a_decision_too(world: Sensitive) -> None:
+    assert world.asked() == "valid"
+    decided(world)
+    world.result.judge(NOW + STALE)  # the pass of that day
+    assert world.state(NOW + STALE) == "valid"
+    assert world.result.judge(NOW + STALE + TICK) > 0
+    assert world.result.judge(NOW + STALE + 2 * TICK) == 0
+
+
+@pytest.mark.parametrize("escaped", ["%2F", "%2f", "%3F", "%23", "%40", "%5C", "%00"])
+def test_a_did_web_with_an_escaped_separator_lies_on_no_domain(escaped: str) -> None:
+    assert OURS.lies_on_a_domain("did:web:works.example.org")
+    assert not OURS.lies_on_a_domain(f"did:web:evil.test{escaped}.example.org")
+    assert not OURS.lies_on_a_domain(f"did:web:evil.test{escaped}x.example.org")
+
+
 def test_an_attestation_that_ends_is_looked_at_again_before_six_hours(world: Sensitive) -> None:
     ends = NOW + timedelta(hours=1)
     told = f"{ends.isoformat()}Z"

@@ -195,6 +195,26 @@ def test_the_first_that_would_be_fast_laned_is_audited_once_and_for_all(tmp_path
             assert read_circumstances(rows, moment, {}, RepositoryRules(), {})[uri].draw == Draw(True, 1.0)
 
 
+def test_a_round_after_one_that_was_not_drawn_is_drawn_anew_with_the_odds_of_both(tmp_path: Path) -> None:
+    with opened(tmp_path, replace(OPEN_LANE, audit=AuditRules(0.0, 0.0, 0))) as result:
+        uri = fast_laned(result)
+        assert result.rows("select odds, drawn from audit_draws") == [{"odds": 0.0, "drawn": False}]
+        frames = Later(MERGED_AT + 20 * DAY)
+        frames.pull(MARA, "next", "update", blobs=["bafkrei" + letter * 52 for letter in "ab"])
+        feed(result, frames)
+        offer(result, CLEAN.replace("print(2)", "print(3)"), uri, "blob:two")
+        result.policy = replace(OPEN_LANE, audit=AuditRules(1.0, 0.0, 0))
+        result.review()
+        result.judge(MERGED_AT + 20 * DAY)
+        row = result.pull(uri)
+        assert row is not None
+        assert (row.round, row.verdict.reasons[0].code) == (1, "audit_drawn")
+        assert result.rows("select round, odds, drawn from audit_draws order by round") == [
+            {"round": 0, "odds": 0.0, "drawn": False},
+            {"round": 1, "odds": 1.0, "drawn": True},
+        ]
+
+
 def test_without_a_key_nothing_is_drawn_and_nothing_fast_laned(tmp_path: Path) -> None:
     with opened(tmp_path, replace(OPEN_LANE, audit_key=b"")) as result:
         row = result.pull(fast_laned(result))

@@ -78,6 +78,22 @@ def test_an_objection_by_record_counts_and_its_edit_after_an_answer_counts_anew(
     assert open_now(world) == {OFFERED}
 
 
+def test_neither_answered_ones_nor_a_heap_of_them_hides_what_a_contributor_says(world: Result) -> None:
+    frames = Frames()
+    frames.extend([b""] * world.value("select count(*) from events"))
+    before = len(frames)
+    for number in range(600):
+        frames.commit(f"did:plc:{number % 30:024d}", OBJECTION, f"o{number}", {"text": "No", "createdAt": CREATED})
+    feed(world, frames[before:])
+    objects(world, MARA, subject=OFFERED)
+    with world.reading() as rows:
+        found = record_objections(rows)
+    assert (len(found), found[0].did) == (500, MARA)
+    tell_objection(world.store, found[0].uri, told("rejected", record_cid=found[0].record_cid, answered_at=NOON))
+    with world.reading() as rows:
+        assert MARA not in {one.did for one in record_objections(rows)}
+
+
 def test_nobody_objects_for_somebody_else(world: Result) -> None:
     objects(world, MALLORY, subject=OFFERED)
     tell_objection(world.store, "page:1", told(did=MALLORY))

@@ -15,7 +15,7 @@ from scoring.gate import Thresholds
 from scoring.objections import tell_objection
 from scoring.policy import Policy
 from scoring.repository_settings import DEFAULTS
-from scoring.score import STANDING
+from scoring.score import PEOPLE, STANDING
 from scoring.told_actions import ToldAction
 from scoring.told_actions import take as take_action
 from scoring.told_closures import close, reopen
@@ -56,6 +56,7 @@ def check_full_pass_changes_nothing(result: Result) -> None:
     before = standing(result)
     history = result.value("select count(*) from scores")
     STANDING.pop(result.store, None)
+    PEOPLE.pop(result.store, None)
     with result.store.write() as txn:
         for table in ("trust", "features", "labels", "seeds"):
             txn.execute(f"delete from {table}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scoring import read
 from scoring.content.globs import matching_pattern
 from scoring.decisions import reasons_json
 from scoring.gate import Thresholds
@@ -16,9 +17,9 @@ from scoring.repository_settings import DEFAULTS
 from scoring.rules import RepositoryRules
 from scoring.shadow import ShadowDay, record_shadow
 from scoring.told_settings import switch_shadow, write_settings
-from scoring.verdict import Reason
+from scoring.verdict import Lane, Reason
 from tests.ingest.stream import ANA, BLOB, MARA, REPO, SEED, Frames, at, pull_uri
-from tests.pipeline import Result, opened
+from tests.pipeline import OPEN_LANE, Result, opened
 from tests.scoring.small import DAY, feed, settled, take
 
 OFFERED, OTHER = pull_uri(MARA, "offered"), pull_uri(ANA, "other")
@@ -222,3 +223,29 @@ def test_a_certificate_for_a_larger_budget_opens_no_lane_under_a_smaller_one() -
     assert thresholds_under(certified, None) is certified
     by_hand = Thresholds(t_high=0.9, budget=0.05)
     assert thresholds_under(by_hand, 0.02).t_high == 0.9
+
+
+def test_people_are_judged_by_the_budget_of_each_repository_and_by_the_sites_elsewhere(tmp_path: Path) -> None:
+    certified = replace(OPEN_LANE, thresholds=replace(OPEN_LANE.thresholds, certified=True, budget=0.05))
+    with opened(tmp_path, certified) as result:
+        frames = settled()
+        frames.vouch(SEED, MARA)
+        frames.vouch(SEED, ANA)
+        frames.pull(MARA, "next")
+        now = at(2) + 20 * DAY
+        take(result, frames, now)
+        assert result.score(MARA, REPO).verdict.lane is Lane.FAST_LANE
+        before = result.value("select count(*) from scores")
+        write_settings(result.store, REPO, replace(DEFAULTS, version=1, budget=0.02), at(9))
+        result.judge(now)
+        assert result.score(MARA).verdict.lane is Lane.FAST_LANE
+        for did in (MARA, ANA):  # ana offered nothing there
+            verdict = result.score(did, REPO).verdict
+            told = {reason.code: reason.params for reason in verdict.reasons}
+            assert (verdict.lane, told["fast_lane_shut"]["needed"]) == (Lane.NORMAL_QUEUE, 149)
+        row = result.pull(pull_uri(MARA, "next"))
+        assert row is not None
+        assert row.is_shut_here
+        assert result.value("select count(*) from scores") == before + 2, "nobody and nothing else was judged anew"
+        with result.reading() as rows:
+            assert read.dashboard(rows).t_high == OPEN_LANE.thresholds.t_high

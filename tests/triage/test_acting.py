@@ -14,7 +14,7 @@ from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from triage import outbox
 from triage.erasure import account_of, forget_account
-from triage.models import Action, Change, Lease, OutboxEntry, Person
+from triage.models import Action, Change, Lease, Maintainer, OutboxEntry, Person
 
 pytestmark = pytest.mark.django_db
 ANA, BEN = "did:plc:" + "2" * 24, "did:plc:" + "3" * 24
@@ -164,6 +164,16 @@ def test_who_acts_second_on_the_same_row_sees_409_and_the_fresh_row(site: Acting
     assert Action.objects.count() == 1
 
 
+def test_a_note_that_came_too_late_is_given_back(site: ActingSite, ana: Client, ben: Client) -> None:
+    form = site.form("note", note="<b>ask her</b>", next=f"/?open={OFFERED}")
+    ana.post("/act", site.form("pull_for_review"))
+    row = ben.post("/act", form, headers=HTMX)
+    page = ben.post("/act", form)
+    assert (row.status_code, page.status_code) == (409, 409)
+    assert 'value="&lt;b&gt;ask her&lt;/b&gt;"' in row.content.decode(), "into the fresh row's own field"
+    assert "readonly>&lt;b&gt;ask her&lt;/b&gt;</textarea>" in page.content.decode()
+
+
 def test_after_an_undo_a_stale_screen_is_late_as_well(site: ActingSite, ana: Client, ben: Client) -> None:
     form = site.form()
     ana.post("/act", form)
@@ -252,6 +262,36 @@ def test_what_has_no_patch_cannot_be_approved(site: ActingSite, ana: Client) -> 
 def test_a_form_that_is_none_of_ours_changes_nothing(site: ActingSite, ana: Client, broken: dict[str, str]) -> None:
     assert ana.post("/act", site.form() | broken).status_code in (400, 404)
     assert Action.objects.count() == 0
+
+
+def test_what_no_row_shows_cannot_be_approved_by_a_form_made_by_hand(site: ActingSite, ana: Client) -> None:
+    form = site.form()
+    with site.result.store.write() as txn:
+        author = "(select contributor_id from contributors where did = ?)"
+        txn.execute(
+            f"update contributors set account_status = 'takendown' where contributor_id = {author}",
+            [OFFERED.split("/")[2]],
+        )
+        txn.inputs_changed()
+    site.work()
+    answer = ana.post("/act", form)
+    assert (answer.status_code, "not judged yet" in answer.content.decode()) == (409, True)
+    assert not Action.objects.exists()
+
+
+def test_who_lost_the_role_since_the_page_was_made_acts_no_more(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form(uri=SECOND))
+    Maintainer.objects.all().delete()
+    for address, form in (
+        ("/act", site.form()),
+        ("/act/bulk", {"pull": f"{OFFERED}||0||0"}),
+        ("/act/look", {"uri": OFFERED}),
+    ):
+        assert ana.post(address, form).status_code == 403
+    assert ana.post("/act/undo", {"key": last_key()}).status_code == 302, "what they did before can be taken back"
+    site.after(11)
+    site.work()
+    assert site.approvals() == []
 
 
 def test_only_maintainers_of_the_repository_act(site: ActingSite, client: Client) -> None:

@@ -21,7 +21,7 @@ from tests.pipeline import At
 from triage import actions, outbox
 from triage.actions import Conflict, Late, Wanted
 from triage.deliveries import deliver_due
-from triage.models import Action, OutboxEntry, Person
+from triage.models import Action, Change, OutboxEntry, Person
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEEN = Seen("bafy", 0, "a" * 64)
@@ -72,7 +72,7 @@ def clean(people: int) -> Generator[list[Person]]:
     """Nothing done yet, by this many people."""
 
     def begin() -> list[Person]:
-        for model in (Action, OutboxEntry):
+        for model in (Action, Change, OutboxEntry):
             model.objects.all().delete()
         return [Person.objects.get_or_create(did=f"did:plc:person{number}")[0] for number in range(people)]
 
@@ -111,9 +111,32 @@ def meet(ana: Person) -> None:
     assert is_undone == (taken == [])
 
 
-def deliver(taken: list[str]) -> None:
+def deliver(taken: list[str], now: datetime = NOW + timedelta(seconds=10)) -> None:
     runtime = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))
-    deliver_due(runtime, NOW + timedelta(seconds=10), {"action": lambda runtime, key, payload: taken.append(key)})
+    deliver_due(runtime, now, {"action": lambda runtime, key, payload: taken.append(key)})
+
+
+def test_two_undos_at_the_same_moment_are_one(file: Path) -> None:
+    with clean(1) as (ana,):
+        in_thread(acting(ana, "approve"))
+        (key,) = in_thread(lambda: Action.objects.get().key)
+        answers = in_thread(*[lambda: actions.undo(ana, str(key), NOW)] * 2)
+        assert [type(answer) for answer in answers] == [list, list]
+        (left,) = in_thread(lambda: (OutboxEntry.objects.count(), Change.objects.filter(what="action.undone").count()))
+        assert left == (0, 1)
+
+
+def test_a_clock_that_is_set_back_neither_delivers_early_nor_undoes_what_took_effect(file: Path) -> None:
+    earlier, taken = NOW - timedelta(hours=1), list[str]()
+    with clean(1) as (ana,):
+        in_thread(acting(ana, "approve"))
+        (key,) = in_thread(lambda: str(Action.objects.get().key))
+        in_thread(lambda: deliver(taken, earlier))
+        assert taken == []
+        in_thread(lambda: deliver(taken))
+        assert taken == [key]
+        (answer,) = in_thread(lambda: actions.undo(ana, str(key), earlier))
+        assert isinstance(answer, Late), answer
 
 
 def test_a_double_click_is_one_action(file: Path) -> None:

@@ -60,11 +60,25 @@ def test_the_row_of_a_drawn_one_has_a_neutral_pill_and_no_number(site: ActingSit
     assert [word for word in (*TELLING, "vouched", "Flagged", "Approve") if word in row] == []
 
 
+def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -> None:
+    groups = ben.get("/").content.decode().split('<section class="group"')[1:]
+    assert [("Needs review" in group, "Mend the gate" in group) for group in groups] == [(True, True)]
+    assert "Mend the gate" in ben.get("/?bucket=normal_queue").content.decode()
+    for bucket in ("needs_human", "fast_lane"):
+        assert "Mend the gate" not in ben.get(f"/?bucket={bucket}").content.decode()
+    lanes = Client().get("/metrics").json()["lanes"]
+    assert (lanes["needs_human"], lanes["normal_queue"], lanes["fast_lane"]) == (0, 3, 0)
+    answer(ben, site)
+    site.work()
+    assert "Mend the gate" in ben.get("/?bucket=normal_queue").content.decode(), "an answer moves nothing"
+
+
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
     _, _, page = ben.get(f"/pull/{NEXT}").content.decode().partition("<h1>")
     assert "drawn as a sample" in page
     assert "Would you have merged it as sent?" in page
     assert [word for word in (*TELLING, "vouched", "Why this lane", "No trust path") if word in page] == []
+    assert f"/c/{MARA}" not in page, "there stands the score of its author"
 
 
 def test_the_score_of_its_author_does_not_carry_its_lane(site: ActingSite) -> None:

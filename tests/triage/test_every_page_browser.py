@@ -101,6 +101,14 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     places = page.locator(".menu a").all_inner_texts()
     assert places == ["Settings", "Closed lanes", "Objections", "Changes", "People"]
     page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    assert not page.locator(".menu a").first.is_visible()
+    assert page.evaluate("document.activeElement.innerText") == "Manage", "the focus is where it was"
+    page.keyboard.press("Enter")
+    page.mouse.click(2, 700)
+    assert not page.locator(".menu a").first.is_visible(), "a click beside it closes it too"
+    page.get_by_text("Manage").press("Enter")
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/settings")
     assert page.locator(".menu [aria-current]").text_content() == "Settings"

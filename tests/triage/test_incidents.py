@@ -1,5 +1,6 @@
 """When one went wrong: what was known then, what would have held it, what is like it, the lane closed in seconds."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.scoring.small import DAY, MERGED_AT, feed
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from tests.waiting import LONG_SECONDS, ends_by_itself
-from triage.models import Action, Person
+from triage.models import Action, LaneClosure, Person
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -65,9 +66,9 @@ def test_marking_an_approved_one_bad_opens_its_incident(site: ActingSite, ben: C
     approve(site, ben)
     address = mark(site, ben)
     assert address == f"/incident/{Action.objects.latest('pk').key}"
-    assert "ben.example marked it as reverted" in ben.get(address).content.decode().replace("<bdi>", "").replace(
-        "</bdi>", ""
-    )
+    page = ben.get(address).content.decode().replace("<bdi>", "").replace("</bdi>", "")
+    assert "ben.example marked it as reverted" in page
+    assert "<dt>Approved by</dt><dd>ben.example, " in page, "the network knows no handle of ben's, the site does"
 
 
 @pytest.mark.parametrize("outcome", ["clean", "needed_fix"])
@@ -186,10 +187,17 @@ def test_from_the_mark_to_the_closed_lane_and_the_list_takes_under_five_seconds(
 
 def test_each_button_of_the_incident_closes_what_it_says(site: ActingSite, ben: Client, page: str) -> None:
     form = part(page, "close")
-    assert form.count('action="/lane/close"') == 3
-    assert f'name="author" value="{MARA}"' in form
-    assert 'name="voucher" value="did:plc:' in form
-    assert "Close it everywhere" not in form, "ben maintains one repository"
+    assert form.count('name="because"') == 1, "the reason is typed once"
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
+    buttons = re.findall(r'name="scope" value="(\w+)"', form)
+    assert buttons == ["repository", "author", "voucher"], "ben maintains one repository, so not everywhere"
+    for scope in buttons:
+        assert ben.post("/lane/close", {**hidden, "scope": scope, "because": scope}).status_code == 302
+    closed = {one.because: (one.repo_key, one.author, one.voucher) for one in LaneClosure.objects.all()}
+    assert closed == {"repository": (REPO, "", ""), "author": (REPO, MARA, ""), "voucher": (REPO, "", SEED)}
+    forged = [ben.post("/lane/close", {**hidden, "scope": one, "because": "x"}) for one in ("everywhere", "site")]
+    assert [answer.status_code for answer in forged] == [403, 400]
+    assert LaneClosure.objects.count() == 3
 
 
 def test_a_correction_is_told_and_both_marks_are_kept(site: ActingSite, ben: Client) -> None:

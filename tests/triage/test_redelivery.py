@@ -14,9 +14,9 @@ from pytest_django import Settings
 from ingest.net import Fetcher
 from ingest.runtime import Runtime
 from scoring import read
-from tests.ingest.stream import MARA, REPO
+from tests.ingest.stream import MARA, REPO, REPOSITORY, SEED
 from tests.pipeline import At, Result, opened
-from tests.scoring.small import DAY, MERGED_AT
+from tests.scoring.small import DAY, MERGED_AT, feed, settled
 from tests.triage.acting_site import NOON, ActingSite
 from tests.triage.lane_site import NEXT, lane_site
 from triage import outbox
@@ -26,7 +26,7 @@ from triage.models import AuditAnswer, OutboxEntry, Person
 from triage.objections import object_to, wish
 from triage.redelivery import deliver
 from triage.repository_choices import save
-from triage.roles import set_role
+from triage.roles import keep_watched, set_role
 from trustsite.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
@@ -162,6 +162,21 @@ def test_what_is_about_a_pull_request_that_is_not_here_yet_waits_for_it(
         assert "not here yet" in OutboxEntry.objects.get().problem
         assert outbox.next_due() is None, "the sweep brings it again, not a task every second"
     assert deliver(runtime(site.result), WHEN) == 1
+
+
+def test_a_store_made_anew_watches_what_the_operator_had_watched_once_its_record_is_there(tmp_path: Path) -> None:
+    watched = "select repo_key from repositories semi join watched_repositories using (repository_id)"
+    with opened(tmp_path / "empty") as anew:
+        keep_watched(f"at://{SEED}/{REPOSITORY}/lantern", NOON)
+        keep_watched(f"at://{SEED}/{REPOSITORY}/lantern", NOON)
+        assert deliver(runtime(anew), WHEN) == 0
+        assert "is not known yet" in OutboxEntry.objects.get().problem
+        feed(anew, settled())
+        assert deliver(runtime(anew), WHEN) == 1
+        assert [row["repo_key"] for row in anew.rows(watched)] == [REPO]
+        OutboxEntry.objects.update(delivered_at=None)
+        assert deliver(runtime(anew), WHEN) == 1
+        assert anew.value("select count(*) from watched_repositories") == 1
 
 
 def test_a_release_ends_an_approval_also_where_it_arrives_before_it(site: ActingSite, ben: Client) -> None:

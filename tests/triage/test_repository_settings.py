@@ -1,7 +1,7 @@
 """The settings page of a watched repository: who reads, who changes, what is refused, and what the log says."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from scoring import read
 from scoring.read import WatchedRepository
 from scoring.read_repositories import watched_repository
 from scoring.repository_settings import DEFAULTS, RepositorySettings
+from scoring.shadow import ShadowDay, ShadowReport
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
@@ -203,6 +204,18 @@ def test_shadow_mode_is_on_until_a_person_switches_it_off_and_that_is_logged(cli
     assert "Shadow mode is off" in done.content.decode()
     assert "Shadow mode: on, now off." in done.content.decode()
     assert Change.objects.get().details["changes"] == {"shadow": [True, False]}
+
+
+def test_a_report_says_in_a_sentence_what_became_of_it_all_and_shows_the_days(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = (ShadowDay(date(2026, 11, 19), 3, 2, 1, 0, 0), ShadowDay(date(2026, 11, 18), 1_000, 900, 60, 35, 5))
+    report = ShadowReport(REPO, HOSTILE, True, days, ShadowDay(None, 1_003, 902, 61, 35, 5))
+    monkeypatch.setattr(read, "shadow_report", lambda rows, key: report)
+    page = signed_in(client, SOMEBODY).get(PLACE, {"repository": REPO}).content.decode()
+    told = "rounds would have been fast lane: 902 merged as sent, 61 changed, 35 closed, 5 still open."
+    assert f"<strong>1,003</strong> {told}" in page
+    assert [day in page for day in ("2026-11-19", "2026-11-18")] == [True, True]
 
 
 def test_a_message_that_the_log_does_not_know_is_never_left() -> None:

@@ -177,6 +177,22 @@ def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, s
     assert kinds[1:3] == [(None, "objection.made"), (SEED, "objection.accepted")]
 
 
+def test_what_somebody_wrote_is_given_back_where_it_was_not_kept(client: Client, seed: Person) -> None:
+    long = "<b>" + "x" * LONGEST
+    for refused in (objecting(client, link(seed), long), objecting(client, link(seed, days_ago=DAYS), long)):
+        assert refused.status_code in (410, 422)
+        assert f"readonly>{long}</textarea>" in text(refused)
+        assert "<b>x" not in refused.content.decode()
+    objecting(client, link(seed))
+    told = {"key": Objection.objects.get().key, "state": "accepted", "answer": "You are right."}
+    maintainer = keeper(Client())
+    undecided = maintainer.post("/objections/answer", {**told, "state": ""})
+    assert (undecided.status_code, "readonly>You are right.</textarea>" in text(undecided)) == (422, True)
+    maintainer.post("/objections/answer", told)
+    late = maintainer.post("/objections/answer", {**told, "answer": "No, they are not."})
+    assert (late.status_code, "readonly>No, they are not.</textarea>" in text(late)) == (409, True)
+
+
 @pytest.mark.parametrize(
     ("said", "status"), [("", 422), (" \n\x00 ", 422), ("x" * LONGEST, 200), ("x" * (LONGEST + 1), 422)]
 )

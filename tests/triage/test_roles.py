@@ -120,6 +120,18 @@ def test_the_sites_last_admin_stays(client: Client, small: Path) -> None:
         set_role(None, other, "", None, timezone.now())
 
 
+def test_a_role_that_cannot_be_given_leaves_the_form_as_it_was_sent(client: Client, small: Path) -> None:
+    admin(client)
+    answer = give(client, "did:plc:<b>", "maintainer")
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert 'value="did:plc:&lt;b&gt;"' in page
+    assert f'<option value="{REPO}" selected>' in page
+    assert '<option value="maintainer" selected>' in page
+    assert "Nothing was changed." in page
+    assert not Change.objects.exists()
+
+
 @pytest.mark.parametrize(("repo_key", "status"), [(REPO, 302), (CABIN, 403), ("", 403), ("did:plc:nowhere", 403)])
 def test_an_admin_of_a_repository_gives_roles_there_alone(
     client: Client, small: Path, repo_key: str, status: int

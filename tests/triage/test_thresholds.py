@@ -1,5 +1,7 @@
 """Exact thresholds and what is still needed: on every page and in every answer for maintainers, for nobody else."""
 
+from dataclasses import replace
+
 import pytest
 from django.test import Client
 from pytest_django import Settings
@@ -62,3 +64,14 @@ def test_a_maintainer_of_another_repository_is_told_nothing_exact_of_this_ones_r
 def named_in_panels(client: Client, pages: list[str]) -> set[str]:
     shown = "".join(client.get(page).content.decode() for page in pages)
     return {mark for mark in (*MARKS, "What would change the lane") if mark in shown}
+
+
+def test_where_a_repositorys_own_budget_shuts_the_lane_no_row_says_that_it_starts_somewhere(
+    client: Client, pages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = replace(pages_world.drawn_rows()[1], is_shut_here=True)
+    draw(monkeypatch, DrawnWorld(rows=(row,), t_high=0.8713, t_low=0.3137))
+    sign_in(client, "maintainer", HERE)
+    page = client.get(f"/pull/{row.uri}").content.decode()
+    assert "The fast lane is shut under this repository's own budget." in page
+    assert "The fast lane starts at" not in page

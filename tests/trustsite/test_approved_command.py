@@ -77,6 +77,37 @@ def test_a_folder_with_other_files_is_refused_since_git_am_would_take_them_too(r
     assert len(list((tmp_path / "out").iterdir())) == 1
 
 
+def test_a_link_left_in_the_folder_leads_nowhere(result: Result, tmp_path: Path) -> None:
+    approve(result, OFFERED)
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("mine")
+    (folder / ".draft").symlink_to(victim)
+    run("--mbox", str(folder))
+    (written,) = folder.iterdir()
+    written.unlink()
+    written.symlink_to(victim)
+    run("--mbox", str(folder))
+    assert victim.read_text() == "mine"
+    assert not written.is_symlink()
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approve(result, OFFERED)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError, match=r"file cannot be used \(File exists\)"):
+        run("--mbox", str(tmp_path / "file"))
+
+    def full(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(CommandError, match=r"cannot be written \(No space left on device\)"):
+        run("--mbox", str(tmp_path / "out"))
+
+
 def test_a_patch_that_is_not_kept_is_said_and_its_old_file_goes(result: Result, tmp_path: Path) -> None:
     approve(result, OFFERED)
     run("--mbox", str(tmp_path / "out"))

@@ -68,7 +68,8 @@ def test_a_repository_that_is_looked_up_shows_every_step_of_it() -> None:
     world, steps = build_world(), []
     wanted = {"did": world.cast["ana"], "repositories": ["ana.example.test/lantern"]}
     done = jobs.JOBS["add_maintainer"](runtime.current(), wanted, lambda told: steps.append(told["step"]))
-    assert done == {"keys": [world.watched["lantern"]]}
+    assert done["keys"] == [world.watched["lantern"]]
+    assert [uri.split("/")[2] for uri in done["records"]] == [world.cast["ana"]]
     asked = f"The records of {world.cast['ana']} are asked for."
     assert steps[:3] == ["ana.example.test/lantern is not known here yet: its owner is asked for.", asked, asked]
     assert steps[3].endswith("records read.")

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import call_command
@@ -21,7 +22,7 @@ from tests.ingest.stream import CREATED, PULL, REPOSITORY, VOUCH
 from tests.peers.network import RealNetwork
 from trustsite import drive
 from trustsite.live import Plan, Show, judge_live
-from trustsite.live_gather import LiveProblem, find_account
+from trustsite.live_gather import LiveProblem, Tell, find_account
 from trustsite.live_told import Answer, Judged, lines
 from trustsite.standins import StandIns
 from trustsite.standins.claude import KEY, ClaudeStandIn
@@ -79,11 +80,12 @@ def judge(
     seconds: float = 0.0,
     listing: float = 30.0,
     show: Show | None = None,
+    tell: Tell = lambda step: None,
 ) -> Answer:
     """A run in a store that is there already or not; none of its threads outlives it."""
     plan = Plan(handles, repositories, seconds, network_seconds=60.0, first_wait=0.01)
     try:
-        return judge_live(plan, lambda step: None, show or (lambda passed, events: None))
+        return judge_live(plan, tell, show or (lambda passed, events: None))
     finally:
         assert [thread.name for thread in threading.enumerate() if thread.name.startswith(OURS)] == []
 
@@ -187,21 +189,34 @@ def test_with_a_key_claude_reads_one_pull_request_and_no_other() -> None:
     assert len(claude.messages) == 2  # the two passes of one review
 
 
-def test_what_the_stream_brings_while_it_listens_counts(world: World, tmp_path: Path) -> None:
+def test_what_the_stream_brings_while_it_listens_counts(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(ahead=0.0, monotonic=lambda: time.monotonic() + clock.ahead)
+    monkeypatch.setattr("trustsite.live.time", clock)
     with StandIns(world.recording, hold_after=world.stages[0]) as network:
 
         def show(passed: float, events: int) -> None:
+            """The minute is over with the first event, however long that takes on a busy machine."""
             network.release(None)
+            clock.ahead = 60.0 * bool(events)
 
         with on(network.origin, network.jetstream_url, tmp_path):
-            found = judge("pim.example.test", repositories=(LANTERN,), seconds=1.0, show=show)
+            found = judge("pim.example.test", repositories=(LANTERN,), seconds=60.0, show=show)
     assert found.events > 0
 
 
 @pytest.mark.usefixtures("loopback")
-def test_a_stream_that_cannot_be_heard_is_noted_and_the_records_alone_are_judged() -> None:
+def test_a_stream_that_cannot_be_heard_is_told_at_once_noted_and_the_records_alone_are_judged() -> None:
+    told: list[str] = []
+
+    def show(passed: float, events: int) -> None:
+        told.append("listened" if passed else "began")
+
     with override_settings(JETSTREAM_URLS=["ws://127.0.0.1:9/subscribe"]):
-        found = judge("alba.example.test", repositories=(LANTERN,), seconds=0.3)
+        found = judge("alba.example.test", repositories=(LANTERN,), seconds=0.3, show=show, tell=told.append)
+    (place,) = [number for number, step in enumerate(told) if step.startswith("The stream is not heard: ws://127")]
+    assert place < len(told) - 1 - told[::-1].index("listened"), "before the listening is over"
     assert len(found.contributors) == 1
     assert any(note.startswith("The stream was not heard") for note in found.notes)
 

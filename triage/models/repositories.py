@@ -18,7 +18,7 @@ class RepositoryChoice(models.Model):
     version = models.PositiveIntegerField()
     settings = models.JSONField()
     changed_at = models.DateTimeField()
-    changed_by: Any = models.ForeignKey(Person, on_delete=models.PROTECT, related_name="repository_choices")
+    changed_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="repository_choices")
 
     objects: ClassVar[models.Manager] = models.Manager()
 

@@ -19,7 +19,7 @@ from triage.access import issue_link, person_for
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.models import Maintainer, Person
 from triage.models.accounts import usual_role
-from triage.roles import LastAdmin, set_role
+from triage.roles import LastAdmin, keep_watched, set_role
 from trustsite.handover import REPLY_SECONDS, hand_over_job
 from trustsite.who import known_did
 
@@ -59,10 +59,14 @@ class Command(BaseCommand):
         wanted = [_repository(text) for text in dict.fromkeys(repo)]
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did, handle = _who(who, snapshot)
-            watched = _known_keys(snapshot, wanted) if role == Maintainer.Role.VIEWER else self._watch(did, wanted)
+            watched, records = (
+                (_known_keys(snapshot, wanted), []) if role == Maintainer.Role.VIEWER else self._watch(did, wanted)
+            )
             try:
                 with transaction.atomic():
                     person = person_for(did, snapshot, handle)
+                    for record in records:
+                        keep_watched(record, timezone.now())
                     _give(person, watched if wanted else [""], role)
             except LastAdmin as problem:
                 raise CommandError(str(problem), returncode=2) from problem
@@ -72,12 +76,13 @@ class Command(BaseCommand):
         self.stderr.write(f"This link signs in once, within {MINUTES} minutes:")
         self.stdout.write(link_address(issue_link(person, MINUTES)))
 
-    def _watch(self, did: str, repositories: list[str]) -> list[str]:
-        """Have the worker record maintainer and repositories; the keys of the repositories, in their order."""
+    def _watch(self, did: str, repositories: list[str]) -> tuple[list[str], list[str]]:
+        """Have the worker record maintainer and repositories; the repositories' keys, and their records' at-uris."""
         wanted = {"did": did, "repositories": repositories}
         # An owner is looked up with at most five requests between two words.
         silent_seconds = max(REPLY_SECONDS, 6 * settings.FETCH_TIMEOUT_SECONDS)
-        return hand_over_job("add_maintainer", wanted, self._tell, silent_seconds)["keys"]
+        done = hand_over_job("add_maintainer", wanted, self._tell, silent_seconds)
+        return done["keys"], done["records"]
 
     def _tell(self, told: Mapping[str, Any]) -> None:
         self.stderr.write(told["step"])

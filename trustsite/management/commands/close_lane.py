@@ -1,14 +1,16 @@
 """`manage.py close_lane`: close the fast lane at once, or open it again, with a name and a reason."""
 
+from collections.abc import Mapping
+
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from ingest.snapshot import SnapshotReader
+from ingest.snapshot import Snapshot, SnapshotReader
 from scoring.read import repository_names
 from triage.actions import ActionProblem
-from triage.closing import Scope, as_closure, close_lane, closure_words, open_lane, read_scope
+from triage.closing import Scope, as_closure, close_lane, closure_words, names_in, open_lane, read_scope
 from triage.models import LaneClosure, Person
 
 
@@ -29,39 +31,38 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: str) -> None:
         """Do it, or CommandError in one sentence."""
         call_command("migrate", verbosity=0, interactive=False)
-        names = _names()
+        reader = SnapshotReader(settings.SNAPSHOT_DIR)
         try:
-            scope = read_scope(_key(options["repo"], names), options["author"], options["voucher"])
-            person = _person(options["by"])
-            act = _open if options["open"] else _close
-            self.stdout.write(act(person, scope, options["because"], names))
+            with reader.pin() as snapshot:
+                self.stdout.write(_act(snapshot, options))
         except ActionProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
+        finally:
+            reader.close()
 
 
-def _close(person: Person, scope: Scope, because: str, names: dict[str, str]) -> str:
+def _act(snapshot: Snapshot | None, options: Mapping[str, str]) -> str:
+    """Close or open; what is so now, as a sentence."""
+    key = _key(options["repo"], repository_names(snapshot) if snapshot else {})
+    scope = read_scope(key, options["author"], options["voucher"])
+    person = _person(options["by"])
+    return (_open if options["open"] else _close)(person, scope, options["because"], snapshot)
+
+
+def _close(person: Person, scope: Scope, because: str, snapshot: Snapshot | None) -> str:
     made, is_new = close_lane(person, scope, because, timezone.now())
-    words = closure_words(as_closure(made), names)
+    closure = as_closure(made, {})
+    words = closure_words(closure, names_in(snapshot, [closure]))
     return f"{words}." if is_new else f"{words} before: it stays closed."
 
 
-def _open(person: Person, scope: Scope, because: str, names: dict[str, str]) -> str:
+def _open(person: Person, scope: Scope, because: str, snapshot: Snapshot | None) -> str:
     closure = LaneClosure.objects.filter(
         repo_key=scope.repo_key, author=scope.author, voucher=scope.voucher, opened_at=None
     ).first()
     if closure is None or not open_lane(person, closure, because, timezone.now()):
         raise CommandError("The fast lane is not closed for exactly this; the page /lane lists what is.", returncode=2)
     return "The fast lane is open again."
-
-
-def _names() -> dict[str, str]:
-    """The watched repositories of the newest snapshot."""
-    reader = SnapshotReader(settings.SNAPSHOT_DIR)
-    try:
-        with reader.pin() as snapshot:
-            return repository_names(snapshot) if snapshot else {}
-    finally:
-        reader.close()
 
 
 def _key(name: str, names: dict[str, str]) -> str:

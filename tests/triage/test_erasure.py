@@ -1,0 +1,88 @@
+"""Taking a person out of the web's own tables: what they decided stays in force, without their name."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from scoring.read import WatchedRepository
+from scoring.repository_settings import DEFAULTS
+from tests.ingest.stream import ANA, MARA, REPO, SEED
+from triage import outbox
+from triage.closing import Scope, close_lane, open_lane
+from triage.contributor_links import make_link
+from triage.erasure import account_of, forget_account
+from triage.models import AuditAnswer, OutboxEntry, Person, RepositoryChoice
+from triage.objections import answer, object_to
+from triage.repository_choices import save
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+PULL = f"at://{MARA}/pull/one"
+WATCHED = WatchedRepository(1, REPO, "lantern", SEED, DEFAULTS)
+
+
+@pytest.fixture(name="ana")
+def ana_fixture() -> Person:
+    return Person.objects.create(did=ANA, handle="ana.example")
+
+
+def choose(person: Person) -> None:
+    """Ana makes mara a seed, herself none, and lets the fast lane out of shadow mode."""
+    after = replace(DEFAULTS, seeds_added=(MARA,), seeds_removed=(ANA,), shadow=False)
+    assert save(person, WATCHED, after, DEFAULTS.version, NOW)
+
+
+def test_who_changed_settings_can_be_erased_and_what_they_set_stays(ana: Person) -> None:
+    choose(ana)
+    assert forget_account(ANA, "ana.example")
+    choice, message = RepositoryChoice.objects.get(), OutboxEntry.objects.get(kind="settings.changed")
+    assert choice.changed_by is None
+    for kept in (choice.settings, message.payload["settings"]):
+        assert (kept["seeds_added"], kept["seeds_removed"], kept["shadow"]) == ([MARA], [], False)
+
+
+def test_who_is_named_in_settings_is_erased_from_them_and_from_what_tells_of_them(ana: Person) -> None:
+    choose(ana)
+    assert forget_account(MARA, None)
+    choice, message = RepositoryChoice.objects.get(), OutboxEntry.objects.get(kind="settings.changed")
+    assert choice.changed_by == ana
+    for kept in (choice.settings, message.payload["settings"]):
+        assert (kept["seeds_added"], kept["seeds_removed"]) == ([], [ANA])
+
+
+def test_an_erased_owner_leaves_no_settings_of_their_repository(ana: Person) -> None:
+    key = f"at://{SEED}/repository/lantern"
+    RepositoryChoice.objects.create(repo_key=key, version=1, settings={}, changed_at=NOW, changed_by=ana)
+    forget_account(SEED, None)
+    assert not RepositoryChoice.objects.exists()
+
+
+def test_an_answer_to_the_audit_outlives_whoever_gave_it(ana: Person) -> None:
+    told = {"pull_uri": PULL, "round": 0, "record_cid": "bafy", "patch_id": "a" * 64}
+    AuditAnswer.objects.create(
+        key="k", repo_key=REPO, would_merge=True, because="small", person=ana, made_at=NOW, **told
+    )
+    payload = {**told, "would_merge": True, "because": "small", "person": ANA, "made_at": NOW.isoformat()}
+    outbox.put("audit.answered", "k", payload, NOW)
+    forget_account(ANA, None)
+    assert OutboxEntry.objects.get().payload == {**payload, "person": ""}
+    assert AuditAnswer.objects.get().person is None
+
+
+def test_an_account_is_told_whatever_it_decided_here(ana: Person) -> None:
+    choose(ana)
+    closure, _ = close_lane(ana, Scope(REPO), "one went wrong", NOW)
+    open_lane(ana, closure, "it was mended", NOW)
+    AuditAnswer.objects.create(
+        key="k", pull_uri=PULL, repo_key=REPO, round=0, would_merge=False, because="too large", person=ana, made_at=NOW
+    )
+    make_link(ana, MARA, REPO, "", NOW)
+    answer(object_to(MARA, "", "", "Why?", "link", None, NOW).key, None, ana, "accepted", "You are right.", NOW)
+    told = account_of(ANA) or {}
+    assert [one["because"] for one in told["lane_closures"]] == ["one went wrong"]
+    assert [one["opened_because"] for one in told["lane_openings"]] == ["it was mended"]
+    assert [one["because"] for one in told["audit_answers"]] == ["too large"]
+    assert [one["answer"] for one in told["objections_answered"]] == ["You are right."]
+    assert [one["did"] for one in told["links_made"]] == [MARA]
+    assert [one["repo_key"] for one in told["settings"]] == [REPO]
