@@ -53,6 +53,8 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
     if alarm is not None:
         return "A new round without what was found would be judged anew; a good record does not lift this."
     codes = {reason.code for reason in verdict.reasons}
+    if "objection_open" in codes:
+        return "A person's answer to the objection would have it judged like any other."
     if "audit_drawn" in codes:
         return "Nothing would: it is a sample, drawn whatever it is."
     if "low_probability" not in codes and codes & set(ATTESTATION_WORDS):

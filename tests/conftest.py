@@ -5,6 +5,7 @@ Loaded before Django's settings are read, which is why the environment is set wh
 
 import atexit
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -176,11 +177,18 @@ def for_all_workers(name: str, make: Callable[[Path], None], factory: pytest.Tem
 
 @pytest.fixture(scope="session")
 def demo_folder(manage: Manage, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The state that `manage.py demo --check` left: the simulated network, loaded by the real worker."""
+    """The state that `manage.py demo --check` left: the simulated network, loaded by the real worker.
+
+    It came after a demo that was killed: beside the folder, `told.json` says what was seen of both.
+    """
 
     def make(root: Path) -> None:
+        from tests.trustsite.runs import killed_demo  # which imports this module
+
+        told = killed_demo(root)
         done = manage("demo", "--check", DATA_ROOT=root, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
+        (root / "told.json").write_text(json.dumps(told | {"check": done.stdout + done.stderr}))
 
     return for_all_workers("demo-state", make, tmp_path_factory) / "demo"
 

@@ -212,7 +212,8 @@ def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: date
         effective_at=now + WINDOW,
     )
     outbox.put(OUTBOX_KIND, action.key, payload_of(action), now, action.effective_at)
-    log_change(person, f"action.{action.kind}", now, action.repo_key, action.pull_uri, key=action.key, batch=batch)
+    told = {"key": action.key, "batch": batch, "outcome": action.outcome}
+    log_change(person, f"action.{action.kind}", now, action.repo_key, action.pull_uri, **told)
     return action
 
 

@@ -26,6 +26,7 @@ WORDS: Mapping[str, str] = {
     "settings.changed": "Changed settings",
 }
 NAMES: Mapping[str, str] = {"would_merge": "would have merged it as sent", "since": "now", "kind": "what"}
+VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none", "needed_fix": "needed a fix"}
 HIDDEN = frozenset({"key", "batch", "pull_uri"})  # identifiers that join tables and tell a reader nothing
 
 
@@ -44,6 +45,5 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "none" if value is None else str(value)
+    is_word = value is None or isinstance(value, bool | str)  # 1 is no True
+    return VALUES.get(value, str(value)) if is_word else str(value)

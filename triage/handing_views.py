@@ -26,7 +26,7 @@ from triage.objections import ObjectionProblem, answer
 from triage.permissions import Role, Roles, SignInNeeded, require
 from triage.rights import handled_from
 from triage.rights_views import did_of, open_offers, refused
-from triage.rows import LANE_WORDS
+from triage.rows import lane_word
 
 SHOWN = 200  # objections on the page, and links of one contributor
 
@@ -192,7 +192,7 @@ def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
 
 def _decision_answer(row: read.QueueRow, address: str, until: datetime) -> str:
     reasons = [plain_sentence(reason) for reason in row.verdict.reasons]
-    return rights_words.decision_answer(row.title, LANE_WORDS[row.verdict.lane], reasons, address, until)
+    return rights_words.decision_answer(row.title, lane_word(row.verdict), reasons, address, until)
 
 
 def _with_titles(request: Request, told: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "subject": subject,
         "mark": mark,
         "corrected": newest if newest.outcome not in BAD else None,
-        "lane": rows.LANE_WORDS[found.verdict.lane],
+        "lane": rows.lane_word(found.verdict),
         "reasons": [visible(explain.sentence(reason)) for reason in found.verdict.reasons],
         "would_hold": [incident_words.tightened_words(one) for one in found.would_hold],
         "like_it": [(one, [incident_words.SHARE_WORDS[name] for name in one.shares]) for one in found.like_it],

@@ -29,6 +29,8 @@ GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
     ("own", "Yours", "unknown", "No open pull request by somebody who may push."),
 )
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
+# What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
+WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
 LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
 
 
@@ -177,7 +179,17 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     number = "" if probability is None else shown(probability)
     if shadow and verdict.lane is Lane.FAST_LANE:
         return Pill("unknown", number, "Would be fast lane")
-    return Pill(LANE_KINDS[verdict.lane], number, LANE_WORDS[verdict.lane])
+    return Pill("unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane], number, lane_word(verdict))
+
+
+def is_unblamed(verdict: Verdict) -> bool:
+    """Whether a person is asked though nothing was found, such as where the contributor objects: no warning, then."""
+    return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
+
+
+def lane_word(verdict: Verdict) -> str:
+    """The lane in a word or two."""
+    return "For a person" if is_unblamed(verdict) else LANE_WORDS[verdict.lane]
 
 
 def row_pill(row: QueueRow) -> Pill:

@@ -2,48 +2,53 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.played import Play, Played
+from tests.conftest import for_all_workers
 from tests.pipeline import OPEN_LANE, Result, opened, run
-from trustsite.world import build_world
+from trustsite.world import World, build_world
+
+
+@pytest.fixture(scope="package", name="base")
+def base_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The closed store of the world with all its attacks, played once: whoever goes on takes a copy."""
+
+    def make(folder: Path) -> None:
+        with played(build_world(), folder):
+            pass
+
+    return for_all_workers("attacked-world", make, tmp_path_factory)
+
+
+@pytest.fixture(scope="package", name="full")
+def full_fixture(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """That world."""
+    with opened(shutil.copytree(base, tmp_path_factory.mktemp("full") / "world"), OPEN_LANE) as result:
+        yield Played(build_world(), result)
 
 
 @pytest.fixture(scope="package", name="play")
-def play_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def play_fixture(full: Played, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """`play(without=…)`: that variant of the world, judged with a fast lane from .60 on; each is played once."""
-    done: dict[tuple[str, ...], Played] = {}
+    done: dict[tuple[str, ...], Played] = {(): full}
     with ExitStack() as stack:
 
         def play(*, without: tuple[str, ...] = ()) -> Played:
             if without not in done:
                 world = build_world(without=without)
-                folder = tmp_path_factory.mktemp("world")
-                context = run(
-                    world.recording, folder, world.watched.values(), [world.cast["ana"]], world.stages, OPEN_LANE
-                )
-                done[without] = Played(world, stack.enter_context(context))
+                done[without] = Played(world, stack.enter_context(played(world, tmp_path_factory.mktemp("world"))))
             return done[without]
 
         yield play
 
 
-@pytest.fixture(scope="package", name="full")
-def full_fixture(play: Play) -> Played:
-    """The world with all its attacks."""
-    return play()
-
-
-@pytest.fixture(scope="package", name="base")
-def base_fixture(full: Played, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed copy of the full world's store, to go on from."""
-    folder = tmp_path_factory.mktemp("base")
-    full.result.store.checkpoint()
-    shutil.copy(full.result.store.path, folder / "trust.duckdb")
-    return folder
+def played(world: World, folder: Path) -> AbstractContextManager[Result]:
+    """A world played stage by stage to its end."""
+    return run(world.recording, folder, world.watched.values(), [world.cast["ana"]], world.stages, OPEN_LANE)
 
 
 @pytest.fixture(name="after")

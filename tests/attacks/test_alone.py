@@ -74,7 +74,7 @@ ACTIONS = draw.lists(
 )
 
 
-@settings(max_examples=count(8, 100))
+@settings(max_examples=count(5, 100))
 @given(name=draw.sampled_from(NAMES), actions=ACTIONS, days=draw.integers(0, 3))
 def test_whatever_a_person_does_alone_leaves_their_probability_and_lane(
     full: Played, base: Path, tmp_path_factory: pytest.TempPathFactory, name: str, actions: list[Any], days: int

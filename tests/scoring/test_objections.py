@@ -62,6 +62,7 @@ def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answer
     row = world.pull(OFFERED)
     assert row is not None
     assert "the contributor objects" in row.sentence
+    assert row.would_change == "A person's answer to the objection would have it judged like any other."
     tell_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
     assert decision(world) == before
 

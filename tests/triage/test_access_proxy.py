@@ -8,7 +8,8 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.trustsite import runs
-from tests.trustsite.busy import answers_at, free_port
+from tests.trustsite.busy import answers_at
+from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from triage import throttle
 from trustsite import drive

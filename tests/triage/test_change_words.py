@@ -16,3 +16,9 @@ def test_identifiers_and_empty_values_are_left_out() -> None:
 
 def test_settings_are_said_as_on_their_own_page() -> None:
     assert told_details({"changes": {"shadow": [True, False]}}) == ("Shadow mode: on, now off.",)
+
+
+def test_a_mark_says_how_it_turned_out() -> None:
+    assert told_details({"key": "k", "batch": "", "outcome": "needed_fix"}) == ("outcome: needed a fix",)
+    assert told_details({"key": "k", "batch": "", "outcome": ""}) == ()
+    assert told_details({"before": 1, "since": None, "kind": True}) == ("before: 1", "now: none", "what: yes")

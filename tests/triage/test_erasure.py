@@ -78,7 +78,8 @@ def test_an_account_is_told_whatever_it_decided_here(ana: Person) -> None:
         key="k", pull_uri=PULL, repo_key=REPO, round=0, would_merge=False, because="too large", person=ana, made_at=NOW
     )
     make_link(ana, MARA, REPO, "", NOW)
-    answer(object_to(MARA, "", "", "Why?", "link", None, NOW).key, None, ana, "accepted", "You are right.", NOW)
+    objection = object_to(MARA, "", "", "Why?", "link", None, NOW)
+    answer(str(objection.key), None, ana, "accepted", "You are right.", NOW)
     told = account_of(ANA) or {}
     assert [one["because"] for one in told["lane_closures"]] == ["one went wrong"]
     assert [one["opened_because"] for one in told["lane_openings"]] == ["it was mended"]

@@ -89,7 +89,16 @@ def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_fl
 
 def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one() -> None:
     assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, None)) == rows.Pill("unknown", "", "Not enough evidence")
-    assert rows.pill(verdict_of(Lane.NEEDS_HUMAN, None)) == rows.Pill("flag", "", "Flagged")
+    flagged = replace(verdict_of(Lane.NEEDS_HUMAN, None), reasons=(Reason("high_flag", {}),))
+    assert rows.pill(flagged) == rows.Pill("flag", "", "Flagged")
+
+
+@pytest.mark.parametrize("code", ["objection_open", "attestation_missing"])
+def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -> None:
+    asked = replace(verdict_of(Lane.NEEDS_HUMAN, 0.6), reasons=(Reason(code, {}), Reason("merged_here", {})))
+    assert rows.pill(asked) == rows.Pill("unknown", "0.60", "For a person")
+    found = replace(asked, reasons=(*asked.reasons, Reason("content_risk_high", {})))
+    assert rows.pill(found) == rows.Pill("flag", "0.60", "Flagged")
 
 
 def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from ingest.snapshot import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
-from tests.trustsite.busy import answers_at, free_port, get
+from tests.trustsite.busy import answers_at, get
 from tests.trustsite.live_worker import recording_with_news
+from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite import drive
 

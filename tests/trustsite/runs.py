@@ -13,7 +13,8 @@ from ingest.digest import digest as digest_rows
 from ingest.snapshot import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
-from tests.waiting import LONG_SECONDS
+from tests.trustsite.ports import free_port
+from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.drive import replay_place
 
 STOP_SECONDS = LONG_SECONDS  # ten on a machine at rest: trustsite/shutdown.py cuts off what takes longer
@@ -69,3 +70,22 @@ def kill_after(process: subprocess.Popen[str], seconds: float) -> bool:
         process.communicate()
         return True
     return False
+
+
+def killed_demo(root: Path) -> dict[str, Any]:
+    """Start a demo below `root`, then a second one, kill the first in its midst, and leave a file in its folder.
+
+    `second`: the exit status, stdout and stderr of the second; `goes_on`: whether the first then still had its store.
+    """
+    first = start("demo", DATA_ROOT=root, BIND=f"127.0.0.1:{free_port()}")
+    store = root / "demo" / "duckdb" / "trust.duckdb"
+    try:
+        wait_for(store.exists)
+        file = store.stat().st_ino
+        second = run("demo", "--check", DATA_ROOT=root)
+        goes_on = first.poll() is None and store.stat().st_ino == file
+    finally:
+        first.kill()
+        first.communicate()
+    (root / "demo" / "left").write_text("")
+    return {"second": second, "goes_on": goes_on}

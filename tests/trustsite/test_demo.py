@@ -1,10 +1,11 @@
 """The demo as a process that loses nobody's files, and its promises, each of which can be broken."""
 
-import shutil
-import signal
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
@@ -13,15 +14,14 @@ from ingest.store import Store, StreamClock
 from ingest.transaction import Rows
 from scoring import read
 from scoring.gate import Thresholds
+from scoring.policy import policy_from_settings
 from scoring.told_actions import ToldAction, take
 from scoring.told_settings import switch_shadow
 from tests.conftest import Manage, Site
 from tests.pipeline import UNAUDITED, Result, opened, run
-from tests.trustsite import runs
-from tests.trustsite.busy import free_port
-from tests.waiting import wait_for
 from triage.models import Maintainer
 from trustsite import drive
+from trustsite.management.commands import demo
 from trustsite.management.commands.demo import open_account
 from trustsite.story import CAUGHT, MAIN, NAMED, VOIDED, Promise, tell
 from trustsite.world import World, build_world
@@ -40,21 +40,33 @@ def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage
     assert letter.read_text() == "mine"
 
 
-def test_a_second_demo_is_refused_and_the_first_goes_on_with_all_it_has(tmp_path: Path) -> None:
-    first = runs.start("demo", DATA_ROOT=tmp_path, BIND=f"127.0.0.1:{free_port()}")
-    store = tmp_path / "demo" / "duckdb" / "trust.duckdb"
-    try:
-        wait_for(store.exists)
-        file = store.stat().st_ino
-        status, out, err = runs.run("demo", "--check", DATA_ROOT=tmp_path)
-        assert (status, out) == (2, "")
-        assert "Another demo runs in" in err
-        assert err.count("\n") == 1
-        assert first.poll() is None
-        assert store.stat().st_ino == file
-    finally:
-        first.send_signal(signal.SIGTERM)
-        runs.finish(first, timeout=runs.STOP_SECONDS)
+@pytest.fixture(name="told")
+def told_fixture(demo_folder: Path) -> dict[str, Any]:
+    """What was seen of a second demo, of the first beside it, and of the one that came after its kill."""
+    return json.loads((demo_folder.parent / "told.json").read_text())
+
+
+def test_a_second_demo_is_refused_and_the_first_goes_on_with_all_it_has(told: dict[str, Any]) -> None:
+    status, out, err = told["second"]
+    assert (status, out) == (2, "")
+    assert "Another demo runs in" in err
+    assert err.count("\n") == 1
+    assert told["goes_on"]
+
+
+def test_a_demo_starts_from_nothing_after_one_that_was_killed(demo_folder: Path, told: dict[str, Any]) -> None:
+    assert "kept    the swapped patch has a decision of its own" in told["check"], "the last of its stages was judged"
+    assert not (demo_folder / "left").exists()
+
+
+def test_an_operators_own_threshold_lifts_that_of_the_demo(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    found: list[Thresholds] = []
+    monkeypatch.setattr(demo, "call_command", lambda *_, **__: None)
+    monkeypatch.setattr(demo, "open_worker", lambda *_: None)
+    monkeypatch.setattr(demo, "run_beside", lambda *_: found.append(policy_from_settings().thresholds))
+    settings.T_LOW, settings.T_HIGH = 0.85, None  # the fixture puts back what the demo sets after it
+    demo.Command()._start(check=True)
+    assert [(one.t_low, one.t_high) for one in found] == [(0.85, 0.85)]
 
 
 @pytest.mark.django_db
@@ -63,29 +75,6 @@ def test_the_demos_maintainer_maintains_on_the_site_what_is_watched() -> None:
         open_account("did:plc:ana", ["did:plc:one", "did:plc:two"])
     found = Maintainer.objects.values_list("person__did", "repo_key").order_by("repo_key")
     assert list(found) == [("did:plc:ana", "did:plc:one"), ("did:plc:ana", "did:plc:two")]
-
-
-@pytest.fixture(scope="module")
-def after_a_kill(manage: Manage, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder and the words of a whole demo after one that was killed, with an operator's own threshold."""
-    root = tmp_path_factory.mktemp("killed")
-    killed = runs.start("demo", DATA_ROOT=root, BIND=f"127.0.0.1:{free_port()}")
-    wait_for((root / "demo" / "duckdb" / "trust.duckdb").exists)
-    killed.kill()
-    killed.communicate()
-    (root / "demo" / "left").write_text("")
-    done = manage("demo", "--check", DATA_ROOT=root, T_LOW="0.85", timeout=300)
-    return root / "demo", done.stdout + done.stderr
-
-
-def test_a_demo_starts_from_nothing_after_one_that_was_killed(after_a_kill: tuple[Path, str]) -> None:
-    folder, told = after_a_kill
-    assert "kept    the swapped patch has a decision of its own" in told, "the last of its stages was judged"
-    assert not (folder / "left").exists()
-
-
-def test_an_operators_own_thresholds_hold_in_the_demo(after_a_kill: tuple[Path, str]) -> None:
-    assert "kept    everybody was scored" in after_a_kill[1]
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +106,15 @@ def approval(world: World, row: read.QueueRow) -> ToldAction:
     return ToldAction.read({**told, **seen, "made_at": "2026-11-20T10:00:00+00:00"})
 
 
-@pytest.fixture
-def ended(played: tuple[Path, read.QueueRow], tmp_path: Path) -> Iterator[Result]:
-    """A copy of that store for one test."""
-    shutil.copy(played[0], tmp_path / "trust.duckdb")
-    with opened(tmp_path, POLICY) as result:
+@pytest.fixture(scope="module")
+def ended(played: tuple[Path, read.QueueRow]) -> Iterator[Result]:
+    """That store, opened: no test leaves anything in it."""
+    with opened(played[0].parent, POLICY) as result:
         yield result
+
+
+class Undone(Exception):
+    """Takes a transaction back."""
 
 
 def promises(rows: Rows, world: World, before: read.QueueRow) -> dict[str, bool]:
@@ -249,10 +241,10 @@ def test_every_promise_holds_and_has_a_breach_below(
 def test_a_promise_that_does_not_hold_is_told_as_broken(
     ended: Result, world: World, played: tuple[Path, read.QueueRow], words: str, name: str, statement: str
 ) -> None:
-    with ended.store.write() as transaction:
+    with suppress(Undone), ended.store.write() as transaction:
         transaction.execute(statement.replace("$did", f"'{world.cast[name]}'"))
-    with ended.reading() as rows:
-        assert promises(rows, world, played[1])[words] is False
+        assert promises(transaction, world, played[1])[words] is False
+        raise Undone
 
 
 def test_only_a_folder_that_sunstead_made_is_emptied(tmp_path: Path) -> None:

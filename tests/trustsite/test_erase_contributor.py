@@ -22,7 +22,7 @@ from tests.ingest.planted import GONE, HANDLE, MARK, SHORT, plant_in_files, trac
 from tests.ingest.stream import ANA, REPO, SEED, Frames, pull_uri, take
 from tests.sources import PROJECT
 from tests.trustsite import runs
-from tests.trustsite.busy import free_port
+from tests.trustsite.ports import free_port
 from tests.waiting import wait_for
 
 WORDS = (GONE, GONE.removeprefix("did:plc:"), HANDLE, SHORT, MARK)

@@ -11,7 +11,7 @@ from ingest.jetstream import Listener, Subscription
 from ingest.net import Fetcher
 from ingest.status import Status
 from ingest.store import Store
-from tests.trustsite.busy import free_port
+from tests.trustsite.ports import free_port
 from tests.waiting import wait_for
 from trustsite.heartbeat import Publishing, status_of
 from trustsite.hops import Hops

@@ -122,8 +122,8 @@ def test_kills_at_random_moments_end_with_the_tables_of_an_undisturbed_run(
 
 
 def test_sigterm_stops_a_replay_within_ten_seconds_and_the_next_one_goes_on(tmp_path: Path, count: Count) -> None:
-    folder, pulls = tmp_path / "bulk", count(1_000, 10_000)
-    write_recording(folder, bulk(600, pulls))
+    folder, pulls = tmp_path / "bulk", count(400, 10_000)
+    write_recording(folder, bulk(count(200, 600), pulls))
     process = runs.start("replay", folder, DATA_ROOT=tmp_path)
     wait_for(lambda: bool(list(tmp_path.glob("replay/*/snapshots/CURRENT"))))
     process.send_signal(signal.SIGTERM)

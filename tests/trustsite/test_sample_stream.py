@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 
 from tests.ingest.stream import ANA, MARA, STRANGER, Frames
 from tests.trustsite import runs
-from tests.trustsite.busy import free_port
+from tests.trustsite.ports import free_port
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import Recording, make_recording
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ingest.store import Store
 from tests.conftest import with_environment
 from tests.sources import PROJECT
-from tests.trustsite.busy import free_port
+from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS
 from trustsite import drive, shutdown
 from trustsite.shutdown import Part, cut_off, going_on, of_thread

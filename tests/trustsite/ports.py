@@ -1,0 +1,10 @@
+"""Ports for peers and sites that tests start."""
+
+import socket
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
