@@ -54,7 +54,7 @@ def _is_compared(table: str, column: str) -> bool:
 
 def _text(name: str, value: object, people: dict[int, str], repositories: dict[int, str]) -> str:
     if name in PEOPLE and isinstance(value, int):
-        return people[value] if value != NOBODY else "nobody"
+        return people[value] if value > NOBODY else "nobody"
     if name == "path" and isinstance(value, list):
         return ">".join(people[person] for person in value)
     if name == "repository_id" and isinstance(value, int):

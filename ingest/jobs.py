@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from ingest import advisories, backfill, erase, watch
+from ingest import advisories, backfill, erase, past_pulls, watch
 from ingest.backfill.runs import begin
 from ingest.letters import retry_dead_letters
+from ingest.past_files import PastProblem
 from ingest.runtime import Runtime
 from ingest.snapshot import PublishProblem
 
@@ -72,6 +73,28 @@ def _import_osv(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) ->
         raise JobProblem(str(problem)) from problem
 
 
+def _import_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`path`, `identities` (or None) and `source`: the counts of ingest/past_pulls.py."""
+    identities = Path(wanted["identities"]) if wanted["identities"] else None
+
+    def tell(read: int) -> None:
+        show({"step": f"{read} rows read."})
+
+    try:
+        done = past_pulls.import_past(runtime.store, Path(wanted["path"]), identities, wanted["source"], tell)
+    except PastProblem as problem:
+        raise JobProblem(str(problem)) from problem
+    return past_pulls.told(done)
+
+
+def _remove_history(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`source`: let go of an imported history; how many pull requests were `removed`."""
+    try:
+        return {"removed": past_pulls.remove_past(runtime.store, wanted["source"])}
+    except PastProblem as problem:
+        raise JobProblem(str(problem)) from problem
+
+
 def _set_review(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
     """`repositories` and `review`: how changes of these are read from now on; the repositories' `keys`."""
     try:
@@ -84,7 +107,9 @@ JOBS: Mapping[str, Job] = {
     "add_maintainer": _add_maintainer,
     "begin_backfill": _begin_backfill,
     "erase": _erase,
+    "import_history": _import_history,
     "import_osv": _import_osv,
+    "remove_history": _remove_history,
     "retry_dead_letters": _retry_dead_letters,
     "set_review": _set_review,
 }

@@ -56,6 +56,7 @@ OF_PAIRS = EVIDENCE.format(
     names="list({'did': c.did, 'handle': c.handle, 'handle_verified': c.handle_verified} order by p.place)",
 )
 Pair = tuple[int, int]  # contributor_id, repository_id
+TEMPORARY = ("outcomes", "counting")
 GROUP = 5_000  # pairs read or written at once: a pass over 20,000 people needs 110 MB of the 160 that a store may have
 PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("path", "path_merges"))
 
@@ -69,8 +70,9 @@ def rebuild(txn: Transaction, table: str, now: datetime, window_days: int) -> Ke
 
 
 def find_outcomes(txn: Transaction, now: datetime, window_days: int) -> None:
-    """Make the temporary table `outcomes`, which the rebuilt ones read: it ends with the transaction's connection."""
-    txn.execute(STATEMENTS["outcomes"], _values("outcomes", now, window_days))
+    """Make the temporary tables `outcomes` and `counting`, which the others read: they end with the connection."""
+    for table in TEMPORARY:
+        txn.execute(STATEMENTS[table], _values(table, now, window_days))
 
 
 def _values(table: str, now: datetime, window_days: int) -> dict[str, object]:

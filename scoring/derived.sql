@@ -61,7 +61,7 @@ with told as (
   where f.known_from <= $now and f.happened_at <= s.settled_at + to_days(coalesce(x.window_days, $window))
   group by pull_uri
 )
-select p.pull_uri, p.author_id, p.repository_id, s.merged, s.merged and trouble.pull_uri is null as clean,
+select p.pull_uri, p.author_id, p.repository_id, s.merged, s.settled_at, s.merged and trouble.pull_uri is null as clean,
   case when not s.merged then s.settled_at
        else greatest(coalesce(trouble.known_from, s.settled_at + to_days(coalesce(x.window_days, $window))),
                      s.settled_at) end as known_from
@@ -86,21 +86,23 @@ select s.pull_uri, s.author_id, s.repository_id, s.actor_id, s.outcome, s.outcom
   mined.clean, mined.known_from
 from standing s left join mined using (pull_uri);
 
--- name: labels
--- Outcomes known by now in repositories that count: those of a site seed, or of an owner for whom a site seed vouches
--- in a record of their own and whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
+-- name: counting
+-- Repositories that count: those of a site seed, or of an owner for whom a site seed vouches in a record of their own and
+-- whom the site's seeds reach with s >= .5. Without the seed's own vouch, somebody whom two seeds trust could give a
 -- puppet of theirs s = .67 and have it merge whatever they like (DESIGN.md §1.9).
+create or replace temp table counting as
+select repository_id from repositories r
+where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)
+   or exists (from trust t where t.repository_id = 0 and t.contributor_id = r.owner_id
+     and t.distance = 1 and t.structural_trust >= .5)
+   and exists (from vouches v join seeds s on s.contributor_id = v.voucher_id
+     where s.repository_id = 0 and v.subject_id = r.owner_id and v.kind = 'vouch' and v.seen_at <= $now
+     and (v.superseded_at is null or v.superseded_at > $now));
+
+-- name: labels
+-- Outcomes known by now in repositories that count.
 -- Where a person marked the outcome, that counts, from when it was known; a mark that says the same as what was mined
 -- before it does not make it known later.
-with counting as (
-  select repository_id from repositories r
-  where exists (from seeds s where s.repository_id = 0 and s.contributor_id = r.owner_id)
-     or exists (from trust t where t.repository_id = 0 and t.contributor_id = r.owner_id
-       and t.distance = 1 and t.structural_trust >= .5)
-     and exists (from vouches v join seeds s on s.contributor_id = v.voucher_id
-       where s.repository_id = 0 and v.subject_id = r.owner_id and v.kind = 'vouch' and v.seen_at <= $now
-       and (v.superseded_at is null or v.superseded_at > $now))
-)
 select pull_uri, author_id, repository_id, clean, known_from
 from outcomes anti join marks using (pull_uri) semi join counting using (repository_id) where known_from <= $now
 union all
@@ -112,15 +114,26 @@ from marks semi join counting using (repository_id);
 -- Everyone at the site, and in each watched repository those who offered something there: 40 repositories that reach
 -- 20,000 people would else be 800,000 rows a pass. Of the others `read.score` judges who is asked for. Who is hidden has
 -- none, and so no score, no decision and no place in queue and leaderboard.
+-- An imported history counts in the record of whom the operator tied to it, by the same rule as here. What its author
+-- might have merged alone does not.
 with everybody as (
   select contributor_id, 0 as repository_id from contributors
   union select author_id, repository_id from pull_requests semi join watched_repositories using (repository_id)
 ), pairs as (
   select * from everybody anti join hidden_people using (contributor_id)
+), imported as (
+  select author_id::integer as contributor_id, merged_at is not null and troubled_at is null as clean
+  from (
+    select *, case when merged_at <= $now then merged_at + to_days($window) end as quiet_at,
+      least(case when reverted_at <= quiet_at then reverted_at end,
+        case when patched_at <= quiet_at then patched_at end, case when merged_at is null then refused_at end) as bad_at,
+      case when bad_at <= $now then bad_at end as troubled_at
+    from imported_pulls where author_id > 0 and usable and not push_holder and not is_bot
+  ) where troubled_at is not null or quiet_at <= least($now, observed_until)
 ), record as (
-  select author_id as contributor_id,
+  select contributor_id,
     count(*) filter (clean)::integer as clean, count(*) filter (not clean)::integer as not_clean
-  from labels group by author_id
+  from (select author_id as contributor_id, clean from labels union all from imported) group by contributor_id
 ), here as (
   select author_id as contributor_id, repository_id,
     count(*) filter (merged)::integer as merged_here, count(*)::integer as settled_here,

@@ -75,6 +75,7 @@ RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
 PURE |= {"triage/attacked.py", *(f"scoring/redteam/{name}.py" for name in RED_TEAM)}
 PURE |= {f"scoring/{name}.py" for name in ("repository_settings", "own_rules", "attestations")}
 PURE |= {"triage/settings_form.py", "ingest/dids.py"}
+PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "arrivals")}
 PURE |= {"scoring/licences.py", *(f"scoring/packages/{name}.py" for name in ("likeness", "matching", "comparison"))}
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}

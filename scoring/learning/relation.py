@@ -1,0 +1,68 @@
+"""The pull requests that models learn from, read from a store or snapshot: the table `cases` and its columns."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ingest.transaction import Rows
+from scoring.derived import STATEMENTS
+from scoring.learning.cases import Cases, Times
+
+QUIET_DAYS = 180  # without a new round: as good as refused
+CASES = Path(__file__).with_name("cases.sql").read_text()
+TIMES = (
+    "opened_at",
+    "observed_until",
+    "merged_at",
+    "refused_at",
+    "reverted_at",
+    "patched_at",
+    "patched_fix_at",
+    "failed_at",
+)
+COLUMNS = f"select key, author_id, repository_id, push_holder, as_sent, {', '.join(TIMES)} from cases"
+READ = f"{COLUMNS} where not is_bot order by opened_at, key"
+WITHOUT_CHECKS = "select avg((not checks_known)::integer) from cases where not is_bot"
+
+
+def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
+    """Make the temporary table `cases` of this cursor, in the order of opening, as of `now`.
+
+    Its columns: `key`, `author_id` and `repository_id` (negative for who is only known by an imported history), the
+    times of `Cases`, `push_holder`, `checks_known`, `as_sent`, and of the change as opened `additions`, `deletions`,
+    `files_touched`, `binary_files`, `touches_tests`, `docs_only`, `touches_sensitive`, `title_length`; `is_bot` and
+    `state`. What follows the times is null where it is unknown. The tables `outcomes` and `counting` stay beside it.
+    """
+    values = {"now": now, "window": window_days, "quiet": QUIET_DAYS}
+    for statement in (STATEMENTS["outcomes"], STATEMENTS["counting"], CASES):
+        rows.rows(statement, {name: value for name, value in values.items() if f"${name}" in statement})
+
+
+def read_cases(rows: Rows) -> Cases:
+    """Everybody's pull requests but bots', in the order of opening and without features; after `build_cases`."""
+    found = rows.columns(READ)
+    return Cases(
+        keys=np.asarray(found["key"], dtype=np.object_),
+        authors=np.asarray(found["author_id"], dtype=np.int64),
+        repositories=np.asarray(found["repository_id"], dtype=np.int64),
+        push_holder=np.asarray(found["push_holder"], dtype=np.bool_),
+        as_sent=np.asarray(found["as_sent"], dtype=np.int8),
+        features={},
+        **{name: _times(found, name) for name in TIMES},
+    )
+
+
+def share_without_checks(rows: Rows) -> float | None:
+    """The share in [0, 1] of cases of whose checks nobody knows anything; None without cases; after `build_cases`."""
+    return rows.value(WITHOUT_CHECKS)
+
+
+def _times(found: Mapping[str, Any], name: str) -> Times:
+    """A column of times with NaT where it is null."""
+    column = found[name]
+    if np.ma.isMaskedArray(column):
+        column = column.filled(np.datetime64("NaT"))
+    return np.asarray(column, dtype="datetime64[us]")

@@ -1,0 +1,71 @@
+"""`manage.py import_history`: from a file to a published snapshot, what it says of itself, and back."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from ingest.snapshot import SnapshotReader
+from scoring.learning.relation import build_cases, read_cases
+from tests.ingest.past import WATCHED, merged, past, refused, write
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, settings: Settings) -> None:
+    """A store and snapshots of the test's own; no worker runs, so the command owns them."""
+    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
+    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+
+
+def told(*arguments: str) -> str:
+    out = StringIO()
+    call_command("import_history", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_what_was_imported_is_read_from_the_published_snapshot_and_goes_again(
+    tmp_path: Path, settings: Settings
+) -> None:
+    path = write(tmp_path / "old-forge.parquet", [merged(n_commits=3, colour="red"), refused(), past(3, is_bot=True)])
+    said = told(str(path))
+    assert "old-forge: 3 pull requests in 1 projects by 1 people: 1 merged, 1 refused, 1 open; 1 of bots" in said
+    assert "Nobody is tied to a DID (--identities does that)" in said
+    assert "unknown for 100% of them, which counts as unknown and not as failed" in said
+    assert "Never read, since they follow from the outcome: n_commits." in said
+    assert "Columns that are not used: colour." in said
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        assert snapshot is not None
+        build_cases(snapshot, WATCHED, 14)
+        assert len(read_cases(snapshot)) == 2
+    assert told("--remove", "old-forge") == "3 pull requests of old-forge removed.\n"
+    with pytest.raises(CommandError, match="nothing was imported"):
+        told("--remove", "old-forge")
+
+
+def test_identities_tie_people_and_the_summary_counts_them(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", [merged(), merged(2, author="mara")])
+    who = tmp_path / "who.csv"
+    who.write_text("author,did\nana,did:web:ana.example\n")
+    said = told(str(path), "--identities", str(who), "--source", "elsewhere")
+    assert "1 people are tied to a DID: 1 pull requests are part of their record." in said
+    assert said.startswith("elsewhere: 2 pull requests")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "Name a FILE to take, or --remove SOURCE"),
+        (["gone.parquet"], "gone.parquet does not exist: name a file"),
+        (["{}/text"], "is no Parquet file that can be read"),
+        (["{}/text", "--source", "a b"], "cannot name a source"),
+        (["{}/text", "--remove", "x"], "Name a FILE to take, or --remove SOURCE"),
+        (["{}/text", "--identities", "gone.csv"], "gone.csv does not exist"),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_in_one_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    (tmp_path / "text").write_text("no")
+    with pytest.raises(CommandError, match=sentence) as said:
+        told(*(one.format(tmp_path) for one in arguments))
+    assert "\n" not in str(said.value)
