@@ -7,12 +7,13 @@ no path and no history the words say what is missing and nothing about the perso
 
 from collections.abc import Callable, Mapping
 
+from scoring.explain_certificate import CERTIFICATE_SENTENCES
 from scoring.explain_conditions import ATTESTATION_WORDS, CONDITION_CLAUSES, CONDITION_SENTENCES, WOULD_LIFT
 from scoring.explain_content import ALARMS, CONTENT_CLAUSES, CONTENT_SENTENCES, UNCLEAR
 from scoring.figures import count_of, number_of, shown, shown_against, shown_threshold, things, visible_name
-from scoring.gate import path_params
+from scoring.gate import path_params, shut_reason
+from scoring.need import items_needed
 from scoring.rules import Thresholds
-from scoring.threshold import items_needed
 from scoring.verdict import Evidence, Lane, Param, Reason, Verdict
 
 Params = Mapping[str, Param]
@@ -65,6 +66,8 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
     if verdict.lane is Lane.FAST_LANE:
         high = shown_threshold(thresholds.t_high or 0.0)
         return f"P(clean) below {high}, a denounce by a seed or the loss of trust would end the fast lane."
+    if thresholds.t_high is None and thresholds.shut is not None:
+        return sentence(thresholds.shut)
     if thresholds.t_high is None:
         needed = items_needed(thresholds.budget, thresholds.delta)
         return f"{_settled(needed)} {_need(needed)} before a fast lane can open.{_first_steps(verdict, evidence)}"
@@ -74,8 +77,7 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
 def lane_notice(thresholds: Thresholds) -> str:
     """The sentence that every page shows while the fast lane is shut or its threshold not certified; else empty."""
     if thresholds.t_high is None:
-        needed = items_needed(thresholds.budget, thresholds.delta)
-        return sentence(Reason("fast_lane_shut", {"needed": needed, "have": thresholds.settled}))
+        return sentence(shut_reason(thresholds))
     return "" if thresholds.certified else sentence(Reason("threshold_not_certified", {"t_high": thresholds.t_high}))
 
 
@@ -231,6 +233,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"The fast lane's threshold {shown_threshold(number_of(params['t_high']))} was set by hand: no certificate "
         "says how many bad changes it lets through."
     ),
+    **CERTIFICATE_SENTENCES,
     **CONDITION_SENTENCES,
     **CONTENT_SENTENCES,
 }

@@ -6,8 +6,8 @@ are exact on the unrounded probability: P >= T_HIGH is at the threshold, P < T_L
 
 from scoring.conditions import NO_CHANGE, ORDINARY, TO_A_PERSON, lane_conditions, strongest_first
 from scoring.estimators import factors, shrunk_rate
+from scoring.need import items_needed
 from scoring.rules import Thresholds, check_unit
-from scoring.threshold import items_needed
 from scoring.verdict import Circumstances, Content, Estimate, Evidence, Lane, Param, Reason, Verdict
 
 
@@ -93,11 +93,18 @@ def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -
     elif probability < thresholds.t_low:
         reasons.append(Reason("low_probability", {"probability": probability, "t_low": thresholds.t_low}))
     if thresholds.t_high is None:
-        needed = items_needed(thresholds.budget, thresholds.delta)
-        reasons.append(Reason("fast_lane_shut", {"needed": needed, "have": thresholds.settled}))
+        reasons.append(shut_reason(thresholds))
     elif probability is not None and thresholds.t_low <= probability < thresholds.t_high:
         reasons.append(Reason("below_fast_lane", {"probability": probability, "t_high": thresholds.t_high}))
     return reasons
+
+
+def shut_reason(thresholds: Thresholds) -> Reason:
+    """Why the fast lane is shut: what shut it, or that no threshold was certified yet."""
+    if thresholds.shut is not None:
+        return thresholds.shut
+    needed = items_needed(thresholds.budget, thresholds.delta)
+    return Reason("fast_lane_shut", {"needed": needed, "have": thresholds.settled})
 
 
 def _of_content(content: Content | None, thresholds: Thresholds) -> list[Reason]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scoring.threshold import items_needed
-from scoring.verdict import Tier
+from scoring.need import items_needed
+from scoring.verdict import Reason, Tier
 
 Condition = Literal[
     "certificate",
@@ -37,8 +37,9 @@ class Thresholds:
 
     `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
     of false approvals that may happen, `delta` the chance that it is exceeded all the same. `settled` is how many
-    settled pull requests could count towards a certificate so far, None where nobody counted. `trust` is the s that the
-    fast lane asks for, `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is
+    settled pull requests could count towards a certificate so far, None where nobody counted. `shut` says why a lane
+    that was certified is shut, where it is (`scoring.certified`). `trust` is the s that the fast lane asks for,
+    `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is
     the highest content risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of
     `scoring.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
     `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
@@ -51,6 +52,7 @@ class Thresholds:
     budget: float = 0.05
     delta: float = 0.05
     settled: int | None = None
+    shut: Reason | None = None
     trust: float = 0.5
     two_ways: bool = True
     r_low: float = 0.20

@@ -12,7 +12,7 @@ everything would write.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -193,7 +193,7 @@ def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
         "select count(*) from labels l anti join own_people o on o.repository_id = l.repository_id "
         "and o.contributor_id = l.author_id"
     )
-    return Thresholds(**asdict(thresholds) | {"settled": settled})
+    return replace(thresholds, settled=settled)
 
 
 def _judge_all(one: Pass, passes: Mapping[int, Pass], evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:

@@ -200,6 +200,8 @@ if R_HIGH <= R_LOW:
     raise EnvError(f"R_HIGH={R_HIGH} must be above R_LOW={R_LOW}: content would be clear and alarming at once.")
 FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=inside_unit)
 FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
+CERTIFICATE_DAYS: int = env.int("CERTIFICATE_DAYS", 90, validate=check.Range(min=1, max=90))
+LANE_TRAFFIC: int = env.int("LANE_TRAFFIC", 50, validate=check.Range(min=0))
 LANE_CONDITIONS: list[str] = env.list(
     "LANE_CONDITIONS",
     [

@@ -1,0 +1,126 @@
+"""Which threshold holds in each repository: the certificate's, where nothing speaks against it. Pure.
+
+A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
+lane. A threshold that an operator set by hand stands where no certificate does, named as such; outcomes shut it too.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from scoring.drift import AlarmRule, watch
+from scoring.learning.certificate import Certificate
+from scoring.rules import Thresholds
+from scoring.verdict import Param, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOutcome:
+    """What became of one pull request that the lane let through, or would have, and from when that was known."""
+
+    known_from: datetime
+    bad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryOutcomes:
+    """What one repository has to say of the lane; push-holders' own pull requests are in none of it.
+
+    `budget` is its own, None for the operator's. `settled` counts its settled pull requests of the last year, in the
+    lane or not. `lane` are the settled ones that scored high enough for the lane.
+    """
+
+    budget: float | None = None
+    settled: int = 0
+    lane: tuple[LaneOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a pass knows: the serving model, the answers of all audits, and each repository's outcomes by its number.
+
+    With fewer than `traffic` settled pull requests a year a repository has no certified lane: one that went wrong would
+    be found out after years.
+    """
+
+    model: str
+    traffic: int
+    repositories: Mapping[int, RepositoryOutcomes] = field(default_factory=dict)
+    audited: tuple[LaneOutcome, ...] = ()
+
+
+def thresholds_from(
+    certificates: Iterable[Certificate], policy: Thresholds, known: Known, now: datetime
+) -> dict[int, Thresholds]:
+    """The thresholds of each repository at this moment, by its number; `shut` says why one that had a lane has none.
+
+    Of the attempts with the serving model's scores and a budget within the repository's, the one with the largest
+    budget counts, then the newest: a certificate speaks for its own budget and every larger one.
+    """
+    attempts = [one for one in certificates if one.model == known.model and one.made_at <= now]
+    return {number: _of_repository(attempts, policy, known, its, now) for number, its in known.repositories.items()}
+
+
+def _of_repository(
+    attempts: list[Certificate], policy: Thresholds, known: Known, its: RepositoryOutcomes, now: datetime
+) -> Thresholds:
+    budget = policy.budget if its.budget is None else its.budget
+    base = replace(policy, budget=budget, certified=False)
+    fitting = [one for one in attempts if one.budget <= budget and one.found.t_high is not None]
+    standing = max((one for one in fitting if one.is_valid(now)), key=_preference, default=None)
+    against = _against(known, its, budget, policy.delta, standing.made_at if standing else datetime.min)
+    if against:
+        return replace(base, t_high=None, shut=against)
+    withheld = _withheld(standing, [one for one in attempts if one.budget == budget], known, its, now)
+    if standing is None or withheld:
+        return replace(base, shut=withheld) if base.t_high is None else base
+    return replace(base, t_high=max(standing.found.t_high or 0.0, base.t_low), certified=True)
+
+
+def _preference(one: Certificate) -> tuple[float, datetime]:
+    return one.budget, one.made_at
+
+
+def _withheld(
+    standing: Certificate | None,
+    attempts: list[Certificate],
+    known: Known,
+    its: RepositoryOutcomes,
+    now: datetime,
+) -> Reason | None:
+    """Why a certificate opens nothing here, or what the newest attempt at this budget lacked."""
+    if standing is None:
+        last = max(attempts, key=lambda one: one.made_at, default=None)
+        return _of_attempt(last, now) if last else None
+    if its.settled < known.traffic:
+        return Reason("too_little_traffic", {"needed": known.traffic, "have": its.settled})
+    return None
+
+
+def _of_attempt(last: Certificate, now: datetime) -> Reason:
+    need = last.found.need
+    if last.found.t_high is not None:
+        return Reason("certificate_expired", {"days": (now - last.expires_at).days})
+    if need is None:
+        return Reason("lane_unsteady", {"budget": last.budget})
+    told = {"threshold": need.threshold, "weeks": need.weeks, "authors": int(need.authors)}
+    return Reason("certificate_refused", {"needed": need.needed, "have": need.have, **told})
+
+
+def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float, since: datetime) -> Reason | None:
+    """What outcomes that became known since then say against the lane, or None."""
+    rule = AlarmRule(budget, delta)
+    if raised := _raised(known.audited, rule, since):
+        return Reason("lane_alarm", raised)
+    if raised := _raised(its.lane, rule, since):
+        return Reason("closed_by_outcomes", raised)
+    return None
+
+
+def _raised(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> dict[str, Param] | None:
+    """The counts at which the alarm was raised; None where it was not."""
+    counted = sorted((one.known_from, one.bad) for one in outcomes if one.known_from >= since)
+    raised_at = watch((bad for _, bad in counted), rule).raised_at
+    if raised_at is None:
+        return None
+    return {"bad": sum(bad for _, bad in counted[:raised_at]), "count": raised_at, "budget": rule.budget}

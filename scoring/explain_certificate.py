@@ -1,0 +1,57 @@
+"""Why the fast lane is shut although a threshold was certified, in plain words. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from scoring.figures import count_of, number_of, things
+from scoring.need import Need, say_need
+from scoring.verdict import Param
+
+Params = Mapping[str, Param]
+
+
+def _share(value: Param) -> str:
+    return f"{100 * number_of(value):.3g} %"
+
+
+def _counted(params: Params) -> str:
+    return f"{count_of(params['bad']):,} of {count_of(params['count']):,}"
+
+
+def _say_expired(params: Params) -> str:
+    days = count_of(params["days"])
+    when = f"{things(days, 'day')} ago" if days else "today"
+    return f"The fast lane is shut: the certificate of its threshold expired {when}, and none has followed it."
+
+
+def _say_refused(params: Params) -> str:
+    threshold, weeks = params["threshold"], params["weeks"]
+    need = Need(
+        count_of(params["needed"]),
+        count_of(params["have"]),
+        None if threshold is None else number_of(threshold),
+        None if weeks is None else count_of(weeks),
+        bool(params["authors"]),
+    )
+    return f"The fast lane is shut: {say_need(need)}."
+
+
+CERTIFICATE_SENTENCES: Mapping[str, Callable[[Params], str]] = {
+    "lane_alarm": lambda params: (
+        f"The fast lane is shut: people would not have merged {_counted(params)} that the audit drew from it, which "
+        f"breaks the budget of {_share(params['budget'])}."
+    ),
+    "closed_by_outcomes": lambda params: (
+        f"The fast lane is shut in this repository: {_counted(params)} of its own that scored high enough were bad, "
+        f"which breaks the budget of {_share(params['budget'])}."
+    ),
+    "certificate_expired": _say_expired,
+    "certificate_refused": _say_refused,
+    "lane_unsteady": lambda params: (
+        f"The fast lane is shut: a threshold would keep the budget of {_share(params['budget'])} over the whole "
+        "window, and not in every part of it."
+    ),
+    "too_little_traffic": lambda params: (
+        f"The fast lane is shut in this repository: {things(count_of(params['have']), 'pull request')} settled here in "
+        f"a year, and {count_of(params['needed'])} are asked for, so that a lane that goes wrong is noticed."
+    ),
+}

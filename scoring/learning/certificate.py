@@ -1,0 +1,164 @@
+"""A certificate as a file: what it says, its one form in bytes, and the name that follows from them. Pure, and light.
+
+The form is canonical JSON: sorted keys, no blanks, shortest numbers. Whoever has the file can recompute the threshold
+from it; a case is told by a digest of its address, which shows nobody who does not know it already.
+"""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+import msgspec
+
+FORM = "sunstead-certificate/1"
+LARGEST = 64 * 1024 * 1024  # bytes of a file that is read: some 500,000 cases
+LONGEST_DAYS = 90
+ENOUGH_AS_SENT = 200  # settled ones of which it is known whether they were merged as they were sent
+REVIEWED = "measured on pull requests that people also reviewed: the true rate without review may be higher"
+
+Share = Annotated[float, msgspec.Meta(ge=1e-9, lt=1)]
+Spent = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Odds = Annotated[float, msgspec.Meta(ge=1e-6, le=1)]
+Unit = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Weight = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Seconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # of UTC since 1970, up to the year 9999
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Moment = Annotated[datetime, msgspec.Meta(tz=False)]  # naive UTC
+Label = Literal["clean_as_sent", "label_clean", "label_clean_fix", "label_merge"]
+
+
+class CertificateProblem(Exception):
+    """A file that is no certificate, or one that may not be made; the text is one sentence for a person."""
+
+
+class Case(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One settled pull request: [digest, seconds of opening, score in steps of .0001, bad, odds, author].
+
+    `bad` is 0 or 1, or a probability between; a case weighs 1 / `odds`. Authors are numbers within the file.
+    """
+
+    name: Digest
+    opened: Seconds
+    score: Annotated[int, msgspec.Meta(ge=0, le=10_000)]
+    bad: Unit
+    odds: Odds
+    author: Count
+
+
+class Later(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What became known after the certificate was made: [digest, seconds when it became known, bad, odds]."""
+
+    name: Digest
+    known: Seconds
+    bad: Unit
+    odds: Odds
+
+
+class ToldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rule by which the threshold was chosen: its version, and its numbers for the reader."""
+
+    version: Annotated[str, msgspec.Meta(max_length=100)]
+    numbers: dict[str, list[int] | int | float]
+
+
+class ToldNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was missing where nothing was certified: a `scoring.need.Need`."""
+
+    needed: Count
+    have: Count
+    threshold: Unit | None
+    weeks: Count | None
+    authors: bool
+
+
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What came out: the threshold, or None and why; n and k are weights, figures are rounded to six decimals."""
+
+    t_high: Unit | None
+    why: Annotated[str, msgspec.Meta(max_length=100)]
+    n: Weight
+    k: Weight
+    authors: Count
+    effective: Weight
+    bound: Unit
+    share: Unit
+    need: ToldNeed | None
+
+
+class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One attempt to certify a threshold, successful or not, or a successor that adds later outcomes to one.
+
+    `delta` may be spent over all attempts that are ever made, `delta_spent` is what this one spent as number `attempt`.
+    `window` are the moments between which its cases were opened. `model` names the model whose scores they are, `data`
+    is the digest of `cases`. `previous` names the file of the attempt before, of a successor the file that it extends.
+    """
+
+    form: Literal["sunstead-certificate/1"]
+    rule: ToldRule
+    label: Label
+    note: Annotated[str, msgspec.Meta(max_length=1000)]
+    budget: Share
+    delta: Share
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    delta_spent: Spent
+    made_at: Moment
+    expires_at: Moment
+    window: tuple[Moment, Moment]
+    model: Digest
+    data: Digest
+    cases: tuple[Case, ...]
+    found: Found
+    previous: Digest | None = None
+    later: tuple[Later, ...] = ()
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it certifies a threshold at this moment."""
+        return self.found.t_high is not None and self.made_at <= now < self.expires_at
+
+
+def encode(certificate: Certificate) -> bytes:
+    """Its one form in bytes."""
+    return msgspec.json.encode(certificate, order="sorted")
+
+
+def decode(data: bytes) -> Certificate:
+    """The certificate in these bytes; CertificateProblem for whatever is none, or is not in its one form."""
+    if len(data) > LARGEST:
+        raise CertificateProblem(f"the file has more than {LARGEST // 1024**2} MiB")
+    try:
+        found = msgspec.json.decode(data, type=Certificate)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise CertificateProblem(f"it is no certificate: {_plain(str(problem))}") from problem
+    if encode(found) != data:
+        raise CertificateProblem("it is not in canonical form, so somebody wrote it anew")
+    return found
+
+
+def name_of(data: bytes) -> str:
+    """The name that these bytes have: their SHA-256 in 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def data_digest(cases: tuple[Case, ...]) -> str:
+    """The digest of the cases alone, which two certificates on the same data share."""
+    return name_of(msgspec.json.encode(cases))
+
+
+def case_name(made_at: datetime, key: str) -> str:
+    """The digest of a case's address; another one in every certificate, so that two of them cannot be joined."""
+    return hashlib.sha256(f"sunstead case\n{made_at.isoformat()}\n{key}".encode("utf-8", "replace")).hexdigest()
+
+
+def delta_of(delta: float, attempt: int) -> float:
+    """What attempt number 1, 2, … may spend: delta / (j (j + 1)), which over all of them sums to delta."""
+    return delta / (attempt * (attempt + 1))
+
+
+def to_seconds(moment: datetime) -> int:
+    """Whole seconds since 1970 of a moment in naive UTC."""
+    return (moment - datetime(1970, 1, 1)) // timedelta(seconds=1)
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text[:200])

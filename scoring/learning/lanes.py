@@ -1,0 +1,213 @@
+"""What would have been in the fast lane under each threshold, counted for all thresholds at once. Pure."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+STEPS = 10_000  # thresholds lie on hundredths of a per cent, as every score is shown
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIXING = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Settled cases with the score that each had at opening: columns of one length n, in any order.
+
+    `scores` are P(clean) in [0, 1]; `bad` is 1 for what should not have been waved through, 0 for what was clean, or a
+    probability between; `weights` are above 0: inverse odds of an audited case (at least 1), shares of a case whose
+    outcome is not settled yet (two rows of one author that sum to 1). Raises ValueError for anything else.
+    """
+
+    scores: Floats
+    bad: Floats
+    authors: Integers
+    opened_at: NDArray[np.datetime64]
+    weights: Floats
+
+    @classmethod
+    def of(cls, scores: Any, bad: Any, authors: Any, opened_at: Any, weights: Any = None) -> Self:
+        """The same from anything that numpy takes; without weights each case counts once."""
+        scores = np.asarray(scores, dtype=np.float64)
+        weights = np.ones(len(scores)) if weights is None else np.asarray(weights, dtype=np.float64)
+        moments = np.asarray(opened_at, dtype="datetime64[us]")
+        return cls(scores, np.asarray(bad, dtype=np.float64), np.asarray(authors, dtype=np.int64), moments, weights)
+
+    def __post_init__(self) -> None:
+        lengths = {column.shape for column in (self.scores, self.bad, self.authors, self.opened_at, self.weights)}
+        if lengths != {(len(self.scores),)}:
+            raise ValueError("the columns of judged cases must have one length")
+        for name, column in (("scores", self.scores), ("bad", self.bad)):
+            if not np.all((column >= 0) & (column <= 1)):  # also true of NaN
+                raise ValueError(f"{name} must lie in [0, 1]")
+        if not np.all((self.weights > 0) & np.isfinite(self.weights)):
+            raise ValueError("weights must be above 0")
+        if np.isnat(self.opened_at).any():
+            raise ValueError("every case needs the moment of its opening")
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def select(self, which: NDArray[Any]) -> Self:
+        """Those of a mask, or of positions."""
+        return type(self)(
+            self.scores[which], self.bad[which], self.authors[which], self.opened_at[which], self.weights[which]
+        )
+
+    def upside_down(self) -> Self:
+        """The same seen from below: what scores lowest comes first, and a clean one is the error.
+
+        A lane from t upwards there is all that scores less than 1 - t here.
+        """
+        scores = np.clip(STEPS - 1 - _steps(self.scores), 0, STEPS) / STEPS
+        return type(self)(scores, 1 - self.bad, self.authors, self.opened_at, self.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lane under each threshold, from the strictest to the loosest: columns of one length m.
+
+    `sizes` and `bad` are sums of weights, `predicted` the share of bad ones that the scores themselves foretold.
+    `authors` counts people, `people` for how many of them the lane stands when each brings another number of cases
+    (Kish: 300 cases by one and 30 by others stand for 1.2). `counts` is for how many cases it stands: of weights by
+    Kish, and never more than their sum. `spread` is the variance of the weighted rate with authors as clusters.
+    `picked_bad` is how many are bad where each author gives one case, drawn by weight.
+    """
+
+    thresholds: Floats
+    sizes: Floats
+    bad: Floats
+    predicted: Floats
+    authors: Integers
+    people: Floats
+    counts: Floats
+    spread: Floats
+    picked_bad: Floats
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    @property
+    def rates(self) -> Floats:
+        """The share of bad ones, each case by its weight."""
+        return self.bad / self.sizes
+
+
+def lanes_of(judged: Judged, seed: int = 0) -> Lanes:
+    """Every lane that a threshold in hundredths of a per cent makes of these cases; `seed` draws one case an author."""
+    steps = _steps(judged.scores)
+    order = np.argsort(-steps, kind="stable")
+    ends = np.flatnonzero(np.diff(steps[order], append=-1.0))  # the last case of each threshold
+    bad, weight = judged.bad[order], judged.weights[order]
+    people = _People(judged.authors[order])
+    sizes, authors = np.cumsum(weight), np.cumsum(people.is_first)
+    squares = people.running_products(weight, weight)
+    return Lanes(
+        thresholds=steps[order][ends] / STEPS,
+        sizes=sizes[ends],
+        bad=np.cumsum(weight * bad)[ends],
+        predicted=(np.cumsum(weight * (1 - judged.scores[order])) / sizes)[ends],
+        authors=authors[ends],
+        people=(sizes**2 / squares)[ends],
+        counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[ends],
+        spread=_spread(people, bad, weight, squares)[ends] * (authors / np.maximum(authors - 1, 1))[ends],
+        picked_bad=people.running_pick(bad, _lots(weight, seed))[ends],
+    )
+
+
+def _steps(scores: Floats) -> Floats:
+    # 1e-9 forgives the rounding of the product: .29 is 2,900 steps, not 2,899.
+    return np.floor(scores * STEPS + 1e-9)
+
+
+def _spread(people: "_People", bad: Floats, weight: Floats, squares: Floats) -> Floats:
+    """The variance of the weighted rate of the cases so far: squared sums of residuals of each author."""
+    sizes, wrong = np.cumsum(weight), weight * bad
+    rate = np.cumsum(wrong) / sizes
+    crossed, of_bad = people.running_products(weight, wrong), people.running_products(wrong, wrong)
+    return np.maximum(of_bad - 2 * rate * crossed + rate**2 * squares, 0.0) / sizes**2
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the window under the same thresholds: independent cases and the share of bad ones, 0 where none."""
+
+    counts: Floats
+    rates: Floats
+
+
+def parts_of(judged: Judged, lanes: Lanes, parts: int) -> list[Part]:
+    """The lanes in each of `parts` parts of the window with the same number of cases, the oldest first."""
+    by_time = np.argsort(judged.opened_at, kind="stable")
+    return [_part(judged.select(which), lanes.thresholds) for which in np.array_split(by_time, parts)]
+
+
+def _part(judged: Judged, thresholds: Floats) -> Part:
+    steps = _steps(judged.scores)
+    order = np.argsort(-steps, kind="stable")
+    bad, weight = judged.bad[order], judged.weights[order]
+    # Of the lane that ends before the first case of this part there is nothing.
+    ends = np.searchsorted(-steps[order], -np.round(thresholds * STEPS), side="right")
+    size, worst, square = (np.concatenate([[0.0], np.cumsum(one)])[ends] for one in (weight, weight * bad, weight**2))
+    kish = np.divide(size**2, square, out=np.zeros(len(ends)), where=square > 0)
+    return Part(np.minimum(size, kish), np.divide(worst, size, out=np.zeros(len(ends)), where=size > 0))
+
+
+def _lots(weight: Floats, seed: int) -> Integers:
+    """The place of each case in a draw where the chance to come first goes with the weight (exponential races)."""
+    times = -np.log(_uniform(len(weight), seed)) / weight
+    places = np.empty(len(weight), dtype=np.int64)
+    places[np.argsort(times, kind="stable")] = np.arange(len(weight))
+    return places
+
+
+def _uniform(count: int, seed: int) -> Floats:
+    """Numbers in (0, 1) that every version of every library draws alike (SplitMix64): others recompute this."""
+    state = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(seed % 2**32) * np.uint64(2**32)) * GOLDEN
+    for shift, factor in MIXING:
+        state = (state ^ (state >> shift)) * factor
+    return ((state ^ (state >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
+
+
+class _People:
+    """The cases of each author together, in the order of the scores, so that running sums need no loop."""
+
+    def __init__(self, authors: Integers) -> None:
+        self.order = np.argsort(authors, kind="stable")
+        together = authors[self.order]
+        self.starts = np.diff(together, prepend=together[:1] - 1) != 0
+        self.number = np.cumsum(self.starts) - 1
+        self.is_first = np.empty(len(authors), dtype=np.int64)
+        self.is_first[self.order] = self.starts
+
+    def _per_author(self, values: Floats) -> Floats:
+        """The sum within each author up to and with each case, authors together."""
+        total = np.cumsum(values[self.order])
+        before = np.where(self.starts, total - values[self.order], 0.0)
+        return total - before[self.starts][self.number]
+
+    def running_products(self, left: Floats, right: Floats) -> Floats:
+        """Sum over authors of (sum of left) * (sum of right) over their cases so far, in the order of the scores."""
+        a, b = self._per_author(left), self._per_author(right)
+        new = a * b - (a - left[self.order]) * (b - right[self.order])
+        added = np.empty(len(left))
+        added[self.order] = new
+        return np.cumsum(added)
+
+    def running_pick(self, bad: Floats, places: Integers) -> Floats:
+        """Sum over authors of `bad` of whichever of their cases so far has the lowest place."""
+        # Each author's places lie below those of the author before, so that a running minimum starts anew.
+        lowest = np.minimum.accumulate(places[self.order] - self.number * len(places)) + self.number * len(places)
+        by_place = np.empty(len(bad))
+        by_place[places] = bad
+        now = by_place[lowest]
+        new = now - np.where(self.starts, 0.0, np.roll(now, 1))
+        added = np.empty(len(bad))
+        added[self.order] = new
+        return np.cumsum(added)

@@ -1,0 +1,72 @@
+"""How many settled pull requests a budget of false approvals asks for, and when they will be there. Pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scoring.figures import shown_threshold, things
+
+
+def items_needed(budget: float, delta: float) -> int:
+    """Settled pull requests, all of them clean, without which no threshold can be certified: ceil(ln d / ln(1 - b)).
+
+    With fewer, a false-approval rate above `budget` would show no bad one with a chance of more than `delta` (one-sided
+    Clopper-Pearson bound at no errors). Raises ValueError unless both lie strictly between 0 and 1.
+    """
+    for name, value in (("budget", budget), ("delta", delta)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must lie between 0 and 1, not {value}")
+    # 1e-9 forgives the rounding of the quotient where it is a whole number (.729 at .1 is 3, not 4).
+    return max(1, math.ceil(math.log(delta) / math.log1p(-budget) - 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is missing for a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
+
+    `threshold` None: at no threshold was the share of bad ones within the budget, and `needed` is what the fewest
+    would be, all of them clean. `weeks` is how long the rest takes at the pace of the window, None where it never comes
+    at that pace: cases leave the window before enough have come, or there are none. Of `authors` both are people: those
+    so far count for fewer where one of them sends most.
+    """
+
+    needed: int
+    have: int
+    threshold: float | None = None
+    weeks: int | None = None
+    authors: bool = False
+
+
+def soonest(
+    needed: Sequence[float], have: Sequence[float], thresholds: Sequence[float], weeks: float, longest: float
+) -> Need | None:
+    """The need of the threshold that is reached first at the pace of a window of `weeks`; None where none ever is.
+
+    What no window of `longest` weeks holds at that pace is named without a time, and only where nothing else is.
+    """
+    best, first = None, (True, math.inf)
+    for many, so_far, threshold in zip(needed, have, thresholds, strict=True):
+        missing = many - math.floor(so_far)
+        if missing <= 0 or not math.isfinite(many):
+            continue
+        pace = so_far / weeks
+        comes = pace > 0 and many <= pace * longest
+        place = (not comes, missing / pace if pace > 0 else math.inf)
+        if best is None or place < first:
+            when = max(math.ceil(missing / pace), 1) if comes else None
+            best, first = Need(int(many), math.floor(so_far), float(threshold), when), place
+    return best
+
+
+def say_need(need: Need) -> str:
+    """The need as the rest of a sentence: '128 settled pull requests at 0.93 or above are needed, 31 so far, …'."""
+    if need.threshold is None:
+        return (
+            f"{need.needed:,} settled pull requests are needed, all of them clean, {need.have:,} so far, and at no "
+            "score was the share of bad ones within the budget"
+        )
+    where = f"at {shown_threshold(need.threshold)} or above are needed"
+    if need.authors:
+        return f"{need.needed} different authors {where}; those so far count for {need.have}"
+    pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
+    return f"{need.needed:,} settled pull requests {where}, {need.have:,} so far, {pace}"

@@ -1,0 +1,84 @@
+"""A certificate is compared with the cases that a store has, as they were known when it was made."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from ingest.snapshot import SnapshotReader
+from scoring.learning.certificate import Certificate, Label
+from scoring.learning.certificate_files import keep_certificate
+from scoring.learning.certificate_store import compare_with_store
+from scoring.learning.certify import Settled, certify
+from tests.scoring.certified_cases import NOW, TERMS
+
+CASES = """
+select l.pull_uri, l.author_id, l.clean, p.seen_at as opened_at, o.contributor_id is not null as push_holder
+from labels l join pull_requests p using (pull_uri)
+left join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id order by l.pull_uri
+"""
+
+
+@pytest.fixture(scope="module")
+def rows(demo_folder: Path) -> list[dict[str, Any]]:
+    """What the demo's store has settled."""
+    with SnapshotReader(demo_folder / "snapshots").pin() as snapshot:
+        assert snapshot is not None
+        return snapshot.rows(CASES)
+
+
+def certificate(rows: list[dict[str, Any]], label: Label = "label_clean", **changes: Any) -> Certificate:
+    """One attempt on these, just after the newest became known."""
+    columns: dict[str, Any] = {
+        "keys": [row["pull_uri"] for row in rows],
+        "scores": np.full(len(rows), 0.9),
+        "bad": np.array([float(not row["clean"]) for row in rows]),
+        "odds": np.ones(len(rows)),
+        "authors": np.array([row["author_id"] for row in rows]),
+        "opened_at": np.full(len(rows), np.datetime64(NOW, "us") + np.timedelta64(90, "D")),
+        "push_holder": np.array([row["push_holder"] for row in rows]),
+    }
+    return certify(Settled(**columns | changes), replace(TERMS, label=label), {}, NOW.replace(year=NOW.year + 1))
+
+
+def compared(demo_folder: Path, told: Certificate) -> tuple[list[str], int]:
+    with SnapshotReader(demo_folder / "snapshots").pin() as snapshot:
+        assert snapshot is not None
+        return compare_with_store(snapshot, told)
+
+
+def test_the_store_agrees_with_what_came_from_it(demo_folder: Path, rows: list[dict[str, Any]]) -> None:
+    told = certificate(rows)
+    assert len(told.cases) >= 3
+    assert compared(demo_folder, told) == ([], len(told.cases))
+
+
+def test_an_outcome_that_was_changed_is_found(demo_folder: Path, rows: list[dict[str, Any]]) -> None:
+    flipped = np.array([float(row["clean"]) for row in rows])
+    found, count = compared(demo_folder, certificate(rows, bad=flipped))
+    assert len(found) == count
+    assert compared(demo_folder, certificate(rows, "label_merge", bad=flipped))[0] == []  # the store derives one label
+
+
+def test_push_holders_who_were_let_in_are_found(demo_folder: Path, rows: list[dict[str, Any]]) -> None:
+    told = certificate(rows, push_holder=np.zeros(len(rows), dtype=bool))
+    found, _ = compared(demo_folder, told)
+    assert len(found) == sum(row["push_holder"] for row in rows)
+
+
+def test_the_command_reads_the_newest_snapshot(
+    demo_folder: Path, rows: list[dict[str, Any]], settings: Settings, tmp_path: Path
+) -> None:
+    settings.SNAPSHOT_DIR = demo_folder / "snapshots"
+    honest, out = certificate(rows), StringIO()
+    as_of = honest.made_at.isoformat()
+    call_command("verify_certificate", str(keep_certificate(tmp_path, honest)), "--as-of", as_of, stdout=out)
+    assert out.getvalue().startswith(f"{len(honest.cases)} of its {len(honest.cases)} cases are in the store.\n")
+    forged = keep_certificate(tmp_path, certificate(rows, bad=np.zeros(len(rows)), authors=np.arange(len(rows))))
+    with pytest.raises(CommandError, match="the store says"):
+        call_command("verify_certificate", str(forged), "--as-of", as_of, stdout=out)

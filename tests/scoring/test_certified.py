@@ -1,0 +1,162 @@
+"""What holds in a repository: the pooled certificate's threshold, until something there or in the audit shuts it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import msgspec
+import numpy as np
+import pytest
+
+from scoring.certified import Known, LaneOutcome, RepositoryOutcomes, thresholds_from
+from scoring.decisions import to_json
+from scoring.explain import lane_notice, sentence
+from scoring.explain_plain import plain_sentence
+from scoring.gate import decide_person
+from scoring.learning.certify import certify
+from scoring.own_rules import thresholds_under
+from scoring.rules import Thresholds
+from scoring.shaping import read_thresholds
+from scoring.verdict import Estimate, Evidence
+from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
+
+CERTIFICATE = certify(settled(), TERMS, {}, NOW)
+POLICY = Thresholds(budget=0.10, delta=0.05)
+BY_HAND = replace(POLICY, t_high=0.99)
+QUIET = RepositoryOutcomes(settled=120)
+LATER = NOW + timedelta(days=10)
+
+
+def outcomes(bad: int, clean: int, first: datetime = NOW) -> tuple[LaneOutcome, ...]:
+    """So many bad ones and then clean ones, an hour apart."""
+    return tuple(LaneOutcome(first + timedelta(hours=at), at < bad) for at in range(bad + clean))
+
+
+def held(
+    its: RepositoryOutcomes = QUIET,
+    policy: Thresholds = POLICY,
+    audited: tuple[LaneOutcome, ...] = (),
+    now: datetime = LATER,
+    model: str = MODEL,
+) -> Thresholds:
+    known = Known(model, 50, {7: its}, audited)
+    return thresholds_from([CERTIFICATE], policy, known, now)[7]
+
+
+def code(thresholds: Thresholds) -> str | None:
+    assert thresholds.t_high is None
+    assert not thresholds.certified
+    return thresholds.shut.code if thresholds.shut else None
+
+
+def test_a_certificate_opens_the_lane_wherever_nothing_speaks_against_it() -> None:
+    found = held()
+    assert (found.t_high, found.certified, found.budget, found.shut) == (0.95, True, 0.10, None)
+    assert lane_notice(found) == ""
+    assert thresholds_under(found, 0.10) == found
+
+
+def test_a_certificate_stands_before_a_threshold_that_was_set_by_hand() -> None:
+    assert (held(policy=BY_HAND).t_high, held(policy=BY_HAND).certified) == (0.95, True)
+
+
+def test_it_expires() -> None:
+    late = held(now=NOW + timedelta(days=93))
+    assert code(late) == "certificate_expired"
+    assert lane_notice(late) == (
+        "The fast lane is shut: the certificate of its threshold expired 3 days ago, and none has followed it."
+    )
+    by_hand = held(policy=BY_HAND, now=NOW + timedelta(days=93))
+    assert (by_hand.t_high, by_hand.certified) == (0.99, False)
+
+
+def test_an_attempt_that_was_refused_says_what_is_missing_and_when_it_comes() -> None:
+    refused = certify(settled(40, bad=np.zeros(40)), TERMS, {}, NOW)
+    (found,) = thresholds_from([refused], POLICY, Known(MODEL, 50, {7: QUIET}), LATER).values()
+    assert code(found) == "certificate_refused"
+    assert lane_notice(found) == (
+        "The fast lane is shut: 61 settled pull requests at 0.95 or above are needed, 40 so far, about 3 weeks."
+    )
+
+
+def test_a_lane_that_held_only_in_parts_of_the_window_is_told_so() -> None:
+    unsteady = certify(settled(bad=(np.arange(300) >= 285).astype(float)), TERMS, {}, NOW)
+    (found,) = thresholds_from([unsteady], POLICY, Known(MODEL, 50, {7: QUIET}), LATER).values()
+    assert code(found) == "lane_unsteady"
+    assert lane_notice(found).endswith(
+        "would keep the budget of 10 % over the whole window, and not in every part of it."
+    )
+
+
+def test_it_does_not_count_before_it_was_made() -> None:
+    assert code(held(now=NOW - timedelta(days=1))) is None
+
+
+def test_it_speaks_for_no_other_model() -> None:
+    assert code(held(model="cd" * 32)) is None
+
+
+def test_it_speaks_for_its_budget_and_every_larger_one() -> None:
+    assert held(replace(QUIET, budget=0.20)).certified
+    assert held(replace(QUIET, budget=0.20)).budget == 0.20
+    assert code(held(replace(QUIET, budget=0.02))) is None
+
+
+def test_a_repository_with_too_little_traffic_is_gated() -> None:
+    gated = held(RepositoryOutcomes(settled=49))
+    assert code(gated) == "too_little_traffic"
+    assert "49 pull requests settled here in a year, and 50 are asked for" in lane_notice(gated)
+    assert held(RepositoryOutcomes(settled=50)).certified
+
+
+def test_a_repositorys_own_outcomes_close_it_there_and_nowhere_else() -> None:
+    known = Known(MODEL, 50, {7: replace(QUIET, lane=outcomes(6, 2)), 8: QUIET})
+    found = thresholds_from([CERTIFICATE], POLICY, known, LATER)
+    assert code(found[7]) == "closed_by_outcomes"
+    assert found[8].certified
+    assert lane_notice(found[7]).startswith("The fast lane is shut in this repository: 5 of 5 of its own")
+
+
+def test_a_repositorys_own_outcomes_never_open_it() -> None:
+    known = Known(MODEL, 50, {7: replace(QUIET, lane=outcomes(0, 500))})
+    assert code(thresholds_from([], POLICY, known, LATER)[7]) is None
+
+
+def test_the_audit_shuts_the_lane_everywhere_also_one_that_was_set_by_hand() -> None:
+    for policy in (POLICY, BY_HAND):
+        shut = held(policy=policy, audited=outcomes(8, 0))
+        assert code(shut) == "lane_alarm"
+        assert lane_notice(shut).endswith("which breaks the budget of 10 %.")
+
+
+def test_outcomes_from_before_the_certificate_are_in_it_already() -> None:
+    assert held(audited=outcomes(8, 0, NOW - timedelta(days=30))).certified
+
+
+def test_the_newest_of_the_largest_fitting_budget_counts() -> None:
+    small = certify(settled(bad=np.zeros(300), scores=np.full(300, 0.97)), replace(TERMS, budget=0.05), {}, NOW)
+    newer = certify(settled(scores=np.full(300, 0.96)), TERMS, {}, NOW + timedelta(days=5))
+    known = Known(MODEL, 50, {7: QUIET, 8: replace(QUIET, budget=0.05)})
+    found = thresholds_from([small, CERTIFICATE, newer], POLICY, known, LATER)
+    assert (found[7].t_high, found[8].t_high) == (0.96, 0.97)
+
+
+def test_a_certified_threshold_is_never_below_t_low() -> None:
+    assert held(policy=replace(POLICY, t_low=0.97)).t_high == 0.97
+
+
+@pytest.mark.parametrize(
+    "shut", [held(now=NOW + timedelta(days=93)), held(RepositoryOutcomes()), held(audited=outcomes(8, 0))], ids=code
+)
+def test_the_gate_gives_the_reason_and_a_row_keeps_it(shut: Thresholds) -> None:
+    _, reasons = decide_person(Evidence(), Estimate(0.99, 0.9, 1.0, 90), shut)
+    assert shut.shut in reasons
+    assert read_thresholds({"thresholds": to_json(shut)}) == shut
+    for reason in reasons:
+        assert sentence(reason)
+    assert shut.shut is not None
+    assert not any(letter.isdigit() for letter in plain_sentence(shut.shut))
+
+
+def test_rows_from_before_there_were_certificates_are_still_read() -> None:
+    old = {name: value for name, value in msgspec.json.decode(to_json(POLICY)).items() if name != "shut"}
+    assert read_thresholds({"thresholds": to_json(old)}) == POLICY

@@ -1,0 +1,95 @@
+"""The audit's alarm and its weights, on simulated lanes whose true rate is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.drift import Alarm, AlarmRule, audit_weights, audited_rate, watch
+from tests.conftest import Count
+
+RULE = AlarmRule(0.05, 0.05)
+
+
+def _days_to_alarm(rate: float, a_day: int, odds: float, lanes: int, days: int) -> list[float]:
+    """The day of the alarm in each of so many lanes; inf where there was none."""
+    draw, found = np.random.default_rng(11), []
+    for _ in range(lanes):
+        audited = draw.binomial(a_day, odds, size=days)
+        raised_at = watch(draw.random(int(audited.sum())) < rate, RULE).raised_at
+        found.append(float(np.searchsorted(np.cumsum(audited), raised_at)) + 1 if raised_at else float("inf"))
+    return found
+
+
+def test_a_lane_at_its_budget_is_shut_wrongly_in_at_most_delta_of_the_years(count: Count) -> None:
+    lanes = count(60, 2000)
+    wrong = np.mean(np.isfinite(_days_to_alarm(0.05, 100, 0.10, lanes, 365)))
+    assert wrong <= (0.05 if lanes == 2000 else 0.15)  # 60 lanes at .04: more than 9 once in 5,000 runs
+
+
+def test_a_lane_at_12_percent_is_shut_in_10_days(count: Count) -> None:
+    assert np.median(_days_to_alarm(0.12, 100, 0.10, count(60, 2000), 120)) <= 10
+
+
+def test_a_lane_that_was_good_for_years_is_found_out_as_soon() -> None:
+    good, bad = [False] * 5000, [True] * 40
+    fresh, old = watch(bad, RULE), watch(good + bad, RULE)
+    assert fresh.raised_at == 5
+    assert old.raised_at is not None
+    assert old.raised_at - 5000 <= 15
+
+
+def test_an_alarm_stays_raised() -> None:
+    assert watch([True] * 5 + [False] * 500, RULE).raised_at == 5
+
+
+def test_nothing_audited_raises_nothing() -> None:
+    assert watch([], RULE) == Alarm()
+
+
+@given(st.lists(st.booleans(), max_size=200), st.floats(0.01, 0.9), st.floats(0.01, 0.5))
+def test_one_more_bad_answer_never_lowers_the_bet(answers: list[bool], budget: float, delta: float) -> None:
+    rule = AlarmRule(budget, delta)
+    assert watch([*answers, True], rule).value >= watch(answers, rule).value
+    assert watch(answers, rule).value >= rule.floor
+
+
+@pytest.mark.parametrize(
+    "wrong", [(0.0, 0.05, 2.0, 1e-3), (0.05, 1.0, 2.0, 1e-3), (0.05, 0.05, 1.0, 1e-3), (0.05, 0.05, 2.0, 0.0)]
+)
+def test_a_bet_that_cannot_be_made_is_refused(wrong: tuple[float, float, float, float]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        AlarmRule(*wrong)
+
+
+def _history(draw: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """600 fast-laned, audited with odds of .1 and later .3, of which 5 and later 12 % are bad, and 400 others."""
+    waved = np.arange(1000) < 600
+    odds = np.where(np.arange(1000) < 300, 0.1, 0.3)
+    bad = draw.random(1000) < np.where(np.arange(1000) < 300, 0.05, 0.12)
+    return waved, waved & (draw.random(1000) < odds), odds, bad
+
+
+def test_the_weighted_rate_of_the_lane_is_unbiased_and_the_plain_one_is_not(count: Count) -> None:
+    draw, weighted, plain, truth = np.random.default_rng(5), [], [], []
+    for _ in range(count(2000, 20_000)):
+        waved, answered, odds, bad = _history(draw)
+        weights = audit_weights(waved, answered, odds)
+        weighted.append(audited_rate(bad[waved], weights[waved]) or 0.0)
+        plain.append(bad[answered].mean())
+        truth.append(bad[waved].mean())
+    assert abs(np.mean(weighted) - np.mean(truth)) <= 0.005
+    assert np.mean(plain) - np.mean(truth) > 0.01
+
+
+def test_silence_about_what_nobody_read_is_not_clean() -> None:
+    weights = audit_weights([True, True, False], [True, False, False], [0.25, 0.25, 1.0])
+    assert weights.tolist() == [4.0, 0.0, 1.0]
+    assert audited_rate([1.0, float("nan"), 0.0], weights) == pytest.approx(0.8)
+    assert audited_rate([1.0], [0.0]) is None
+
+
+@pytest.mark.parametrize("odds", [0.0, -1.0, 1.5, float("nan")])
+def test_an_answer_without_odds_is_refused(odds: float) -> None:
+    with pytest.raises(ValueError, match="odds"):
+        audit_weights([True], [True], [odds])

@@ -1,0 +1,93 @@
+"""`manage.py verify_certificate`: whether a certificate says what its own cases and the store say."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.snapshot import SnapshotReader
+from scoring.learning.certificate import Certificate, CertificateProblem, decode
+from scoring.learning.certificate_files import ENDING, load_certificate, read_bytes
+from scoring.learning.certificate_store import compare_with_store
+from scoring.learning.certify import differences, extends
+
+
+class Command(BaseCommand):
+    """Reads one file, the one before it and the newest snapshot; changes nothing."""
+
+    help = (
+        "Recompute a certificate from its own cases, and compare them with the store where it has them. Exit status 0: "
+        "nothing differs; 1: something does, or it has expired; 2: the file cannot be read."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """FILE, --as-of and --no-store."""
+        parser.add_argument("file", type=Path, metavar="FILE", help="a file below MODEL_DIR/certificates, or a copy")
+        parser.add_argument("--as-of", type=_moment, metavar="TIME", help="as it would be told then (default: now)")
+        parser.add_argument("--no-store", action="store_true", help="only what follows from the file itself")
+
+    def handle(self, *args: object, file: Path, as_of: datetime | None, no_store: bool, **options: object) -> None:
+        """Print what was recomputed; CommandError with every difference."""
+        try:
+            data = read_bytes(file)
+        except CertificateProblem as problem:
+            raise CommandError(f"{file} is no certificate: {problem}.", returncode=2) from problem
+        found = differences(data, file.name.removesuffix(ENDING), as_of or datetime.now(UTC).replace(tzinfo=None))
+        try:
+            told = decode(data)
+        except CertificateProblem:
+            raise CommandError("\n".join(found)) from None
+        found += _of_previous(file, told)
+        found += () if no_store else self._of_store(told)
+        if found:
+            raise CommandError("\n".join(found))
+        self.stdout.write("\n".join(_words(told)))
+
+    def _of_store(self, told: Certificate) -> list[str]:
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            if snapshot is None:
+                return []
+            found, compared = compare_with_store(snapshot, told)
+        self.stdout.write(f"{compared:,} of its {len(told.cases):,} cases are in the store.")
+        return found
+
+
+def _of_previous(file: Path, told: Certificate) -> list[str]:
+    """What it changed of the file before, where that lies beside it; a successor is nothing without it."""
+    if told.previous is None:
+        first = told.attempt == 1 and not told.later
+        return [] if first else ["It names no file before it, and is no first attempt."]
+    place = file.with_name(f"{told.previous}{ENDING}")
+    if not place.exists():
+        return ["The certificate that it extends does not lie beside it."] if told.later else []
+    try:
+        return extends(told, load_certificate(place))
+    except CertificateProblem as problem:
+        return [f"The file before it does not count: {problem}."]
+
+
+def _words(told: Certificate) -> Iterator[str]:
+    """What a certificate that was recomputed says."""
+    found = told.found
+    if found.t_high is None:
+        yield f"It certifies no threshold ({found.why}), from {len(told.cases):,} cases."
+    else:
+        yield (
+            f"It certifies {found.t_high:.4f} for a budget of {100 * told.budget:g} %: {found.k:g} of {found.n:g} were "
+            f"bad, by {found.authors:,} authors; the rate is at most {100 * found.bound:.2f} %."
+        )
+    yield f"Attempt {told.attempt} spent {told.delta_spent:g} of {told.delta:g}; it expires {told.expires_at}."
+    if told.note:
+        yield f"It was {told.note}."
+    if told.later:
+        bad, count = sum(one.bad for one in told.later), len(told.later)
+        yield f"Since then {count:,} outcomes became known, {bad:g} of them bad."
+
+
+def _moment(text: str) -> datetime:
+    """Naive UTC of an ISO 8601 date or time; ValueError, which argparse words, otherwise."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
