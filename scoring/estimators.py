@@ -1,8 +1,16 @@
-"""P(clean) from settled contributions: a clean rate shrunk towards the prior, and what it rests on. Pure."""
+"""P(clean) from settled contributions: a clean rate shrunk towards the prior with what it rests on; and the models.
 
+Pure. What learns stands in scoring/learning and is imported where it is used: the gate needs only the rate.
+"""
+
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scoring.verdict import Estimate, Evidence, Factor
+
+if TYPE_CHECKING:
+    from scoring.learning.design import Directions, Floats, Labels
 
 
 @lru_cache(maxsize=65_536)  # the same few counts occur for thousands of people
@@ -53,3 +61,83 @@ def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
         raise ValueError(f"the strength of the prior must be above 0, not {strength}")
     cases = clean + not_clean
     return prior + (clean - prior * cases) / (strength + cases)  # exactly the prior where there are no cases
+
+
+NAMES = ("beta", "logistic", "lightgbm")  # the simplest first: promotion asks in this order
+
+
+class Estimator(Protocol):
+    """Learns P(clean) in the manner of scikit-learn; learned values end in `_`.
+
+    `features` are columns of one length n by name, NaN where a value is unknown; `labels` are 1 clean and 0 not.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def fit(
+        self,
+        features: "Mapping[str, Floats]",
+        labels: "Labels",
+        graph: object = None,
+        as_of: object = None,
+        weights: "Floats | None" = None,
+    ) -> Self:
+        """Learn; `weights` lie above 0. Raises FitProblem, in one sentence, where nothing can be learned."""
+        ...
+
+    def predict_proba(self, features: "Mapping[str, Floats]") -> "Floats":
+        """(n, 2): not clean and clean, before calibration."""
+        ...
+
+    def decision_function(self, features: "Mapping[str, Floats]") -> "Floats":
+        """log odds of clean, (n,)."""
+        ...
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fitted model as JSON holds it."""
+        ...
+
+
+def make_estimator(
+    name: str, directions: "Directions", seed: int = 0, alone: tuple[str, ...] = (), rounds: int | None = None
+) -> Estimator:
+    """An estimator to be fitted, by one of NAMES. `directions` name its columns (the shrunk rate has its own two).
+
+    What a person moves `alone` only lowers. `rounds` fixes the number of trees.
+    """
+    from scoring.learning.boosted import Boosted
+    from scoring.learning.lowered import Lowered, without_alone
+    from scoring.learning.simple import Logistic, ShrunkRate
+
+    if name != "beta" and any(column in directions for column in alone):
+        less = make_estimator(name, without_alone(directions, alone), seed, rounds=rounds)
+        return Lowered(less, make_estimator(name, directions, seed, rounds=rounds))
+
+    makers: dict[str, Callable[[], Estimator]] = {
+        "beta": ShrunkRate,
+        "logistic": lambda: Logistic(directions),
+        "lightgbm": lambda: Boosted(directions, rounds=rounds, seed=seed),
+    }
+    return makers[name]()
+
+
+def estimator_from_dict(kept: Mapping[str, Any]) -> Estimator:
+    """A fitted estimator as `as_dict` gave it. Raises FitProblem for anything else."""
+    from scoring.learning.boosted import Boosted
+    from scoring.learning.design import FitProblem
+    from scoring.learning.lowered import Lowered
+    from scoring.learning.simple import Logistic, ShrunkRate
+
+    kinds: dict[object, Callable[[Mapping[str, Any]], Estimator]] = {
+        "beta": ShrunkRate.from_dict,
+        "logistic": Logistic.from_dict,
+        "lightgbm": Boosted.from_dict,
+        "lowered": lambda both: Lowered(estimator_from_dict(both["without"]), estimator_from_dict(both["whole"])),
+    }
+    try:
+        return kinds[kept["name"]](kept)
+    except FitProblem:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        raise FitProblem("the kept model cannot be read") from problem

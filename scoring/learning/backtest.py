@@ -1,0 +1,283 @@
+"""The backtest: every model and label, judged quarter by quarter on what came later, all figures as plain values.
+
+What is judged is settled: opened 194 days before the end of what was watched. The newest quarter of the cases is the
+test; which model serves there was decided on the judged quarters before it.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.estimators import NAMES, Estimator, make_estimator
+from scoring.labels import outcomes, settled
+from scoring.learning.budgets import BUDGETS, play, told_budget
+from scoring.learning.cases import LABELS, LabelName
+from scoring.learning.design import Floats
+from scoring.learning.figures import figures_of, gain_of, intervals_of
+from scoring.learning.material import Material, data_version
+from scoring.learning.measures import auc, decompose, reliability
+from scoring.learning.records import settled_record
+from scoring.learning.rolling import Clock, Past, Scored, calibrate_months, score_quarters
+from scoring.learning.trees import Yearly
+from scoring.promotion import Candidate, Decision, decide
+
+SCOPES = ("change", "person")
+TEST_SHARE = 0.25
+YEARS = 5
+Mask = NDArray[np.bool_]
+Tell = Callable[[str], None]
+
+
+class BacktestProblem(Exception):
+    """There is nothing to judge, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is played. `quarters`: the newest ones to judge, None for five years; `draws` of every bootstrap."""
+
+    labels: Sequence[LabelName] = LABELS
+    quarters: int | None = None
+    draws: int = 1000
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Study:
+    """One label: what each model said of each case, what came, and who is judged."""
+
+    label: LabelName
+    past: Past
+    clock: Clock
+    came: NDArray[np.int8]
+    judged: Mask
+    tested: Mask
+    newcomers: Mask
+    scored: dict[tuple[str, str], Scored] = field(default_factory=dict)  # by (scope, model)
+    decided: dict[str, Decision] = field(default_factory=dict)
+
+    def served(self, scope: str) -> Scored:
+        """What the promoted model of a scope said."""
+        return self.scored[scope, self.decided[scope].serves]
+
+
+def steps(plan: Plan, material: Material) -> int:
+    """How often `tell` is called by `run`."""
+    clock, tasks = _clock(plan, material), len(SCOPES) * (len(NAMES) - 1) + 1
+    return len(plan.labels) * (tasks * (len(clock.quarters) - 1) + len(_lanes()))
+
+
+def run(material: Material, plan: Plan, tell: Tell = lambda words: None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the figures as `manage.py backtest --json` prints them, what the charts of the report need besides).
+
+    Deterministic for a seed. Raises BacktestProblem where no case is settled.
+    """
+    from threadpoolctl import threadpool_limits
+
+    clock = _clock(plan, material)
+    studies = [_study(material, label, clock) for label in plan.labels]
+    if not studies or not any(study.judged.any() for study in studies):
+        raise BacktestProblem("No pull request of this history is settled: nothing can be judged yet.")
+    # One thread a model: two on two busy cores took five times as long.
+    with threadpool_limits(1), ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        told = [pool.submit(_score, study, material, scope, name, plan, tell) for study, scope, name in _tasks(studies)]
+        for one in told:
+            one.result()
+        for study in studies:
+            for scope in SCOPES:
+                study.decided[scope] = _decide(study, scope, plan)
+        lanes = list(pool.map(lambda study: _budgets(study, plan, tell), studies))
+    found = {study.label: _told(study, material, plan, lane) for study, lane in zip(studies, lanes, strict=True)}
+    return {
+        "labels": found,
+        "seed": plan.seed,
+        "data": data_version(material.cases),
+        "cases": len(material),
+    }, {study.label: _besides(study, plan) for study in studies}
+
+
+def _clock(plan: Plan, material: Material) -> Clock:
+    opened = material.cases.opened_at[settled(material.cases)]
+    if not len(opened):
+        raise BacktestProblem("No pull request of this history is settled: nothing can be judged yet.")
+    last = opened[-1]
+    if plan.quarters is not None:
+        return Clock.of((last.astype("datetime64[M]") - 3 * (plan.quarters - 1)).astype("datetime64[us]"), last)
+    return Clock.of((last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]"), last)
+
+
+def _study(material: Material, label: LabelName, clock: Clock) -> Study:
+    cases = material.cases
+    came = outcomes(cases, label).clean
+    ripe = settled(cases) & (came >= 0)
+    judged = ripe & (cases.opened_at >= clock.judged_from)
+    known = cases.opened_at[came >= 0]
+    start = known[int(len(known) * (1 - TEST_SHARE))] if len(known) else clock.judged_from
+    first = np.zeros(len(cases), dtype=bool)
+    first[np.unique(cases.authors, return_index=True)[1]] = True
+    tested = judged & (cases.opened_at >= start)
+    return Study(label, Past(cases, label), clock, came, judged, tested, first)
+
+
+def _tasks(studies: Sequence[Study]) -> list[tuple[Study, str, str]]:
+    """The shrunk rate knows nothing of the change: it is scored once and stands in both scopes."""
+    slow_first = [(scope, name) for name in reversed(NAMES[1:]) for scope in SCOPES]
+    return [(study, scope, name) for scope, name in [*slow_first, ("person", "beta")] for study in studies]
+
+
+def _score(study: Study, material: Material, scope: str, name: str, plan: Plan, tell: Tell) -> None:
+    features = {**material.cases.features, **settled_record(material.cases, study.label)}
+    scored = score_quarters(study.past, features, maker(name, material, scope, plan.seed), study.clock, tell)
+    calibrate_months(study.past, scored, study.clock)
+    study.scored[scope, name] = scored
+    if name == "beta":
+        study.scored["change", name] = scored
+
+
+def maker(name: str, material: Material, scope: str, seed: int) -> Callable[[np.datetime64], Estimator]:
+    """Makes the models of a scope: of a person what they move alone only lowers; a change is capped by the gate."""
+    directions, alone = (material.person, material.alone) if scope == "person" else (material.change, ())
+    if name == "lightgbm":
+        return Yearly(directions, seed, alone).make
+    return lambda as_of: make_estimator(name, directions, seed, alone)
+
+
+def _decide(study: Study, scope: str, plan: Plan) -> Decision:
+    """On the judged cases that were settled when the test began."""
+    cases = study.past.cases
+    start = cases.opened_at[study.tested][0] if study.tested.any() else study.clock.judged_from
+    slice_ = study.judged & ~study.tested & (cases.opened_at + np.timedelta64(194, "D") <= start)
+    candidates = [Candidate(name, study.scored[scope, name].told[slice_]) for name in NAMES]
+    return decide(candidates, _came(study, slice_), cases.authors[slice_], plan.draws, plan.seed)
+
+
+def _lanes() -> list[tuple[str, bool, float]]:
+    """(scope, whether push-holders are in it, budget); "gate" takes the lower of a person's and a change's P."""
+    return [
+        (scope, everybody, budget) for scope in ("change", "gate") for everybody in (True, False) for budget in BUDGETS
+    ]
+
+
+def _budgets(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, bool, float], dict[str, Any]]:
+    found = {}
+    for scope, everybody, budget in _lanes():
+        group = np.ones(len(study.judged), dtype=bool) if everybody else ~study.past.cases.push_holder
+        scored = [study.served("change")] if scope == "change" else [study.served(one) for one in SCOPES]
+        lane = play(study.past, scored, group, study.clock, budget)
+        judged = study.judged & group
+        found[scope, everybody, budget] = told_budget(
+            study.past, lane, study.came, judged, study.clock, budget, plan.draws, plan.seed
+        )
+        tell(f"{study.label}: a lane of {budget:.0%}")
+    return found
+
+
+def _told(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        **_scope(study, "change", material, plan, lanes),
+        "person": _scope(study, "person", material, plan, {}),
+        "gate": _gate(study, plan, lanes),
+    }
+
+
+def _scope(
+    study: Study, scope: str, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]
+) -> dict[str, Any]:
+    cases, told, tested = study.past.cases, study.served(scope).told, study.tested
+    outside = tested & ~cases.push_holder
+    newcomers = tested & study.newcomers
+    return {
+        "test": _named(study, scope, tested, plan),
+        "models": {name: _figures(study, study.scored[scope, name].told, tested, plan) for name in NAMES},
+        "newcomers": _named(study, scope, newcomers, plan),
+        "without_push_holders": {
+            **_named(study, scope, outside, plan),
+            "models": {name: _figures(study, study.scored[scope, name].told, outside, plan) for name in NAMES},
+            "newcomers": _figures(study, told, newcomers & outside, plan),
+            "gain": _gain(study, scope, outside, plan),
+            **_budget_part(lanes, "change", False),
+        },
+        **_budget_part(lanes, "change", True),
+        "gain": _gain(study, scope, tested, plan),
+        "intervals": intervals_of(told[tested], _came(study, tested), cases.authors[tested], plan.draws, plan.seed),
+        "repositories": {
+            name: _figures(study, told, tested & (cases.repositories == number), plan)
+            for number, name in sorted(material.repositories.items(), key=lambda pair: pair[1])
+            if (tested & (cases.repositories == number)).any()
+        },
+    }
+
+
+def _gate(study: Study, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    told = np.minimum(study.served("person").told, study.served("change").told)
+    outside = study.tested & ~study.past.cases.push_holder
+    return {
+        "test": _figures(study, told, study.tested, plan),
+        **_budget_part(lanes, "gate", True),
+        "without_push_holders": {
+            "test": _figures(study, told, outside, plan),
+            **_budget_part(lanes, "gate", False),
+        },
+    }
+
+
+def _budget_part(lanes: Mapping[Any, dict[str, Any]], scope: str, everybody: bool) -> dict[str, Any]:
+    found = {str(budget): lanes[scope, everybody, budget] for budget in BUDGETS} if lanes else {}
+    return {"budgets": found} if found else {}
+
+
+def _named(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
+    start = study.past.cases.opened_at[study.tested]
+    return {
+        "from": str(start[0].astype("datetime64[D]")) if len(start) else None,
+        "model": study.decided[scope].serves,
+        **_figures(study, study.served(scope).told, which, plan),
+    }
+
+
+def _figures(study: Study, told: Floats, which: Mask, plan: Plan) -> dict[str, Any]:
+    return figures_of(told[which], _came(study, which), plan.draws, plan.seed)
+
+
+def _gain(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
+    """Over the Beta-shrunk rate."""
+    told, plain = study.served(scope).told, study.scored[scope, "beta"].told
+    authors = study.past.cases.authors[which]
+    return gain_of(told[which], plain[which], _came(study, which), authors, plan.draws, plan.seed)
+
+
+def _came(study: Study, which: Mask) -> Floats:
+    return study.came[which].astype(np.float64)
+
+
+def _besides(study: Study, plan: Plan) -> dict[str, Any]:
+    """Of the test of each scope: the reliability curve and CORP; and what was decided and said aloud."""
+    found: dict[str, Any] = {}
+    for scope in SCOPES:
+        told, came = study.served(scope).told[study.tested], _came(study, study.tested)
+        found[scope] = {
+            "reliability": reliability(told, came, plan.draws, plan.seed),
+            "corp": decompose(told, came) if len(came) else None,
+            "decision": study.decided[scope].as_dict(),
+            "said": sorted({words for name in NAMES for words in study.scored[scope, name].said}),
+            "auc": {name: _quarterly(study, study.scored[scope, name].told) for name in NAMES},
+        }
+    return found
+
+
+def _quarterly(study: Study, told: Floats) -> list[tuple[str, float]]:
+    """The AUC of each judged quarter, where there is one."""
+    cases, starts = study.past.cases, study.clock.quarters
+    found = []
+    for start, end in pairwise(starts):
+        part = study.judged & (cases.opened_at >= start) & (cases.opened_at < end)
+        value = auc(told[part], _came(study, part)) if part.any() else np.nan
+        if not np.isnan(value):
+            found.append((str(start.astype("datetime64[M]")), float(value)))
+    return found

@@ -1,0 +1,113 @@
+"""What every estimator takes: named columns as a matrix, labels to learn from, standardised columns. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int8]
+Directions = Mapping[str, int]  # column -> 1: more is never worse, -1: more is never better, 0: not certain
+CLIP = 5.0  # standard deviations: one absurd value moves no score further
+
+
+class FitProblem(ValueError):
+    """What nothing can be learned from, or a model that cannot be used, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Which columns make the matrix, in which order."""
+
+    names: tuple[str, ...]
+
+    def matrix(self, features: Mapping[str, Floats], rows: int | None = None) -> Floats:
+        """(n, columns) with NaN where a value is unknown or infinite. Raises FitProblem for a column that is missing,
+        and for one of another length than `rows`."""
+        missing = [name for name in self.names if name not in features]
+        if missing:
+            raise FitProblem(f"these columns are missing: {', '.join(missing)}")
+        if not self.names:
+            raise FitProblem("a model needs at least one column")
+        lengths = {len(features[name]) for name in self.names} | ({rows} if rows is not None else set())
+        if len(lengths) != 1:
+            raise FitProblem("features and labels must have one length")
+        found = np.column_stack([np.asarray(features[name], dtype=np.float64) for name in self.names])
+        found[~np.isfinite(found)] = np.nan
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Columns made comparable: signed log, the median where a value is unknown, mean 0 and deviation 1, then a flag
+    for each column of which some were unknown."""
+
+    median: Floats
+    mean: Floats
+    deviation: Floats
+    flagged: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, values: Floats, weights: Floats) -> Self:
+        """Learned from rows (n, columns) with weights (n); a column without any value is 0 throughout."""
+        unknown = np.isnan(values)
+        values = _squeezed(values)
+        empty = unknown.all(axis=0)
+        median = np.zeros(values.shape[1])
+        median[~empty] = np.nanmedian(values[:, ~empty], axis=0) if (~empty).any() else 0.0
+        filled = np.where(unknown, median, values)
+        mean = np.average(filled, axis=0, weights=weights)
+        deviation = np.sqrt(np.average((filled - mean) ** 2, axis=0, weights=weights))
+        return cls(median, mean, np.where(deviation > 1e-9, deviation, np.inf), unknown.any(axis=0))
+
+    def apply(self, values: Floats) -> Floats:
+        """(n, columns + flags) within CLIP standard deviations."""
+        unknown = np.isnan(values)
+        filled = np.where(unknown, self.median, _squeezed(values))
+        scaled = np.clip((filled - self.mean) / self.deviation, -CLIP, CLIP)
+        return np.column_stack([scaled, unknown[:, self.flagged]])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON holds it; a deviation of 0 stands for a column that never moved."""
+        deviation = np.where(np.isinf(self.deviation), 0.0, self.deviation)
+        columns = {"median": self.median, "mean": self.mean, "deviation": deviation, "flagged": self.flagged}
+        return {name: column.tolist() for name, column in columns.items()}
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
+        """As `as_dict` gave it."""
+        median, mean, deviation = (np.asarray(kept[name], np.float64) for name in ("median", "mean", "deviation"))
+        return cls(median, mean, np.where(deviation > 0, deviation, np.inf), np.asarray(kept["flagged"], np.bool_))
+
+
+def checked_labels(labels: Any, weights: Any) -> tuple[Labels, Floats]:
+    """Labels 0 and 1 with weights above 0 (1 each without any). Raises FitProblem where nothing can be learned."""
+    found = np.asarray(labels)
+    shares = np.ones(len(found)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if not len(found):
+        raise FitProblem("there is no history to learn from")
+    if not np.isin(found, (0, 1)).all():
+        raise FitProblem("labels must be 0 or 1")
+    if len(shares) != len(found) or not (np.isfinite(shares).all() and (shares > 0).all()):
+        raise FitProblem("every label needs a weight above 0")
+    if len(np.unique(found)) < 2:
+        what = "clean" if found[0] else "not clean"
+        raise FitProblem(f"all {len(found):,} outcomes are the same ({what}): there is nothing to tell apart")
+    return found.astype(np.int8), shares
+
+
+def probabilities(odds: Floats) -> Floats:
+    """(n, 2): not clean and clean, from log odds."""
+    clean = np.exp(-np.logaddexp(0.0, -odds))
+    return np.column_stack([1 - clean, clean])
+
+
+def as_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Column names once each, in order."""
+    return tuple(dict.fromkeys(names))
+
+
+def _squeezed(values: Floats) -> Floats:
+    return np.sign(values) * np.log1p(np.abs(values))

@@ -1,0 +1,74 @@
+"""What a model is made of: cases with their features, which columns speak of whom, and a name for exactly this data."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+import numpy as np
+
+from ingest.transaction import Rows
+from scoring.features import FEATURES, add_features
+from scoring.learning.cases import Cases
+from scoring.learning.design import Directions
+from scoring.learning.relation import build_cases, read_cases
+from scoring.learning.slices import build_slices
+from scoring.policy import Policy
+
+REPOSITORIES = """
+select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' || c.repository_id) as name
+from cases c left join repositories r on r.repository_id = c.repository_id
+left join (select distinct repository_id, repository from imported_pulls) i on i.repository_id = c.repository_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """`person` are the columns of the person alone, `change` those and the change's own; both name their directions.
+
+    `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number.
+    """
+
+    cases: Cases
+    person: Directions
+    change: Directions
+    alone: tuple[str, ...]
+    repositories: Mapping[int, str]
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+
+def material_of(cases: Cases, repositories: Mapping[int, str]) -> Material:
+    """The material of cases that carry the catalogued features."""
+    return Material(
+        cases,
+        {feature.name: feature.direction for feature in FEATURES if feature.of == "person"},
+        {feature.name: feature.direction for feature in FEATURES},
+        tuple(feature.name for feature in FEATURES if feature.of == "person" and feature.moved_by == "self"),
+        repositories,
+    )
+
+
+def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
+    """Everything that a store or snapshot knows as of now, own and imported."""
+    build_cases(rows, now, policy.window_days)
+    build_slices(rows, now, policy)
+    cases = add_features(rows, read_cases(rows))
+    return material_of(cases, {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)})
+
+
+def data_version(cases: Cases) -> str:
+    """16 hexadecimal digits: the same for the same cases with the same features, whatever the machine."""
+    seen = hashlib.sha256()
+    for one in fields(cases):
+        if one.name in ("keys", "features"):
+            continue
+        seen.update(np.ascontiguousarray(getattr(cases, one.name)).tobytes())
+    for key in cases.keys:
+        seen.update(str(key).encode() + b"\0")
+    for name in sorted(cases.features):
+        # Twelve digits: sums in another order differ in the last ones.
+        column = np.char.mod("%.12g", cases.features[name])
+        seen.update(name.encode() + b"\0" + "\0".join(column.tolist()).encode())
+    return seen.hexdigest()[:16]

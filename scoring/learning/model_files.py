@@ -1,0 +1,180 @@
+"""Models as text: one JSON file each, named by its content, and a pointer per label to the one that serves."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ingest.durable import sync
+from scoring.calibration import CalibrationProblem, Calibrator, from_dict
+from scoring.estimators import Estimator, estimator_from_dict
+from scoring.features import FEATURES
+from scoring.learning.cases import LabelName
+from scoring.learning.design import FitProblem, Floats
+from scoring.learning.material import Material, data_version
+from scoring.learning.training import Trained
+
+FORMAT = 1
+LARGEST = 64_000_000
+SCOPES = ("person", "change")
+
+
+class ModelProblem(Exception):
+    """A kept model cannot serve, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One scope of a model that was read back."""
+
+    model: Estimator
+    calibration: Calibrator
+
+    def probability(self, features: Mapping[str, Floats]) -> Floats:
+        """P(clean) of each row. Raises FitProblem where a column is missing."""
+        return self.calibration.probability(self.model.decision_function(features))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model for one label. `record` is the file as plain values, with figures and the decision."""
+
+    name: str
+    record: Mapping[str, Any]
+    person: Part
+    change: Part
+
+
+def record_of(
+    trained: Mapping[str, Trained], material: Material, label: LabelName, now: datetime, seed: int
+) -> dict[str, Any]:
+    """The model as its file holds it."""
+    return {
+        "format": FORMAT,
+        "label": label,
+        "made_at": now.isoformat(timespec="seconds"),
+        "data": data_version(material.cases),
+        "cases": len(material),
+        "seed": seed,
+        "features": _features(),
+        "scopes": {
+            scope: {
+                "model": one.model.as_dict(),
+                "calibration": one.calibration.as_dict(),
+                "decision": one.decision.as_dict(),
+                "metrics": one.figures,
+                "said": list(one.said),
+            }
+            for scope, one in trained.items()
+        },
+    }
+
+
+def save_model(folder: Path, record: Mapping[str, Any], card: str) -> str:
+    """Write the model and its card below `folder`; the name is the hash of the content. It does not serve by that."""
+    data = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    name = hashlib.sha256(data).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / f"{name}.json", data)
+    _write(folder / f"{name}.md", card.encode())
+    return name
+
+
+def serve(folder: Path, label: LabelName, name: str) -> None:
+    """Point a label at a model, at once or not at all."""
+    _write(folder / f"{label}.serving", f"{name}\n".encode())
+
+
+def serving_name(folder: Path, label: LabelName) -> str | None:
+    """The model that a label points at; None for none, ModelProblem for a pointer that names none."""
+    try:
+        name = (folder / f"{label}.serving").read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
+        raise ModelProblem(f"the pointer of {label} names no model")
+    return name
+
+
+def load_model(folder: Path, name: str) -> Served:
+    """A model as it was saved. Raises ModelProblem for a file that is absent, cut, changed or of other features."""
+    path = folder / f"{name}.json"
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as problem:
+        raise ModelProblem(f"model {name[:12]} cannot be read ({problem.strerror})") from problem
+    if hashlib.sha256(data).hexdigest() != name:
+        raise ModelProblem(f"model {name[:12]} is cut or was changed: its name is not the hash of its content")
+    record = json.loads(data)
+    if record.get("format") != FORMAT or record.get("features") != _features():
+        raise ModelProblem(f"model {name[:12]} was made with other features than this version computes: train again")
+    try:
+        parts = {scope: _part(record["scopes"][scope]) for scope in SCOPES}
+    except (CalibrationProblem, FitProblem, KeyError) as problem:
+        raise ModelProblem(f"model {name[:12]} cannot be used: {problem}") from problem
+    return Served(name, record, parts["person"], parts["change"])
+
+
+class Shelf:
+    """The model that serves each label, read again when the pointer changes: a worker needs no restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, Served] = {}
+
+    def model(self, label: LabelName) -> Served | None:
+        """What serves, None where nothing does. Raises ModelProblem; what served before is then let go of."""
+        name = serving_name(self._folder, label)
+        if name is None:
+            self._held.pop(label, None)
+            return None
+        held = self._held.get(label)
+        if held is None or held.name != name:
+            self._held.pop(label, None)
+            self._held[label] = load_model(self._folder, name)
+        return self._held[label]
+
+
+def objection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
+    """Why a new model should not take the place of the one that serves; "" where it may.
+
+    Their slices differ, so each is compared by its gain over the shrunk rate there: the new one's must not lie below
+    what the old one's was at least.
+    """
+    for scope in SCOPES if old is not None else ():
+        gain, kept = (record["scopes"][scope]["metrics"]["gain"] for record in (new, old))
+        least = kept["log_loss_ci"][0]
+        if least is not None and (gain["log_loss"] is None or gain["log_loss"] < least):
+            return (
+                f"Its gain over the shrunk rate ({scope}, log-loss {gain['log_loss'] or 0:.3f}) is below what the "
+                f"serving model's is at least ({least:.3f})."
+            )
+    return ""
+
+
+def _part(kept: Mapping[str, Any]) -> Part:
+    return Part(estimator_from_dict(kept["model"]), from_dict(kept["calibration"]))
+
+
+def _features() -> list[list[Any]]:
+    """What the code computes: a model of other names, directions or movers would read the wrong numbers."""
+    return [[one.name, one.direction, one.moved_by, one.of] for one in FEATURES]
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(draft).replace(path)
+    finally:
+        Path(draft).unlink(missing_ok=True)
+    sync(path.parent)

@@ -1,0 +1,76 @@
+"""`manage.py backtest`: every model and label judged quarter by quarter on what came later, and a report of charts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from scoring.learning.cases import LABELS
+from trustsite.material import material_of
+
+REPORT = "backtest.html"
+
+
+class Command(BaseCommand):
+    """Reads a snapshot or a file, writes one page under LOG_DIR; the store is never written."""
+
+    help = (
+        "Judge every model on past pull requests as they would have been scored then: those of the newest snapshot, or "
+        "of a FILE (docs/history.md lists the columns). Prints a table, and writes charts to LOG_DIR."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """FILE, --json, --seed, --quarters, --label and --draws."""
+        parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
+        parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+        parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
+        parser.add_argument("--quarters", type=int, metavar="N", help="judge the newest N (default: five years)")
+        parser.add_argument("--label", choices=LABELS, action="append", help="only this label; may be repeated")
+        parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of each bootstrap (default 1000)")
+
+    def handle(
+        self,
+        *args: object,
+        file: Path | None,
+        seed: int,
+        quarters: int | None,
+        label: list[Any] | None,
+        draws: int,
+        **options: Any,
+    ) -> None:
+        """Judge, print, draw; CommandError in one sentence where there is nothing to judge."""
+        from scoring.learning.backtest import BacktestProblem, Plan, run, steps
+        from scoring.learning.backtest_words import table
+        from scoring.learning.report import page
+
+        if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
+            raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
+        material = material_of(file)
+        plan = Plan(tuple(label or LABELS), quarters, draws, seed)
+        try:
+            with tqdm(total=steps(plan, material), leave=False, disable=None) as bar:
+
+                def tell(words: str) -> None:
+                    bar.set_description_str(words, refresh=False)
+                    bar.update()
+
+                found, besides = run(material, plan, tell)
+        except BacktestProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+        report = _write(page(found, besides))
+        self.stdout.write(json.dumps(found, allow_nan=False) if options["json"] else "\n".join(table(found)))
+        self.stderr.write(f"Charts: {report}")
+
+
+def _write(text: str) -> Path:
+    target = settings.LOG_DIR / REPORT
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    except OSError as problem:
+        raise CommandError(f"{target} cannot be written ({problem.strerror}).") from problem
+    return target

@@ -1,0 +1,88 @@
+"""`manage.py train`: fit the models to the present history, decide which serves, and keep it as text."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from ingest.clock import wall_now
+from scoring.learning.cases import LABELS, LabelName
+from trustsite.material import material_of
+
+
+class Command(BaseCommand):
+    """Reads a snapshot or a file and writes below MODEL_DIR; the running worker takes the new model by itself."""
+
+    help = (
+        "Fit every model to the newest snapshot (or to a FILE of past pull requests), keep the simplest that is not "
+        "beaten, and let it serve unless it is worse than the one that does."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """FILE, --label, --seed, --draws, --replace and --json."""
+        parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
+        parser.add_argument("--label", choices=LABELS, default="label_clean_fix", help="default label_clean_fix")
+        parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
+        parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of each bootstrap (default 1000)")
+        parser.add_argument("--replace", action="store_true", help="let it serve even where it is worse")
+        parser.add_argument("--json", action="store_true", help="the decision as one JSON object")
+
+    def handle(
+        self,
+        *args: object,
+        file: Path | None,
+        label: LabelName,
+        seed: int,
+        draws: int,
+        replace: bool,
+        **options: Any,
+    ) -> None:
+        """Train, keep, point; CommandError where there is no history to read or the folder cannot be written."""
+        from scoring.learning.card import card_of
+        from scoring.learning.model_files import objection, record_of, save_model, serve
+        from scoring.learning.training import train
+
+        if seed < 0 or draws < 1:
+            raise CommandError("--seed must be 0 or more and --draws 1 or more.", returncode=2)
+        now, material = wall_now(), material_of(file)
+        with tqdm(leave=False, disable=None, desc=label) as bar:
+            trained = train(material, label, now, draws, seed, lambda words: bar.update() and None)
+        record = record_of(trained, material, label, now, seed)
+        against = "" if replace else objection(record, _serving(label))
+        try:
+            name = save_model(settings.MODEL_DIR, record, card_of(record))
+            if not against:
+                serve(settings.MODEL_DIR, label, name)
+        except OSError as problem:
+            raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
+        self._tell(record, name, against, options["json"])
+
+    def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool) -> None:
+        scopes = record["scopes"]
+        if as_json:
+            decisions = {scope: part["decision"] for scope, part in scopes.items()}
+            told = {"model": name, "serves": not against, "objection": against, "decisions": decisions}
+            self.stdout.write(json.dumps(told, allow_nan=False))
+            return
+        for scope, part in scopes.items():
+            self.stdout.write(f"{scope}: {part['decision']['serves']} of {len(part['decision']['trials'])} models")
+            for sentence in (*(trial["why"] for trial in part["decision"]["trials"][1:]), *part["said"]):
+                self.stdout.write(f"  {sentence}")
+        self.stdout.write(
+            f"{settings.MODEL_DIR / name}.json " + (f"does not serve. {against}" if against else "serves.")
+        )
+
+
+def _serving(label: LabelName) -> Any:
+    """The record of what serves, None where nothing does or what does cannot be used."""
+    from scoring.learning.model_files import ModelProblem, load_model, serving_name
+
+    try:
+        name = serving_name(settings.MODEL_DIR, label)
+        return load_model(settings.MODEL_DIR, name).record if name else None
+    except ModelProblem:
+        return None
