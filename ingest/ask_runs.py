@@ -37,7 +37,7 @@ join contributors c on c.contributor_id = p.author_id
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 left join fetches f on f.kind = 'ci' and f.subject = p.pull_uri || ' ' || p.patch_ref
 where (f.subject is null or f.due_clock <= $wall) and p.state = 'open' and p.deleted_at is null and r.spindle <> ''
-  and (p.patch_ref like 'compare:%' or k.pull_uri is not null)
+  and (p.patch_ref like 'compare:%' or k.sha256 is not null)
 order by p.opened_at desc, p.pull_uri
 """
 _MAIL = re.compile(r"^From ([0-9a-f]{40}|[0-9a-f]{64}) ", re.MULTILINE)

@@ -1,13 +1,13 @@
 """Event streams of knots and spindles that the operator configured: one thread a host, which survives everything."""
 
 import logging
-import random
 import re
 import socket
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from random import SystemRandom
 
 import duckdb
 from websockets.exceptions import WebSocketException
@@ -24,6 +24,7 @@ FLUSH_EVENTS, FLUSH_BYTES, FLUSH_SECONDS = 500, 8_000_000, 1.0
 LARGEST_EVENT = 8_000_000  # bytes: a push names every file that it changed
 DIAL_SECONDS, PONG_SECONDS, GOODBYE_SECONDS = 5.0, 60.0, 1.0
 LONGEST_WAIT_SECONDS = 60.0
+_DICE = SystemRandom()  # the generator of the process is others' to seed
 _URL = re.compile(
     r"(?P<scheme>wss?)://(?P<host>[a-z0-9.-]{1,253})(?::(?P<port>[1-9][0-9]{0,4}))?(?P<path>/[a-z0-9/._-]*)?"
 )
@@ -66,7 +67,7 @@ class EventStream(threading.Thread):
             failures = failures + 1 if time.monotonic() - began < LONGEST_WAIT_SECONDS else 1
             if not self._stopping.is_set():
                 log.warning("reading events again soon: %s", self.problem)
-            self._stopping.wait(min(LONGEST_WAIT_SECONDS, 0.5 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0))  # noqa: S311
+            self._stopping.wait(min(LONGEST_WAIT_SECONDS, 0.5 * 2 ** min(failures, 10)) * _DICE.uniform(0.5, 1.0))
 
     def renewed(self) -> "EventStream":
         """A stream of the same host, not started yet, in place of one that ended."""

@@ -4,14 +4,15 @@ Backoff from 0.25 s, doubled by each failure of that host (the forge's own clien
 fails rests longer than one that works, so that it is not asked first each time the other ends a connection.
 """
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import SystemRandom
 
 FIRST_WAIT_SECONDS = 0.25
 LONGEST_WAIT_SECONDS = 30.0  # with every host failing one is asked at least this often
 LONGEST_REST_SECONDS = 300.0  # of one host, while another serves
 HEALTHY_SECONDS = 30.0  # a connection that lasted so long clears what its host failed before
+_DICE = SystemRandom()  # the generator of the process is others' to seed
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class Hosts:
     `jitter` gives a number in [0.5, 1], so that a server that restarts does not meet all its clients at once.
     """
 
-    def __init__(self, urls: Sequence[str], jitter: Callable[[], float] = lambda: random.uniform(0.5, 1.0)) -> None:  # noqa: S311
+    def __init__(self, urls: Sequence[str], jitter: Callable[[], float] = lambda: _DICE.uniform(0.5, 1.0)) -> None:
         self._hosts = [_Host(url) for url in dict.fromkeys(urls)]
         self._jitter = jitter
         self._turn = 0

@@ -18,7 +18,8 @@ class Runtime:
     """The worker's store, its way to the network and its clock.
 
     `behind` says whether the stream is still catching up: what costs look-ups for each open pull request waits for it.
-    `changed` says that a hop has written something: the hops that read it are woken, the publisher too.
+    `changed` says that a hop has written something: the hops that read it are woken, the publisher too. `preparing`
+    says that a hop is at work after which judging has more to judge.
     """
 
     store: Store
@@ -44,6 +45,7 @@ class Runtime:
     backfill: Sources
     behind: Callable[[], bool]
     changed: Callable[[str], None]
+    preparing: Callable[[], bool] = lambda: False
 
 
 _current: list[Runtime] = []

@@ -19,6 +19,8 @@ stands as nobody's (0). Set-based and idempotent: it also repairs what
 was judged before a knot told who may push.
 """
 
+from weakref import WeakKeyDictionary
+
 from ingest.holders import follow_claims
 from ingest.store import Store
 
@@ -108,9 +110,28 @@ where w.pull_uri = p.pull_uri and (w.state, w.merge_proof, w.state_at, w.merged_
 """
 
 
+INPUTS = "select position_seq from hops where name = 'inputs'"
+# The inputs that the states of a store were last settled from.
+SETTLED: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
+
+
 def settle(store: Store) -> None:
     """Bring push-holders, the authority of every status and the state of every pull request up to date."""
     with store.write() as txn:
         follow_claims(txn)
         txn.execute(AUTHORITY)
         txn.execute(STATES)
+        position = txn.value(INPUTS)
+    SETTLED[store] = position
+
+
+def settle_changed(store: Store) -> None:
+    """Settle where any input was written since this process last did; after a look at mirrors `settle`.
+
+    Whatever settling reads is an input but for the moment at which a mirror was read, which only its hop writes. Each
+    event wakes several hops that want settled states, and 13,000 pull requests take .06 s.
+    """
+    with store.read() as rows:
+        position = rows.value(INPUTS)
+    if SETTLED.get(store) != position:
+        settle(store)

@@ -117,34 +117,43 @@ class Store:
         return store
 
     def _migrate(self) -> None:
+        with self.read() as rows:
+            version = self._version(rows)
+        if version > SCHEMA_VERSION:
+            raise StoreProblem(
+                f"{self.path} was written by a newer Sunstead (schema {version}; this one knows {SCHEMA_VERSION}): "
+                "update Sunstead, or restore a backup made by this version."
+            )
+        if version < SCHEMA_VERSION:
+            self._bring_up(version)
+        # A WAL that holds DDL is the one that fails to replay (duckdb #22124), so none is left behind.
+        if self.path.with_name(f"{self.path.name}.wal").exists():
+            self.checkpoint()
+
+    def _bring_up(self, version: int) -> None:
+        """Make the tables of today out of those of an earlier version, 0: of none."""
         with self.write() as txn:
-            version = self._version(txn)
-            if version > SCHEMA_VERSION:
-                raise StoreProblem(
-                    f"{self.path} was written by a newer Sunstead (schema {version}; this one knows {SCHEMA_VERSION}): "
-                    "update Sunstead, or restore a backup made by this version."
-                )
             schema = "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
-            if 0 < version < SCHEMA_VERSION:
+            if version:
                 from ingest import migrate  # which reads the log's rules, and those this module
 
                 step = {1: migrate.from_version_1, 2: migrate.from_version_2}.get(version, migrate.add_missing)
                 step(txn, schema)
                 txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
-            if version == 0:
+            else:
                 txn.cursor.execute(schema)
                 txn.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
                 for hop in ("derive", "inputs", "score"):
                     txn.execute("insert into hops values (?, 0, ?)", [hop, self.wall()])
-        # A WAL that holds DDL is the one that fails to replay (duckdb #22124), so none is left behind.
-        self.checkpoint()
 
     def _version(self, rows: Rows) -> int:
         """The schema version of the file, 0 for an empty one; StoreProblem where the file is somebody else's."""
-        tables = {row["table_name"] for row in rows.rows("select table_name from duckdb_tables()")}
-        if not tables:
-            return 0
-        told = rows.value("select value from meta where key = 'schema_version'") if "meta" in tables else None
+        try:
+            told = rows.value("select value from meta where key = 'schema_version'")
+        except (duckdb.CatalogException, duckdb.BinderException):
+            if not rows.rows("select table_name from duckdb_tables()"):
+                return 0
+            told = None
         if told is None or not told.isdigit():
             raise StoreProblem(f"{self.path} is a database of something else: name another file in DUCKDB_PATH.")
         return int(told)

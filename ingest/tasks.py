@@ -20,7 +20,7 @@ from ingest.landings import find_landings
 from ingest.mirror import fetch_mirrors
 from ingest.queue import huey
 from ingest.runtime import current
-from ingest.settle import settle
+from ingest.settle import settle, settle_changed
 from ingest.store import StoreProblem
 
 
@@ -46,7 +46,7 @@ def ask_network() -> None:
     found += enrich.fetch_push_holders(store, fetcher, wall, runtime.clock.now)
     found += enrich.fetch_identities(store, fetcher, runtime.plc_url, wall)
     if caught_up:
-        settle(store)
+        settle_changed(store)
         now = runtime.clock.now()
         since = now - timedelta(days=runtime.followed_days)
         found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, since)

@@ -243,7 +243,8 @@ def _mass(outcomes: Floats, weights: Floats) -> tuple[float, float]:
 def _by_score(scores: Floats, outcomes: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
     """Distinct scores ascending, with the weight of clean cases and of all at each."""
     knots, back = np.unique(scores, return_inverse=True)
-    return knots, np.bincount(back, weights * outcomes), np.bincount(back, weights)
+    good, total = np.bincount(back, weights * outcomes), np.bincount(back, weights)
+    return knots, good.astype(np.float64), total.astype(np.float64)
 
 
 def _beta_columns(scores: Any) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -16,9 +16,9 @@ from scoring.inputs import Inputs, judge_inputs, write_inputs
 from scoring.policy import Policy
 from scoring.review_rows import content_of
 from scoring.rules import Thresholds
+from scoring.serving import Predictions
 from scoring.verdict import Circumstances, Draw, Evidence, Reason, Verdict
 
-MODEL_VERSION = "shrunk-rate-1"
 # The modules whose rules make a verdict of its inputs: with any of them, every decision is made anew.
 RULES = ("gate", "conditions", "rules", "estimators", "threshold", "verdict", "inputs")
 
@@ -52,6 +52,7 @@ class Pass:
     policy: Policy
     thresholds: Thresholds
     ballot: Ballot | None = None  # of the audit; None: nothing is drawn in this pass
+    predictions: Predictions = field(default_factory=Predictions)
 
 
 def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str,
         "lane": str(verdict.lane),
         "reasons": reasons_json(verdict.reasons),
         "factors": to_json(verdict.factors),
-        "model_version": MODEL_VERSION,
+        "model_version": one.predictions.model,
         "trust_measure": one.policy.measure,
     }
 
@@ -109,10 +110,11 @@ def inputs_of(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Ci
         prior=one.policy.prior,
         strength=one.policy.strength,
         measure=one.policy.measure,
-        model_version=MODEL_VERSION,
+        model_version=one.predictions.model,
         gate_version=gate_version(),
         review_version=pull["review_version"],
         circumstances=around,
+        prediction=one.predictions.changes.get(pull["pull_uri"]),
     )
 
 

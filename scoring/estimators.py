@@ -12,6 +12,8 @@ from scoring.verdict import Estimate, Evidence, Factor
 if TYPE_CHECKING:
     from scoring.learning.design import Directions, Floats, Labels
 
+SHRUNK_RATE = "shrunk-rate-1"  # the model that needs no training
+
 
 @lru_cache(maxsize=65_536)  # the same few counts occur for thousands of people
 def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Estimate:

@@ -6,6 +6,7 @@ no path and no history the words say what is missing and nothing about the perso
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from scoring.explain_certificate import CERTIFICATE_SENTENCES
 from scoring.explain_conditions import ATTESTATION_WORDS, CONDITION_CLAUSES, CONDITION_SENTENCES, WOULD_LIFT
@@ -82,8 +83,17 @@ def lane_notice(thresholds: Thresholds) -> str:
 
 
 def factor_label(name: str) -> str:
-    """A factor's name in plain words."""
-    return FACTOR_LABELS.get(name, name.replace("_", " ").capitalize())
+    """A factor's name in plain words, with its unit where it is a column of a model."""
+    return FACTOR_LABELS.get(name) or _catalogued().get(name) or name.replace("_", " ").capitalize()
+
+
+@cache
+def _catalogued() -> Mapping[str, str]:
+    """The words of every column that a model may weigh; numpy is imported only where one does."""
+    from scoring.catalogue import FEATURES
+    from scoring.learning.records import RECORD
+
+    return {one.name: f"{_capital(one.words)} ({one.unit})" for one in (*FEATURES, *RECORD)}
 
 
 def _settled(count: int) -> str:

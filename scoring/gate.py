@@ -5,17 +5,26 @@ are exact on the unrounded probability: P >= T_HIGH is at the threshold, P < T_L
 """
 
 from scoring.conditions import NO_CHANGE, ORDINARY, TO_A_PERSON, lane_conditions, strongest_first
-from scoring.estimators import factors, shrunk_rate
+from scoring.estimators import SHRUNK_RATE, factors, shrunk_rate
 from scoring.need import items_needed
 from scoring.rules import Thresholds, check_unit
-from scoring.verdict import Circumstances, Content, Estimate, Evidence, Lane, Param, Reason, Verdict
+from scoring.verdict import Circumstances, Content, Estimate, Evidence, Lane, Param, Prediction, Reason, Verdict
 
 
-def judge(evidence: Evidence, thresholds: Thresholds, prior: float, strength: float) -> Verdict:
-    """The whole judgement of one contributor, whatever they send next: estimate, factors, lane and reasons."""
-    estimate = shrunk_rate(evidence.clean, evidence.not_clean, prior, strength)
-    lane, reasons = decide_person(evidence, estimate, thresholds)
-    return Verdict(lane, estimate, reasons, factors(evidence, prior, strength))
+def judge(
+    evidence: Evidence,
+    thresholds: Thresholds,
+    prior: float,
+    strength: float,
+    prediction: Prediction | None = None,
+) -> Verdict:
+    """The whole judgement of one contributor, whatever they send next: estimate, factors, lane and reasons.
+
+    `prediction` is that of the model that serves; without one the shrunk rate is the estimate.
+    """
+    said = prediction or shrunk(evidence, prior, strength)
+    lane, reasons = decide_person(evidence, said.estimate, thresholds)
+    return Verdict(lane, said.estimate, reasons, said.factors)
 
 
 def judge_change(
@@ -25,11 +34,18 @@ def judge_change(
     thresholds: Thresholds,
     prior: float,
     strength: float,
+    prediction: Prediction | None = None,
 ) -> Verdict:
     """The whole judgement of one change of theirs; `content` is None while nobody has reviewed it."""
+    said = prediction or shrunk(evidence, prior, strength)
+    lane, reasons = decide_change(evidence, said.estimate, content, circumstances, thresholds)
+    return Verdict(lane, said.estimate, reasons, said.factors)
+
+
+def shrunk(evidence: Evidence, prior: float, strength: float) -> Prediction:
+    """The shrunk rate as a prediction: what serves where no model does."""
     estimate = shrunk_rate(evidence.clean, evidence.not_clean, prior, strength)
-    lane, reasons = decide_change(evidence, estimate, content, circumstances, thresholds)
-    return Verdict(lane, estimate, reasons, factors(evidence, prior, strength))
+    return Prediction(estimate, factors(evidence, prior, strength), SHRUNK_RATE)
 
 
 def decide(
@@ -88,9 +104,10 @@ def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -
     probability, reasons = estimate.probability, []
     if evidence.denounced_by_seed:
         reasons.append(Reason("denounced_by_seed", {}))
-    if probability is None:
+    low = probability is not None and probability < thresholds.t_low
+    if probability is None or (low and evidence.clean + evidence.not_clean == 0):  # lack of history flags nobody
         reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting}))
-    elif probability < thresholds.t_low:
+    elif low:
         reasons.append(Reason("low_probability", {"probability": probability, "t_low": thresholds.t_low}))
     if thresholds.t_high is None:
         reasons.append(shut_reason(thresholds))

@@ -7,19 +7,21 @@ import msgspec
 
 from scoring.gate import judge_change
 from scoring.rules import Thresholds
-from scoring.verdict import Circumstances, Content, Evidence, Measure, Verdict
+from scoring.verdict import Circumstances, Content, Evidence, Measure, Prediction, Verdict
 
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is no event worth a row
-# How many settled pull requests there are is told, but moves no lane: each would be a new decision on all open ones.
-TOLD = frozenset({"settled"})
+# Told, and no reason to decide anew by itself: how many pull requests settled, which would touch all open ones, and the
+# shares of a model's P(clean), which move with every day that passes.
+TOLD = frozenset({"settled", "factors"})
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the gate was told of one change, by which thresholds and rules it judged, and where those came from.
 
-    `content` is None while nobody has reviewed the change; `prior` and `strength` are those of the shrunk rate. A field
-    that later rules add has a default, so that every stored row can be read.
+    `content` is None while nobody has reviewed the change; `prior` and `strength` are those of the shrunk rate, and
+    `prediction` what a trained model said in its place. A field that later rules add has a default, so that every
+    stored row can be read.
     """
 
     evidence: Evidence
@@ -32,12 +34,14 @@ class Inputs:
     gate_version: str = ""  # of the rules that chose the lane
     review_version: str | None = None  # of the rules by which the change was read
     circumstances: Circumstances = field(default_factory=Circumstances)
+    prediction: Prediction | None = None
 
 
 def judge_inputs(inputs: Inputs) -> Verdict:
     """The whole judgement of one change; the same inputs by the same rules give the same verdict."""
     around, thresholds = inputs.circumstances, inputs.thresholds
-    return judge_change(inputs.evidence, inputs.content, around, thresholds, inputs.prior, inputs.strength)
+    rate = (inputs.prior, inputs.strength)
+    return judge_change(inputs.evidence, inputs.content, around, thresholds, *rate, inputs.prediction)
 
 
 def write_inputs(inputs: Inputs) -> str:

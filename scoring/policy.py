@@ -1,6 +1,7 @@
 """What an operator may set about judging, in one value that is passed down."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from django.conf import settings
 
@@ -28,6 +29,8 @@ class Policy:
     thresholds: Thresholds = field(default_factory=Thresholds)
     repository: RepositoryRules = field(default_factory=RepositoryRules)  # where one has no rules of its own
     audit: AuditRules = field(default_factory=AuditRules)
+    lane_traffic: int = 50  # settled pull requests a year without which a repository has no certified lane
+    models: Path | None = None  # where the serving model lies; None: the shrunk rate serves
     audit_key: bytes = field(default=b"", repr=False, compare=False)  # empty: nothing is drawn, nor fast-laned for it
 
 
@@ -59,6 +62,8 @@ def policy_from_settings() -> Policy:
             conditions=tuple(settings.LANE_CONDITIONS),
         ),
         repository=RepositoryRules(never_fast_paths=tuple(settings.NEVER_FAST_PATHS)),
+        lane_traffic=settings.LANE_TRAFFIC,
+        models=settings.MODEL_DIR,
         audit=AuditRules(settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST),
         audit_key=str(settings.AUDIT_KEY).encode(),
     )

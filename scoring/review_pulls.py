@@ -187,8 +187,9 @@ def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
 
 
 def _left_to_try(rows: Rows, reviewing: Reviewing) -> list[dict[str, Any]]:
-    left = left_to_read(rows, reviewing.version, reviewing.models, reviewing.screen)
-    return left if reviewing.has_key else []
+    if not reviewing.has_key:
+        return []
+    return left_to_read(rows, reviewing.version, reviewing.models, reviewing.screen)
 
 
 def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:

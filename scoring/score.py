@@ -14,35 +14,40 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ingest.clock import Clock
-from ingest.settle import settle
+from ingest.settle import settle_changed
 from ingest.store import Store
 from ingest.transaction import Keys, Rows, Transaction
 from scoring.attestations import STALE
 from scoring.audit_draws import keep_draws, read_ballot
 from scoring.circumstances import Moment, read_circumstances
 from scoring.decision_log import keep_people, keep_pulls
-from scoring.decisions import MODEL_VERSION, OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
+from scoring.decisions import OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
 from scoring.derived import GROUP, Pair, changed_people, find_outcomes, read_evidence, rebuild
 from scoring.gate import judge
-from scoring.own_rules import rules_under, thresholds_under
+from scoring.lane_certificates import CERTIFICATES, Certificates, basis_of, thresholds_of
+from scoring.own_rules import rules_under
 from scoring.policy import Policy
 from scoring.read_attestations import attestation_states
 from scoring.read_repositories import read_settings
 from scoring.repository_settings import RepositorySettings
 from scoring.rules import Thresholds
+from scoring.serving import Serving, predict, version_of
 from scoring.shaping import SETTLED
 from scoring.standing import StandingTrust
 from scoring.standing_people import StandingPeople
 from scoring.structure import read_graph
-from scoring.verdict import Evidence
+from scoring.verdict import Evidence, Prediction
 
 # What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
 STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()
 PEOPLE: WeakKeyDictionary[Store, StandingPeople] = WeakKeyDictionary()
+SERVING: dict[Path, Serving] = {}  # by the folder of models
+STANDING_CERTIFICATES: dict[Path, Certificates] = {}  # by their folder
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
@@ -72,50 +77,65 @@ def has_work(rows: Rows, now: datetime) -> bool:
 
 
 def score(store: Store, clock: Clock, policy: Policy) -> int:
-    """Judge everyone anew if anything changed; returns how many people were scored (0: nothing to do)."""
+    """Judge everyone anew if anything changed; returns how many people were scored (0: nothing to do).
+
+    A process that begins on a filled store judges at once: the first event then finds in memory what a pass keeps
+    there, which for 52,000 people takes three seconds to compute.
+    """
     with store.read() as rows:
-        if not has_work(rows, clock.now()) and not _was_judged_otherwise(rows, policy):
+        served = _served(policy)
+        is_cold = store not in PEOPLE and rows.value("select exists (from current_scores)")
+        otherwise = _was_judged_otherwise(rows, _rules_of(policy, served))
+        if not (is_cold or otherwise or has_work(rows, clock.now())):
             return 0
         position = rows.value(INPUTS)
-    settle(store)
+    settle_changed(store)
     people = PEOPLE.setdefault(store, StandingPeople())
     with store.whole:
         try:
-            return _pass(store, people, clock.now(), policy, position)
+            return _pass(store, people, clock.now(), policy, position, served)
         except BaseException:
             people.forget()
             raise
 
 
-def _was_judged_otherwise(rows: Rows, policy: Policy) -> bool:
-    """Whether what stands was judged by other settings or rules than today's."""
-    return rows.value(JUDGED_OTHERWISE, [_rules_of(policy)])
+def _was_judged_otherwise(rows: Rows, rules: str) -> bool:
+    """Whether what stands was judged by other settings, rules or another model than today's."""
+    return rows.value(JUDGED_OTHERWISE, [rules])
 
 
-def _rules_of(policy: Policy) -> str:
+def _served(policy: Policy) -> Any:
+    """The model that serves now, None where the shrunk rate does."""
+    if policy.models is None:
+        return None
+    return SERVING.setdefault(policy.models, Serving(policy.models)).model()
+
+
+def _rules_of(policy: Policy, served: Any) -> str:
     """Everything but what is known that a judgement depends on, in 16 hex digits."""
-    return hashlib.sha256(
-        to_json([replace(policy, audit_key=b""), MODEL_VERSION, gate_version()]).encode()
-    ).hexdigest()[:16]
+    told = [replace(policy, audit_key=b"", models=None), version_of(served), gate_version()]
+    return hashlib.sha256(to_json(told).encode()).hexdigest()[:16]
 
 
-def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, position: int) -> int:
+def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, position: int, served: Any) -> int:
     """Judge as of now, from the inputs up to `position`, whom and what they changed."""
+    rules_of_all = _rules_of(policy, served)
     _rebuild_structure(store, held, now, policy)
     with store.read() as rows:
-        thresholds, ballot = _counted(rows, policy.thresholds), read_ballot(rows, now, policy)
-        one = Pass(position, now, store.wall(), policy, thresholds, ballot)
         own, attested = read_settings(rows), attestation_states(rows, now)
-        budgets = {str(number): its.budget for number, its in own.items()}
-        among = held.look(rows, to_json([_rules_of(policy), budgets]))
-        fingerprints = changed_people(rows, _rules_of(policy), among)
+        settled, under = _settled(rows), _thresholds(rows, policy, served, own, now)
+        # What a model weighs moves with time alone: everybody is judged anew once a day.
+        basis = to_json([rules_of_all, served and str(now.date()), basis_of(under)])
+        fingerprints = changed_people(rows, basis, held.look(rows, basis))
         evidence = read_evidence(rows, fingerprints)
         opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
         authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
         offered = read_evidence(rows, set(authors.values()))
         rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
-        around = read_circumstances(rows, _moment(one), rules, policy.repository, attested)
-    passes = {number: _under(one, its) for number, its in own.items()}
+        around = read_circumstances(rows, _moment(policy, now), rules, policy.repository, attested)
+        said = predict(rows, served, evidence, authors, now, policy.window_days)
+        one = Pass(position, now, store.wall(), policy, under[0], read_ballot(rows, now, policy), said)
+    passes = {number: replace(one, thresholds=replace(its, settled=settled)) for number, its in under.items()}
     judged = _judge_all(one, passes, evidence)
     people = [_score_row(pair, fingerprints[pair], columns) for pair, columns in judged.items()]
     # Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
@@ -129,20 +149,26 @@ def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, pos
         txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": one.now})
         _replace(txn, "current_decisions", pulls)
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
-        told = {"judged_by": _rules_of(policy), SETTLED: str(thresholds.settled)}
+        told = {"judged_by": rules_of_all, SETTLED: str(settled)}
         txn.upsert("meta", [{"key": key, "value": value} for key, value in told.items()])
         scored = txn.value("select count(distinct contributor_id) from current_scores")
     held.settle()
     return scored
 
 
-def _under(one: Pass, settings: RepositorySettings) -> Pass:
-    """The pass as it judges in a repository with these settings."""
-    return replace(one, thresholds=thresholds_under(one.thresholds, settings.budget))
+def _thresholds(
+    rows: Rows, policy: Policy, served: Any, own: Mapping[int, RepositorySettings], now: datetime
+) -> dict[int, Thresholds]:
+    """The thresholds of each watched repository and of the site (0)."""
+    if policy.models is None or served is None:
+        return thresholds_of(rows, (), "", policy, own, now)
+    folder = policy.models / CERTIFICATES
+    standing = STANDING_CERTIFICATES.setdefault(folder, Certificates(folder))
+    return thresholds_of(rows, standing.all(), served.name, policy, own, now)
 
 
-def _moment(one: Pass) -> Moment:
-    return Moment(one.now, one.thresholds.account_change_days, one.policy.parameters.hops)
+def _moment(policy: Policy, now: datetime) -> Moment:
+    return Moment(now, policy.thresholds.account_change_days, policy.parameters.hops)
 
 
 def _rebuild_structure(store: Store, people: StandingPeople, now: datetime, policy: Policy) -> None:
@@ -184,16 +210,15 @@ def _seed_sets(rows: Rows) -> dict[int, tuple[int, ...]]:
     return {row["repository_id"]: tuple(row["seeds"]) for row in found}
 
 
-def _counted(rows: Rows, thresholds: Thresholds) -> Thresholds:
-    """The thresholds with the number of settled pull requests that could count towards a certificate.
+def _settled(rows: Rows) -> int:
+    """How many settled pull requests could count towards a certificate.
 
     Those of push-holders never do: theirs are a group of their own.
     """
-    settled = rows.value(
+    return rows.value(
         "select count(*) from labels l anti join own_people o on o.repository_id = l.repository_id "
         "and o.contributor_id = l.author_id"
     )
-    return replace(thresholds, settled=settled)
 
 
 def _judge_all(one: Pass, passes: Mapping[int, Pass], evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
@@ -201,17 +226,17 @@ def _judge_all(one: Pass, passes: Mapping[int, Pass], evidence: Mapping[Pair, Ev
 
     How many pull requests settled is left to who shows a judgement: each that settles would else touch everyone's.
     """
-    told = one.policy.thresholds
-    thresholds = {number: replace(each.thresholds, settled=told.settled) for number, each in passes.items()}
-    known: dict[tuple[Evidence, Thresholds], dict[str, Any]] = {}
+    thresholds = {number: replace(each.thresholds, settled=None) for number, each in passes.items()}
+    stored = {number: to_json(each) for number, each in thresholds.items()}
+    known: dict[tuple[Evidence, str, Prediction | None], dict[str, Any]] = {}
     judged: dict[Pair, dict[str, Any]] = {}
     for pair, found in evidence.items():
-        under = thresholds.get(pair[1], told)
-        if (found, under) not in known:
-            verdict = judge(found, under, one.policy.prior, one.policy.strength)
-            more = {"content_risk": None, "thresholds": to_json(under)}
-            known[found, under] = judged_columns(one, found, verdict) | more
-        judged[pair] = known[found, under]
+        number = pair[1] if pair[1] in thresholds else 0
+        key = (found, stored[number], one.predictions.people.get(pair))
+        if key not in known:
+            verdict = judge(found, thresholds[number], one.policy.prior, one.policy.strength, key[2])
+            known[key] = judged_columns(one, found, verdict) | {"content_risk": None, "thresholds": stored[number]}
+        judged[pair] = known[key]
     return judged
 
 

@@ -40,7 +40,7 @@ class StandingPeople:
             self.touched = None
 
     def look(self, rows: Rows, basis: str) -> Collection[Pair] | None:
-        """Whom to look at when judging on this basis, those shown otherwise on a path too; None: everybody."""
+        """Whom to look at when judging on this basis; None: everybody. A new name touches every path that it is on."""
         self._read = _names(rows)
         if basis != self._basis:
             self._basis, self.touched = basis, None

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -16,17 +17,30 @@ from scoring.review_settings import reviewing_from_settings
 from scoring.score import score
 from scoring.shadow import record_shadow
 
+PATIENCE_SECONDS = 1.0  # what takes longer is judged without it first
+LOOK_SECONDS = 0.02
+
 _sent: deque[tuple[dict[str, Any], str]] = deque()  # diffs that wait, with where their answers go
 _reading = Lock()
+
+
+def wait_while(is_so: Callable[[], bool], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Return when it is so no more, or after so many seconds."""
+    for _ in range(round(seconds / LOOK_SECONDS)):
+        if not is_so():
+            return
+        sleep(LOOK_SECONDS)
 
 
 @huey.task()
 def score_everyone() -> None:
     """Void or fulfil approvals, then judge anew if anything changed: the gate is told of what was voided.
 
-    What would have been fast lane where nobody is offered one is noted.
+    What would have been fast lane where nobody is offered one is noted. What is being looked up or read is waited for a
+    little: judged before, a new pull request costs two passes, and the second is the one that its row waits for.
     """
     runtime = current()
+    wait_while(runtime.preparing, PATIENCE_SECONDS)
     moved = settle_approvals(runtime.store, runtime.clock.now())
     moved += score(runtime.store, runtime.clock, policy_from_settings())
     if record_shadow(runtime.store) + moved:

@@ -53,6 +53,19 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a trained model says of one contributor or one change.
+
+    `factors` are the features that it weighed, with their shares of P(clean), the largest first; `model` names the file
+    that says how it was trained and how well it did.
+    """
+
+    estimate: Estimate
+    factors: tuple[Factor, ...]
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What is known of one contributor in one repository at one moment.
 

@@ -1,9 +1,12 @@
 """A recording through the real hops in this thread: load, derive, ask the stand-ins, judge. No queue, no listener."""
 
-from collections.abc import Generator, Iterable, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +164,25 @@ def opened(folder: Path, policy: Policy | None = None) -> Generator[Result]:
         yield Result(store, folder, policy or Policy())
     finally:
         store.close()
+
+
+Fill = Callable[[Result], object]
+
+
+@contextmanager
+def prepared(folder: Path, fill: Fill) -> Generator[Result]:
+    """A store in this folder that `fill` filled: once a process, by that very function, and copied ever after."""
+    shutil.copytree(_filled(fill), folder, dirs_exist_ok=True)
+    with opened(folder) as result:
+        yield result
+
+
+@cache
+def _filled(fill: Fill) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="filled-"))
+    with opened(folder) as result:
+        fill(result)
+    return folder
 
 
 @contextmanager

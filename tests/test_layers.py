@@ -69,6 +69,7 @@ PURE = {
 REVIEW = ("assessment", "deterministic", "cost_gate", "placing", "rendering", "prompt", "readings")
 PURE |= {f"scoring/{name}.py" for name in (*REVIEW, "claude_models", "claude_answers")}
 PURE |= {f"scoring/{name}.py" for name in ("rules", "conditions", "explain_conditions", "audit", "content/touched")}
+PURE |= {"scoring/briefing.py", "scoring/catalogue.py"}
 PURE |= {"scoring/sealing.py", "scoring/tightened.py", "triage/incident_words.py"}
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
 RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
@@ -79,6 +80,21 @@ PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "arrivals")}
 PURE |= {"scoring/licences.py", *(f"scoring/packages/{name}.py" for name in ("likeness", "matching", "comparison"))}
 PURE |= {f"scoring/{name}.py" for name in ("need", "drift", "certified", "explain_certificate")}
 PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "lanes", "certificate", "certify", "lane_statistics")}
+LEARNED = (
+    "boosted",
+    "budgets",
+    "card",
+    "backtest_words",
+    "design",
+    "figures",
+    "lowered",
+    "measures",
+    "report",
+    "rolling",
+)
+PURE |= {f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees")} | {
+    "scoring/promotion.py"
+}
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
 TASKS = {"task", "periodic_task", "db_task", "db_periodic_task"}

@@ -73,6 +73,7 @@ def make_runtime(
     clock: Clock,
     behind: Callable[[], bool] = lambda: False,
     changed: Callable[[str], None] = lambda hop: None,
+    preparing: Callable[[], bool] = lambda: False,
 ) -> runtime.Runtime:
     """What tasks and jobs work with, as the settings say."""
     return runtime.Runtime(
@@ -99,6 +100,7 @@ def make_runtime(
         letters=LetterBound(store, settings.DEAD_LETTERS),
         behind=behind,
         changed=changed,
+        preparing=preparing,
     )
 
 

@@ -40,7 +40,8 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
 
 
 # What turns an event into a row. Mirrors are not among them: a first clone takes minutes.
-JUDGING = frozenset({"derive_events", "ask_network", "score_everyone", "review_pulls"})
+PREPARING = frozenset({"derive_events", "ask_network", "review_pulls"})  # whose end leads to a pass of its own
+JUDGING = PREPARING | {"score_everyone"}
 
 
 class Hops:
@@ -86,8 +87,16 @@ class Hops:
     @property
     def judging(self) -> bool:
         """Whether a hop that changes what is shown runs or waits."""
+        return self._any_of(JUDGING)
+
+    @property
+    def preparing(self) -> bool:
+        """Whether a hop runs or waits that gives the judging one more to judge."""
+        return self._any_of(PREPARING)
+
+    def _any_of(self, names: frozenset[str]) -> bool:
         with self._lock:
-            return bool(JUDGING & (self._waiting | self._running))
+            return bool(names & (self._waiting | self._running))
 
     @property
     def failure(self) -> str | None:

@@ -28,7 +28,7 @@ class Promise:
 
 def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[str], list[Promise]]:
     """The story's lines and promises; `judged_before`: the swapped pull request as it was judged, and then approved."""
-    board = read.dashboard(rows)
+    board, seen = read.dashboard(rows), _look(rows)
     lines = [
         f"{board.contributors} contributors, {board.vouches} vouches, {board.pull_requests} pull requests, "
         f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
@@ -38,13 +38,13 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
         "",
         *_people(rows, world),
         "",
-        *_lanes(rows),
+        *_lanes(rows, seen),
         "",
         *_swap(rows, world, judged_before),
         "",
         *_ring(rows, world),
     ]
-    return lines, list(_promises(rows, world, judged_before))
+    return lines, list(_promises(rows, world, judged_before, seen))
 
 
 def _people(rows: Rows, world: World) -> Iterator[str]:
@@ -57,12 +57,38 @@ def _people(rows: Rows, world: World) -> Iterator[str]:
             yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {found.explanation}."
 
 
-def _lanes(rows: Rows) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Open pull requests of others than the maintainers, looked up once.
+
+    `fast`: in the fast lane; `sturdy`: those of them whose trust path no single account can end; `caught`: those that a
+    human is asked to look at because of what the reviewer found in the change.
+    """
+
+    fast: list[read.QueueRow]
+    sturdy: list[read.QueueRow]
+    caught: list[read.QueueRow]
+
+
+def _look(rows: Rows) -> _Seen:
+    others = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
+    fast = [row for row in others if row.verdict.lane is Lane.FAST_LANE]
+    human = (row for row in others if row.verdict.lane is Lane.NEEDS_HUMAN)
+    hanging = {
+        who: _hangs_on_one(rows, *who) for who in {(row.author.did, row.repository_key) for row in fast if row.path}
+    }
+    return _Seen(
+        fast,
+        [row for row in fast if row.path and not hanging[row.author.did, row.repository_key]],
+        [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT],
+    )
+
+
+def _lanes(rows: Rows, seen: _Seen) -> Iterator[str]:
     """One that was fast-laned with the word on its threshold, and one that the reviewer sent to a human."""
-    fast, caught = _sturdy(rows), _by_content(rows)
-    for row in fast[:1]:
+    for row in seen.sturdy[:1]:
         yield f"“{row.title}” by {row.author.name} is fast lane: {row.sentence}."
-    for row in caught[:1]:
+    for row in seen.caught[:1]:
         yield f"“{row.title}” by {row.author.name} needs a human: {row.sentence}."
         review = read.content_review(rows, row.uri)
         high = [found for found in review.findings if found.severity == "high"] if review else []
@@ -88,16 +114,15 @@ def _ring(rows: Rows, world: World) -> Iterator[str]:
     )
 
 
-def _promises(rows: Rows, world: World, before: read.QueueRow) -> Iterator[Promise]:
-    fast = [row for row in _open(rows) if row.verdict.lane is Lane.FAST_LANE]
+def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> Iterator[Promise]:
     attackers = {did for group in ("ring", *_LONERS) for did in world.groups[group]}
     after = read.pull(rows, before.uri)
     yield Promise(
-        "at least one pull request is fast-laned, by a trust path that no single account can end", bool(_sturdy(rows))
+        "at least one pull request is fast-laned, by a trust path that no single account can end", bool(seen.sturdy)
     )
-    yield Promise(NAMED, bool(fast) and all(_names_its_threshold(row) for row in fast))
-    yield Promise("at least one goes to a human, with the reviewer's reason", bool(_by_content(rows)))
-    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in fast})
+    yield Promise(NAMED, bool(seen.fast) and all(_names_its_threshold(row) for row in seen.fast))
+    yield Promise("at least one goes to a human, with the reviewer's reason", bool(seen.caught))
+    yield Promise("no attacker is in the fast lane", not attackers & {row.author.did for row in seen.fast})
     yield Promise(
         "the ring holds less trust than one vouch of a seed", _mass(rows, world.groups["ring"]) < _entry_limit()
     )
@@ -134,22 +159,6 @@ _OF_THEIR_OWN = "select count(*) from current_scores where repository_id = 0 and
 _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 
 
-def _open(rows: Rows) -> list[read.QueueRow]:
-    return [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows if not row.own]
-
-
-def _sturdy(rows: Rows) -> list[read.QueueRow]:
-    """What is fast-laned by a trust path that no single account can end."""
-    fast = (row for row in _open(rows) if row.verdict.lane is Lane.FAST_LANE)
-    return [row for row in fast if row.path and not _hangs_on_one(rows, row)]
-
-
-def _by_content(rows: Rows) -> list[read.QueueRow]:
-    """What a human is asked to look at because of what the reviewer found in the change."""
-    human = (row for row in _open(rows) if row.verdict.lane is Lane.NEEDS_HUMAN)
-    return [row for row in human if row.verdict.reasons and row.verdict.reasons[0].code in CONTENT]
-
-
 def _names_its_threshold(row: read.QueueRow) -> bool:
     """Whether a fast-laned row says that its threshold is not certified, where it is not."""
     codes = {reason.code for reason in row.verdict.reasons}
@@ -170,9 +179,9 @@ def _out_of_shadow(rows: Rows) -> set[str]:
     return {one.key for one in read.watched_repositories(rows) if not one.settings.shadow}
 
 
-def _hangs_on_one(rows: Rows, row: read.QueueRow) -> bool:
+def _hangs_on_one(rows: Rows, author: str, repository: str) -> bool:
     """Whether the loss of one account, no seed, would end the trust of the repository's seeds in the author."""
-    found = read.explain_trust(rows, row.author.did, row.repository_key, policy_from_settings())
+    found = read.explain_trust(rows, author, repository, policy_from_settings())
     return found is None or found.dominator is not None
 
 

@@ -115,7 +115,9 @@ class Worker:
         self.listener = self._listener()
         self.event_streams = self._event_streams()
         self.heartbeat = Heartbeat(settings.STATUS_PATH, self._status)
-        self.runtime = make_runtime(self.store, self.fetcher, self.clock, self.is_behind, self._changed)
+        self.runtime = make_runtime(
+            self.store, self.fetcher, self.clock, self.is_behind, self._changed, lambda: self.hops.preparing
+        )
         self.consumer = self._consumer()
         self._ends = 0.0  # moment by which all parts have to have ended, once the worker is to stop
         self._has_ended = threading.Event()

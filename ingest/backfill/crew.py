@@ -2,7 +2,6 @@
 
 import heapq
 import queue
-import random
 import threading
 import time
 from collections import OrderedDict, deque
@@ -11,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
+from random import SystemRandom
 from urllib.parse import urlsplit
 
 from ingest.backfill.account import Account
@@ -25,6 +25,7 @@ WAITS = 20  # times in a row that a host may ask one account to wait
 HOST_TRIES = 20  # failures in a row after which a host is not asked again in this turn
 FIRST_WAIT, LONGEST_WAIT = 4.0, 300.0  # a failed try waits 4, 16, 64 and 256 s: some 6 minutes in all
 TICK = 0.25
+_DICE = SystemRandom()  # the generator of the process is others' to seed
 
 
 @dataclass(slots=True)
@@ -173,7 +174,7 @@ class Crew:
 
     def _backoff(self, failures: int) -> float:
         wait = min(self._first_wait * 4.0 ** min(failures - 1, 10), LONGEST_WAIT)
-        return wait * random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        return wait * _DICE.uniform(0.75, 1.25)
 
     def _abandon(self, host: _Host, reason: str) -> Iterator[Account]:
         """Give up on everybody who waits for a host that has failed too often in a row."""

@@ -23,7 +23,7 @@ from scoring.learning.figures import figures_of, gain_of, intervals_of
 from scoring.learning.material import Material, data_version
 from scoring.learning.measures import auc, decompose, reliability
 from scoring.learning.records import settled_record
-from scoring.learning.rolling import Clock, Past, Scored, calibrate_months, score_quarters
+from scoring.learning.rolling import Clock, Past, Scored, calibrate_quarters, score_quarters
 from scoring.learning.trees import Yearly
 from scoring.promotion import Candidate, Decision, decide
 
@@ -117,7 +117,7 @@ def _study(material: Material, label: LabelName, clock: Clock) -> Study:
     came = outcomes(cases, label).clean
     ripe = settled(cases) & (came >= 0)
     judged = ripe & (cases.opened_at >= clock.judged_from)
-    known = cases.opened_at[came >= 0]
+    known = cases.opened_at[outcomes(cases, "label_merge").clean >= 0]  # one beginning for every label
     start = known[int(len(known) * (1 - TEST_SHARE))] if len(known) else clock.judged_from
     first = np.zeros(len(cases), dtype=bool)
     first[np.unique(cases.authors, return_index=True)[1]] = True
@@ -134,7 +134,7 @@ def _tasks(studies: Sequence[Study]) -> list[tuple[Study, str, str]]:
 def _score(study: Study, material: Material, scope: str, name: str, plan: Plan, tell: Tell) -> None:
     features = {**material.cases.features, **settled_record(material.cases, study.label)}
     scored = score_quarters(study.past, features, maker(name, material, scope, plan.seed), study.clock, tell)
-    calibrate_months(study.past, scored, study.clock)
+    calibrate_quarters(study.past, scored, study.clock)
     study.scored[scope, name] = scored
     if name == "beta":
         study.scored["change", name] = scored
@@ -189,25 +189,27 @@ def _told(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict
 def _scope(
     study: Study, scope: str, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]
 ) -> dict[str, Any]:
-    cases, told, tested = study.past.cases, study.served(scope).told, study.tested
+    cases, served, tested = study.past.cases, study.served(scope), study.tested
     outside = tested & ~cases.push_holder
     newcomers = tested & study.newcomers
     return {
         "test": _named(study, scope, tested, plan),
-        "models": {name: _figures(study, study.scored[scope, name].told, tested, plan) for name in NAMES},
+        "models": {name: _figures(study, study.scored[scope, name], tested, plan) for name in NAMES},
         "newcomers": _named(study, scope, newcomers, plan),
         "without_push_holders": {
             **_named(study, scope, outside, plan),
-            "models": {name: _figures(study, study.scored[scope, name].told, outside, plan) for name in NAMES},
-            "newcomers": _figures(study, told, newcomers & outside, plan),
+            "models": {name: _figures(study, study.scored[scope, name], outside, plan) for name in NAMES},
+            "newcomers": _figures(study, served, newcomers & outside, plan),
             "gain": _gain(study, scope, outside, plan),
             **_budget_part(lanes, "change", False),
         },
         **_budget_part(lanes, "change", True),
         "gain": _gain(study, scope, tested, plan),
-        "intervals": intervals_of(told[tested], _came(study, tested), cases.authors[tested], plan.draws, plan.seed),
+        "intervals": intervals_of(
+            served.told[tested], _came(study, tested), cases.authors[tested], plan.draws, plan.seed
+        ),
         "repositories": {
-            name: _figures(study, told, tested & (cases.repositories == number), plan)
+            name: _figures(study, served, tested & (cases.repositories == number), plan)
             for number, name in sorted(material.repositories.items(), key=lambda pair: pair[1])
             if (tested & (cases.repositories == number)).any()
         },
@@ -216,12 +218,13 @@ def _scope(
 
 def _gate(study: Study, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     told = np.minimum(study.served("person").told, study.served("change").told)
+    capped = Scored(told, told)
     outside = study.tested & ~study.past.cases.push_holder
     return {
-        "test": _figures(study, told, study.tested, plan),
+        "test": _figures(study, capped, study.tested, plan),
         **_budget_part(lanes, "gate", True),
         "without_push_holders": {
-            "test": _figures(study, told, outside, plan),
+            "test": _figures(study, capped, outside, plan),
             **_budget_part(lanes, "gate", False),
         },
     }
@@ -237,19 +240,20 @@ def _named(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
     return {
         "from": str(start[0].astype("datetime64[D]")) if len(start) else None,
         "model": study.decided[scope].serves,
-        **_figures(study, study.served(scope).told, which, plan),
+        **_figures(study, study.served(scope), which, plan),
     }
 
 
-def _figures(study: Study, told: Floats, which: Mask, plan: Plan) -> dict[str, Any]:
-    return figures_of(told[which], _came(study, which), plan.draws, plan.seed)
+def _figures(study: Study, scored: Scored, which: Mask, plan: Plan) -> dict[str, Any]:
+    return figures_of(scored.told[which], _came(study, which), plan.draws, plan.seed, scored.odds[which])
 
 
 def _gain(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
     """Over the Beta-shrunk rate."""
-    told, plain = study.served(scope).told, study.scored[scope, "beta"].told
+    served, plain = study.served(scope), study.scored[scope, "beta"]
     authors = study.past.cases.authors[which]
-    return gain_of(told[which], plain[which], _came(study, which), authors, plan.draws, plan.seed)
+    pair = [(one.told[which], one.odds[which]) for one in (served, plain)]
+    return gain_of(*pair, _came(study, which), authors, plan.draws, plan.seed)
 
 
 def _came(study: Study, which: Mask) -> Floats:

@@ -9,7 +9,8 @@ from scoring.learning.design import Design, Directions, FitProblem, Floats, Labe
 
 LATEST = 0.2  # the share of rows, the latest, on which the number of trees is chosen
 PATIENCE = 20  # trees without a gain on them
-MOST = 400
+# The latest labels are mostly shares of what is not settled: stopping by them alone cost .01 of AUC on real history.
+FEWEST, MOST = 150, 400
 FEWEST_ROWS = 200  # with fewer nothing is left to stop on
 
 
@@ -88,12 +89,12 @@ class Boosted:
 
         cut = int(len(labels) * (1 - LATEST))
         if len(labels) < FEWEST_ROWS or len(np.unique(labels[:cut])) < 2:
-            return PATIENCE
+            return PATIENCE  # a few, on so few rows
         earlier = _data(values[:cut], labels[:cut], weights[:cut])
         latest = _data(values[cut:], labels[cut:], weights[cut:], earlier)
         stop = lightgbm.early_stopping(PATIENCE, verbose=False)
         found = lightgbm.train(self._parameters(cut), earlier, MOST, valid_sets=[latest], callbacks=[stop])
-        return max(found.best_iteration, 1)
+        return max(found.best_iteration, FEWEST)
 
     def _parameters(self, rows: int) -> dict[str, Any]:
         return {

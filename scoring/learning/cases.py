@@ -59,3 +59,20 @@ class Cases:
         """Those of a mask, or of ascending positions."""
         columns = {one.name: getattr(self, one.name)[which] for one in fields(self) if one.name != "features"}
         return type(self)(**columns, features={name: column[which] for name, column in self.features.items()})
+
+    def and_people(self, authors: NDArray[np.int64], repositories: NDArray[np.int64], now: np.datetime64) -> Self:
+        """These and, without features, one open case for each person, opened now; ValueError where one is later."""
+        count = len(authors)
+        never, moment = np.full(count, np.datetime64("NaT", "us")), np.full(count, now)
+        added = {
+            "keys": np.full(count, "", dtype=np.object_),
+            "authors": authors,
+            "repositories": repositories,
+            "push_holder": np.zeros(count, dtype=np.bool_),
+            "opened_at": moment,
+            "observed_until": moment,
+            "as_sent": np.full(count, -1, dtype=np.int8),
+        }
+        names = [one.name for one in fields(self) if one.name != "features"]
+        columns = {name: np.concatenate([getattr(self, name), added.get(name, never)]) for name in names}
+        return type(self)(**columns, features={})

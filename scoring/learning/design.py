@@ -60,7 +60,7 @@ class Scales:
         filled = np.where(unknown, median, values)
         mean = np.average(filled, axis=0, weights=weights)
         deviation = np.sqrt(np.average((filled - mean) ** 2, axis=0, weights=weights))
-        return cls(median, mean, np.where(deviation > 1e-9, deviation, np.inf), unknown.any(axis=0))
+        return cls(median, mean, np.where(deviation > 1e-9, deviation, np.inf), np.asarray(unknown.any(axis=0)))
 
     def apply(self, values: Floats) -> Floats:
         """(n, columns + flags) within CLIP standard deviations."""

@@ -22,13 +22,16 @@ Floats = NDArray[np.float64]
 CHANCE = 0.05  # a quarter whose false approvals this unlikely under the budget is over it beyond chance
 
 
-def figures_of(told: Floats, came: Floats, draws: int, seed: int) -> dict[str, Any]:
-    """n, auc, brier, log_loss, ece and ece_band of n judged cases; None for what is not defined there."""
+def figures_of(told: Floats, came: Floats, draws: int, seed: int, scores: Floats | None = None) -> dict[str, Any]:
+    """n, auc, brier, log_loss, ece and ece_band of n judged cases; None for what is not defined there.
+
+    The AUC is that of `scores`, as given at opening; without them that of `told`. The others are of `told`.
+    """
     if not len(told):
         return {"n": 0, "auc": None, "brier": None, "log_loss": None, "ece": None, "ece_band": [None, None]}
     return {
         "n": len(told),
-        "auc": number(auc(told, came)),
+        "auc": number(auc(told if scores is None else scores, came)),
         "brier": number(squared_errors(told, came).mean()),
         "log_loss": number(log_losses(told, came).mean()),
         "ece": number(calibration_error(told, came)),
@@ -49,15 +52,23 @@ def intervals_of(told: Floats, came: Floats, authors: NDArray[np.int64], draws: 
 
 
 def gain_of(
-    told: Floats, plain: Floats, came: Floats, authors: NDArray[np.int64], draws: int, seed: int
+    ours: tuple[Floats, Floats],
+    plain: tuple[Floats, Floats],
+    came: Floats,
+    authors: NDArray[np.int64],
+    draws: int,
+    seed: int,
 ) -> dict[str, Any]:
-    """By how much `told` is better than `plain` on the same cases, paired, with author-clustered 95 % intervals."""
-    better, base = auc_of(told, came), auc_of(plain, came)
-    losses = log_losses(plain, came) - log_losses(told, came)
+    """By how much a model is better than the plain one on the same cases, paired, with author-clustered 95 % intervals.
+
+    Both as (probabilities, scores as given); the AUC is that of the scores.
+    """
+    better, base = auc_of(ours[1], came), auc_of(plain[1], came)
+    losses = log_losses(plain[0], came) - log_losses(ours[0], came)
     ordered = interval(lambda weights: better(weights) - base(weights), authors, draws, seed)
     lost = interval(mean_of(losses), authors, draws, seed)
     return {
-        "auc": number(auc(told, came) - auc(plain, came)),
+        "auc": number(auc(ours[1], came) - auc(plain[1], came)),
         "auc_ci": [number(edge) for edge in ordered],
         "log_loss": number(losses.mean() if len(losses) else math.nan),
         "log_loss_ci": [number(edge) for edge in lost],

@@ -25,6 +25,8 @@ class Model(Protocol):
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats: ...
 
+    def predict_proba(self, features: Mapping[str, Floats]) -> Floats: ...
+
     def as_dict(self) -> dict[str, Any]: ...
 
 
@@ -67,5 +69,5 @@ class Lowered:
 
 
 def without_alone(directions: Directions, alone: tuple[str, ...]) -> dict[str, int]:
-    """The columns that somebody else moves, or that only speak against a person."""
-    return {name: sign for name, sign in directions.items() if name not in alone or sign < 0}
+    """The columns that somebody else moves. What only speaks against a person is none of them: it can be undone."""
+    return {name: sign for name, sign in directions.items() if name not in alone}

@@ -8,13 +8,16 @@ from datetime import datetime
 import numpy as np
 
 from ingest.transaction import Rows
-from scoring.features import FEATURES, add_features
+from scoring.catalogue import FEATURES
+from scoring.features import add_features
 from scoring.learning.cases import Cases
 from scoring.learning.design import Directions
+from scoring.learning.records import RECORD
 from scoring.learning.relation import build_cases, read_cases
 from scoring.learning.slices import build_slices
 from scoring.policy import Policy
 
+COLUMNS = (*FEATURES, *RECORD)
 REPOSITORIES = """
 select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' || c.repository_id) as name
 from cases c left join repositories r on r.repository_id = c.repository_id
@@ -24,7 +27,9 @@ left join (select distinct repository_id, repository from imported_pulls) i on i
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """`person` are the columns of the person alone, `change` those and the change's own; both name their directions.
+    """`person` are the columns of the person alone, `change` also the change's own; both name their directions.
+
+    Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004.
 
     `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number.
     """
@@ -43,9 +48,9 @@ def material_of(cases: Cases, repositories: Mapping[int, str]) -> Material:
     """The material of cases that carry the catalogued features."""
     return Material(
         cases,
-        {feature.name: feature.direction for feature in FEATURES if feature.of == "person"},
-        {feature.name: feature.direction for feature in FEATURES},
-        tuple(feature.name for feature in FEATURES if feature.of == "person" and feature.moved_by == "self"),
+        {feature.name: feature.direction for feature in COLUMNS if feature.of == "person"},
+        {feature.name: feature.direction for feature in (*FEATURES, *RECORD[:2])},
+        tuple(feature.name for feature in COLUMNS if feature.of == "person" and feature.moved_by == "self"),
         repositories,
     )
 

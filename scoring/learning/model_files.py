@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ingest.durable import sync
 from scoring.calibration import CalibrationProblem, Calibrator, from_dict
 from scoring.estimators import Estimator, estimator_from_dict
-from scoring.features import FEATURES
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
-from scoring.learning.material import Material, data_version
+from scoring.learning.material import COLUMNS, Material, data_version
 from scoring.learning.training import Trained
 
 FORMAT = 1
@@ -34,6 +35,8 @@ class Part:
 
     model: Estimator
     calibration: Calibrator
+    odds: Floats  # of the settled cases behind the map, as given at their opening, with what came of them
+    came: Floats
 
     def probability(self, features: Mapping[str, Floats]) -> Floats:
         """P(clean) of each row. Raises FitProblem where a column is missing."""
@@ -66,6 +69,7 @@ def record_of(
             scope: {
                 "model": one.model.as_dict(),
                 "calibration": one.calibration.as_dict(),
+                "settled": {"odds": one.odds.tolist(), "came": one.came.tolist()},
                 "decision": one.decision.as_dict(),
                 "metrics": one.figures,
                 "said": list(one.said),
@@ -112,11 +116,11 @@ def load_model(folder: Path, name: str) -> Served:
     if hashlib.sha256(data).hexdigest() != name:
         raise ModelProblem(f"model {name[:12]} is cut or was changed: its name is not the hash of its content")
     record = json.loads(data)
-    if record.get("format") != FORMAT or record.get("features") != _features():
+    if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("features") != _features():
         raise ModelProblem(f"model {name[:12]} was made with other features than this version computes: train again")
     try:
         parts = {scope: _part(record["scopes"][scope]) for scope in SCOPES}
-    except (CalibrationProblem, FitProblem, KeyError) as problem:
+    except (CalibrationProblem, FitProblem, KeyError, TypeError, ValueError) as problem:
         raise ModelProblem(f"model {name[:12]} cannot be used: {problem}") from problem
     return Served(name, record, parts["person"], parts["change"])
 
@@ -147,7 +151,9 @@ def objection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
     Their slices differ, so each is compared by its gain over the shrunk rate there: the new one's must not lie below
     what the old one's was at least.
     """
-    for scope in SCOPES if old is not None else ():
+    if old is None:
+        return ""
+    for scope in SCOPES:
         gain, kept = (record["scopes"][scope]["metrics"]["gain"] for record in (new, old))
         least = kept["log_loss_ci"][0]
         if least is not None and (gain["log_loss"] is None or gain["log_loss"] < least):
@@ -159,12 +165,15 @@ def objection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
 
 
 def _part(kept: Mapping[str, Any]) -> Part:
-    return Part(estimator_from_dict(kept["model"]), from_dict(kept["calibration"]))
+    odds, came = (np.asarray(kept["settled"][name], dtype=np.float64) for name in ("odds", "came"))
+    if odds.ndim != 1 or odds.shape != came.shape or not np.isfinite(odds).all() or not np.isin(came, (0, 1)).all():
+        raise FitProblem("its settled cases are no pairs of a score and an outcome")
+    return Part(estimator_from_dict(kept["model"]), from_dict(kept["calibration"]), odds, came)
 
 
 def _features() -> list[list[Any]]:
     """What the code computes: a model of other names, directions or movers would read the wrong numbers."""
-    return [[one.name, one.direction, one.moved_by, one.of] for one in FEATURES]
+    return [[one.name, one.direction, one.moved_by, one.of] for one in COLUMNS]
 
 
 def _write(path: Path, data: bytes) -> None:

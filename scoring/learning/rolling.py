@@ -1,11 +1,12 @@
 """Rolling origin: each case is scored by a model that knew only what was known before its quarter began.
 
-A map from score to probability is refitted each month, on the scores as they were given at opening in the twelve months
-before, ending 30 days ago: in the newest days nearly everything that is known was merged.
+A map from score to probability is refitted each quarter too, on the scores as they were given at opening in the twelve
+months before, ending 30 days ago: in the newest days nearly everything that is known was merged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """When models are refitted (`quarters`) and maps and thresholds (`months`), ascending; both end with the last
-    moment that is scored. `judged_from` is where judging begins: what is before it only feeds the first maps."""
+    """When models and maps are refitted (`quarters`) and thresholds chosen (`months`), ascending; both end with the
+    last moment that is scored. `judged_from` is where judging begins: what is before it only feeds the first maps."""
 
     quarters: NDArray[np.datetime64]
     months: NDArray[np.datetime64]
@@ -106,12 +107,18 @@ def fit_as_of(
         return ShrunkRate().fit(rows, known.target, weights=known.weight)
 
 
-def calibrate_months(past: Past, scored: Scored, clock: Clock) -> None:
-    """Fill `told` month by month with Platt's map of the window before."""
-    for start, end in zip(clock.months[:-1], clock.months[1:], strict=True):
+def calibrate_quarters(past: Past, scored: Scored, clock: Clock) -> None:
+    """Fill `told` in the judged quarters with Platt's map of the window before each."""
+    starts = clock.quarters[clock.quarters >= clock.judged_from]
+    for start, end in pairwise(starts):
         opened = _opened(past.cases, start, end)
         odds = scored.odds[opened]
         scored.told[opened] = np.where(np.isnan(odds), np.nan, map_at(past, scored.odds, start)(np.nan_to_num(odds)))
+
+
+def serving_since(clock: Clock, moment: np.datetime64) -> np.datetime64:
+    """The quarter that a moment lies in: the map of its beginning serves."""
+    return clock.quarters[np.searchsorted(clock.quarters, moment, side="right") - 1]
 
 
 def map_at(past: Past, odds: Floats, moment: np.datetime64) -> Callable[[Floats], Floats]:

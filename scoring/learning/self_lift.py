@@ -11,15 +11,19 @@ ROUNDS = 2
 
 
 def largest_lift(
-    probability: Callable[[Mapping[str, Floats]], Floats], features: Mapping[str, Floats], alone: Sequence[str]
+    probability: Callable[[Mapping[str, Floats]], Floats],
+    features: Mapping[str, Floats],
+    alone: Sequence[str],
+    without: Floats | None = None,
 ) -> float:
     """The most that any of n rows gains when its `alone` columns take the best of values seen, or become unknown.
 
-    One column after the other, ROUNDS times: each row keeps whatever raises it. 0 where nobody gains.
+    One column after the other, ROUNDS times: each row keeps whatever raises it. 0 where nobody gains. `without` is
+    what each has where those columns are not used at all: a model that they only lower gives nobody more than that.
     """
     moved = dict(features)
-    start = probability(moved)
-    best = start
+    best = probability(moved)
+    start = best if without is None else np.maximum(best, without)
     for _ in range(ROUNDS):
         for name in (name for name in alone if name in features):
             for value in _levels(features[name]):

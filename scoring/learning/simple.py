@@ -46,9 +46,8 @@ class ShrunkRate:
         weights: Floats | None = None,
     ) -> Self:
         """Learn the prior from labels 0 and 1; never raises for one class only, nor for no rows."""
-        labels = np.asarray(labels, dtype=np.float64)
         shares = np.ones(len(labels)) if weights is None else np.asarray(weights, dtype=np.float64)
-        self.prior_ = float((shares @ labels + 1) / (shares.sum() + 2))
+        self.prior_ = float((shares @ np.asarray(labels, dtype=np.float64) + 1) / (shares.sum() + 2))
         return self
 
     def predict_proba(self, features: Mapping[str, Floats]) -> Floats:

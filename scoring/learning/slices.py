@@ -26,6 +26,13 @@ insert into trust_slices
 select $repository, unnest($contributors), $as_of::timestamp, unnest($trust), unnest($share), unnest($distance),
   unnest($denouncers)
 """
+STANDING = (
+    "insert into slice_dates select distinct repository_id, $as_of::timestamp from seeds",
+    """insert into trust_slices by name
+    select repository_id, contributor_id, $as_of::timestamp as as_of, structural_trust, eigentrust, distance,
+      trusted_denouncers
+    from trust""",
+)
 
 
 def prepare_slices(rows: Rows) -> None:
@@ -57,6 +64,15 @@ def build_slices(rows: Rows, now: datetime, policy: Policy) -> int:
     for moment in moments:
         _add_slice(rows, moment, seeds, policy)
     return len(moments)
+
+
+def take_standing(rows: Rows) -> None:
+    """Fill both tables with one slice for all times: trust as the last pass left it, for what is judged now."""
+    prepare_slices(rows)
+    for statement in EMPTY:
+        rows.rows(statement)
+    for statement in STANDING:
+        rows.rows(statement, {"as_of": datetime(1, 1, 1)})
 
 
 def _add_slice(rows: Rows, moment: datetime, seeds: Mapping[int, Sequence[int]], policy: Policy) -> None:

@@ -18,10 +18,11 @@ from scoring.learning.backtest import SCOPES, maker
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.figures import figures_of, gain_of
+from scoring.learning.lowered import Lowered
 from scoring.learning.material import Material
 from scoring.learning.measures import auc
 from scoring.learning.records import settled_record
-from scoring.learning.rolling import FEWEST, Clock, Past, Scored, calibrate_months, fit_as_of, score_quarters
+from scoring.learning.rolling import FEWEST, Clock, Past, Scored, calibrate_quarters, fit_as_of, score_quarters
 from scoring.learning.self_lift import largest_lift
 from scoring.promotion import Candidate, Decision, decide
 
@@ -40,6 +41,9 @@ class Trained:
     decision: Decision
     figures: dict[str, Any]
     said: tuple[str, ...]
+    odds: Floats  # of the settled cases of the last twelve months as given at their opening, with what came of them
+    came: Floats
+    told: Floats  # P(clean) of every case as given at its opening, NaN where none was
 
 
 def train(
@@ -71,7 +75,7 @@ def _scope(
     scored = {}
     for name in NAMES:
         scored[name] = score_quarters(past, features, maker(name, material, scope, seed), clock, tell)
-        calibrate_months(past, scored[name], clock)
+        calibrate_quarters(past, scored[name], clock)
     cases, came = past.cases, outcomes(past.cases, past.label).clean
     slice_ = settled(cases) & (came >= 0) & (cases.opened_at >= clock.judged_from)
     slice_ &= ~np.isnan(scored["beta"].told)
@@ -94,19 +98,37 @@ def _scope(
     if not len(known.positions):
         said.append("There is no history to learn from: the shrunk rate serves with a prior of one half.")
     model = fit_as_of(known, features, wanted, moment, said)
-    told = scored[decision.serves].told[slice_]
+    served, plain = scored[decision.serves], scored["beta"]
     figures = {
-        **figures_of(told, judged, draws, seed),
-        "models": {name: figures_of(scored[name].told[slice_], judged, draws, seed) for name in NAMES},
-        "gain": gain_of(told, scored["beta"].told[slice_], judged, cases.authors[slice_], draws, seed),
+        **figures_of(served.told[slice_], judged, draws, seed, served.odds[slice_]),
+        "models": {
+            name: figures_of(scored[name].told[slice_], judged, draws, seed, scored[name].odds[slice_])
+            for name in NAMES
+        },
+        "gain": gain_of(
+            *[(one.told[slice_], one.odds[slice_]) for one in (served, plain)],
+            judged,
+            cases.authors[slice_],
+            draws,
+            seed,
+        ),
     }
     return Trained(
         model,
-        _calibration(past, scored[decision.serves], moment, figures),
+        _calibration(past, served, moment, figures),
         decision,
         figures,
         tuple(dict.fromkeys(said)),
+        *_settled_scores(past, served, moment),
+        served.told,
     )
+
+
+def _settled_scores(past: Past, scored: Scored, moment: np.datetime64) -> tuple[Floats, Floats]:
+    """Log odds and outcomes of what is settled for certain, for the intervals."""
+    known = past.window(moment)
+    certain = ~np.isnan(scored.odds[known.positions]) & (known.weight >= 1)
+    return scored.odds[known.positions[certain]], known.target[certain].astype(np.float64)
 
 
 def _calibration(past: Past, scored: Scored, moment: np.datetime64, figures: dict[str, Any]) -> Calibrator:
@@ -162,4 +184,5 @@ def _lift(
     start, said = clock.judged_from, list[str]()
     model = fit_as_of(past.at(start), features, maker(name, material, scope, seed)(start), start, said)
     rows = {column: values[slice_][:MOST_LIFTED] for column, values in features.items()}
-    return largest_lift(lambda moved: model.predict_proba(moved)[:, 1], rows, material.alone)
+    without = model.without.predict_proba(rows)[:, 1] if isinstance(model, Lowered) else None
+    return largest_lift(lambda moved: model.predict_proba(moved)[:, 1], rows, material.alone, without)

@@ -164,7 +164,7 @@ insert into follows by name select uri, author_id, cid as record_cid, subject, s
   seen_at, seen_at as changed_at, null::timestamp as deleted_at from small where kind = 'follow';
 insert into reactions by name select uri, author_id, cid as record_cid, subject_uri, '+1' as reaction,
   seen_at as written_at, seen_at, seen_at as changed_at, null::timestamp as deleted_at
-  from small where kind = 'reaction';
+from small where kind = 'reaction';
 insert into comments by name select uri, author_id, cid as record_cid, 'feed' as form, subject_uri, cid as subject_cid,
   body, null::varchar as reply_to, null::integer as round, seen_at as written_at, seen_at, seen_at as changed_at,
   null::timestamp as deleted_at from small where kind = 'comment';

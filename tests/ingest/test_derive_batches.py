@@ -122,7 +122,7 @@ def play(plan: list[tuple[str, ...]]) -> Frames:
     return frames
 
 
-@settings(max_examples=count(8, 300))
+@settings(max_examples=count(5, 300))
 @given(plan=st.lists(steps, min_size=2, max_size=25), data=st.data())
 def test_any_split_into_batches_ends_in_the_same_tables(
     plan: list[tuple[str, ...]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -160,7 +160,7 @@ def test_a_kill_at_any_moment_leaves_one_whole_file_and_a_repetition_finishes(ke
     plant_in_files(tmp_path)
     kept.close()
     moments, others = random.Random(6), (ANA, MARA, SEED)
-    for _ in range(count(5, 60)):
+    for _ in range(count(3, 60)):
         command = [sys.executable, "-c", KILLED, str(tmp_path), str(moments.uniform(0.0, 0.4))]
         killed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
         assert killed.returncode == -9, killed.stderr

@@ -84,7 +84,7 @@ def bend(data: st.DataObject, frame: dict[str, Any], others: list[dict[str, Any]
     return text if data.draw(st.booleans()) else bytes(raw[:cut])
 
 
-@settings(max_examples=count(25, 3000), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=count(15, 3000), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_bent_frames_are_taken_in_whole_or_put_aside_and_never_twice(
     bent: Store, real: list[dict[str, Any]], data: st.DataObject

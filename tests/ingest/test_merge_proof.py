@@ -276,7 +276,7 @@ def say(store: Store, words: Sequence[tuple[str, str]], pushers: Sequence[str], 
     settle(store)
 
 
-@settings(max_examples=count(20, 1000))
+@settings(max_examples=count(12, 1000))
 @given(words=WORDS, landed_at=draw.sampled_from([None, at(-1), at(99)]), pushes=draw.booleans())
 def test_no_word_of_the_author_or_a_stranger_moves_what_others_settled(
     scratch: Store, words: list[tuple[str, str]], landed_at: datetime | None, pushes: bool

@@ -132,7 +132,7 @@ def test_every_order_of_arrival_of_a_history_gives_the_same_tables(store: Store,
         assert tables(store) == right, [one["event_id"] for one in way]
 
 
-@settings(max_examples=count(25, 2000))
+@settings(max_examples=count(15, 2000))
 @given(data=st.data())
 def test_any_order_and_any_batches_give_the_same_tables_with_a_listing_in_between(
     shared_store: Store, data: st.DataObject

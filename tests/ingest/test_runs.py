@@ -81,6 +81,17 @@ def test_a_bare_patch_has_no_commit_that_could_run_so_nobody_is_asked(world: Wor
     assert world.peer.requests == []
 
 
+def test_a_change_that_was_opened_again_after_its_text_was_dropped_stops_no_other_look_up(
+    world: World, asked: list[Mapping[str, str]]
+) -> None:
+    world.offer("at://a/2", 1, cid_of(PACKED))
+    world.patches()
+    world.change("update patches set sha256 = null where pull_uri = ?", URI)
+    spindle_says(world, asked)
+    assert world.runs() == 1
+    assert world.rows("select pull_uri from ci_runs") == [("at://a/2",)]
+
+
 @pytest.mark.parametrize(
     ("statuses", "state"),
     [

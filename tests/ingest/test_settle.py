@@ -2,7 +2,10 @@
 
 import pytest
 
-from ingest.settle import settle
+import ingest.settle
+from ingest.derive import derive
+from ingest.load import load
+from ingest.settle import settle, settle_changed
 from ingest.store import Store
 from tests.ingest.stream import (
     ANA,
@@ -12,6 +15,7 @@ from tests.ingest.stream import (
     PULL,
     REPO,
     SEED,
+    SOURCE,
     STATUS,
     STRANGER,
     Frames,
@@ -204,6 +208,23 @@ def test_settling_again_changes_nothing(store: Store) -> None:
     before = rows(store, "from pull_requests")
     settle(store)
     assert rows(store, "from pull_requests") == before
+
+
+def test_what_is_settled_is_not_settled_again_until_an_input_changes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = world()
+    take(store, frames)
+    runs: list[Store] = []
+    monkeypatch.setattr(ingest.settle, "settle", lambda store: runs.append(store) or settle(store))
+    settle_changed(store)
+    assert runs == []
+    frames.status(SEED, ONE, "merged")
+    load(store, SOURCE, frames[3:])
+    derive(store)
+    settle_changed(store)
+    settle_changed(store)
+    assert (len(runs), state(store)) == (1, ("merged", True))
 
 
 def test_a_merge_happened_when_it_was_seen_whatever_its_writer_claims(store: Store) -> None:

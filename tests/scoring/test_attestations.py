@@ -17,7 +17,7 @@ from scoring.repository_settings import DEFAULTS
 from scoring.told_settings import write_settings
 from tests.ingest.signed import SignedAccount, SignedNetwork, Signer
 from tests.ingest.stream import ANA, CREATED, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
-from tests.pipeline import Result, opened
+from tests.pipeline import Result, prepared
 from tests.scoring.small import feed, take
 
 NOW = datetime(2026, 9, 21, 15)
@@ -116,6 +116,21 @@ def said(subject: str = MARA, **changes: object) -> dict[str, Any]:
     return told | {"validUntil": f"{UNTIL.isoformat()}Z", "createdAt": CREATED} | changes
 
 
+def frames_of_it() -> Frames:
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    frames.pull(MARA, "offered")
+    frames.commit(MARA, KIND, "acme", said(issuer=ISSUER))
+    return frames
+
+
+def fill(result: Result) -> None:
+    """Take those in, into a sensitive repository that accepts one issuer."""
+    take(result, frames_of_it())
+    after = replace(DEFAULTS, version=1, tier="sensitive", accepted_issuers=(ISSUER,))
+    write_settings(result.store, REPO, after, at(9))
+
+
 class Sensitive:
     """Mara's pull request in a sensitive repository that accepts one issuer, her record, and the network behind."""
 
@@ -124,13 +139,7 @@ class Sensitive:
         self.mara = SignedAccount(MARA, Signer("mara"), {f"{KIND}/acme": said(issuer=ISSUER)})
         self.issuer = SignedAccount(ISSUER, Signer("issuer"), {f"{SAID}/{MARA}": said()})
         self.network = SignedNetwork({MARA: self.mara, ISSUER: self.issuer})
-        self.frames = Frames()
-        self.frames.repository(SEED, repoDid=REPO)
-        self.frames.pull(MARA, "offered")
-        self.frames.commit(MARA, KIND, "acme", said(issuer=ISSUER))
-        take(result, self.frames)
-        after = replace(DEFAULTS, version=1, tier="sensitive", accepted_issuers=(ISSUER,))
-        write_settings(result.store, REPO, after, at(9))
+        self.frames = frames_of_it()
 
     def more(self, write: Any) -> None:
         """Frames that follow on those before."""
@@ -153,7 +162,7 @@ class Sensitive:
 
 @pytest.fixture(name="world")
 def world_fixture(tmp_path: Path) -> Iterator[Sensitive]:
-    with opened(tmp_path) as result:
+    with prepared(tmp_path, fill) as result:
         yield Sensitive(result)
 
 

@@ -103,10 +103,10 @@ def test_whatever_is_judged_otherwise_is_drawn_anew(changed: dict) -> None:
 
 def test_what_was_drawn_once_stays_drawn_and_its_odds_are_those_of_all_its_rounds() -> None:
     """Over many pull requests the share that is drawn by their second round is what each one's odds say."""
-    rules, second = AuditRules(0.2, 0.0, 0), {"round": 1, "record_cid": "cid 1"}
+    rules = AuditRules(0.2, 0.0, 0)
     firsts = {one.pull_uri: draw_audit(KEY, one, 0.2) for one in ROUNDS}
     ballot = Ballot(rules, KEY, 0, 0.0, firsts)
-    by_now = [ballot.draw(one._replace(**second), 1) for one in ROUNDS]
+    by_now = [ballot.draw(one._replace(round=1, record_cid="cid 1"), 1) for one in ROUNDS]
     assert all(found.drawn for one, found in zip(ROUNDS, by_now, strict=True) if firsts[one.pull_uri].drawn)
     assert by_now[0].odds == pytest.approx(0.36)
     share = sum(found.drawn for found in by_now) / len(ROUNDS)

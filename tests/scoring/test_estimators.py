@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta
 
 from scoring.estimators import factors, shrunk_rate
 from scoring.verdict import Evidence
@@ -18,6 +17,8 @@ strengths = st.floats(0.1, 100)
 def test_the_estimate_is_the_posterior_of_a_beta_prior(
     clean: int, not_clean: int, prior: float, strength: float
 ) -> None:
+    from scipy.stats import beta  # 1.5 s, of which all processes but one are spared
+
     found = shrunk_rate(clean, not_clean, prior, strength)
     posterior = beta(prior * strength + clean, (1 - prior) * strength + not_clean)
     assert (found.low, found.high) == pytest.approx(posterior.interval(0.95), rel=1e-6, abs=1e-9)

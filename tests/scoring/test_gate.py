@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scoring.conditions import ORDINARY
 from scoring.gate import Thresholds, decide_change, decide_person, judge
-from scoring.verdict import Content, Estimate, Evidence, Lane
+from scoring.verdict import Content, Estimate, Evidence, Lane, Prediction
 
 OPEN = Thresholds(t_high=0.90, certified=True)
 KNOWN = Evidence(clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.5, path=("seed", "ana"))
@@ -79,11 +79,19 @@ def test_a_prior_below_t_low_does_not_send_strangers_to_a_human() -> None:
     assert judge(STRANGER, OPEN, prior=0.05, strength=5.0).lane is Lane.NORMAL_QUEUE
 
 
+def test_a_model_that_expects_little_of_a_newcomer_sends_them_to_no_human_for_lack_of_history() -> None:
+    said = Prediction(estimate(0.1), (), "label_clean-abc")
+    verdict = judge(STRANGER, OPEN, 0.55, 5.0, said)
+    assert verdict.lane is Lane.NORMAL_QUEUE
+    assert verdict.reasons[0].code == "not_enough_evidence"
+    assert judge(Evidence(not_clean=1), OPEN, 0.55, 5.0, said).lane is Lane.NEEDS_HUMAN
+
+
 def test_the_reasons_come_strongest_first() -> None:
     assert codes(KNOWN, 0.95, OPEN) == ["trust_path", "track_record"]
     told = [reason.code for reason in decide_person(KNOWN, estimate(0.7), OPEN)[1]]
     assert told == ["below_fast_lane", "trust_path", "track_record", "content_not_reviewed"]
-    assert codes(STRANGER, 0.1, OPEN) == ["low_probability", "no_trust_path", "track_record"]
+    assert codes(Evidence(not_clean=2), 0.1, OPEN) == ["low_probability", "no_trust_path", "track_record"]
     assert codes(STRANGER, 0.5, OPEN) == ["below_fast_lane", "no_trust_path", "track_record"]
     assert codes(Evidence(is_seed=True, structural_trust=1.0), 0.95, OPEN) == ["is_seed", "track_record"]
     assert codes(Evidence(structural_trust=0.2, one_account=True), 0.95, OPEN) == [

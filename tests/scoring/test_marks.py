@@ -1,7 +1,9 @@
 """A person's mark of an outcome outranks what was mined, from when it was known, and both are kept."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from scoring import read
 from scoring.audit_answers import audited_outcomes
 from scoring.told_actions import ToldAction, take
 from tests.ingest.stream import ANA, MARA, REPO, SEED
-from tests.pipeline import Result
+from tests.pipeline import Result, prepared
 from tests.scoring import small
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, counts, settled
 
@@ -39,11 +41,15 @@ def kept(result: Result) -> tuple[str, bool | None, datetime | None]:
 
 
 @pytest.fixture
-def merged(result: Result) -> Result:
+def merged(tmp_path: Path) -> Iterator[Result]:
     """Mara's pull request, merged and quiet for its window, judged the day after it was marked."""
+    with prepared(tmp_path, one_merged) as result:
+        yield result
+
+
+def one_merged(result: Result) -> None:
     small.take(result, settled(), MARKED)
     assert labels(result) == [(True, QUIET)]
-    return result
 
 
 def test_a_mark_outranks_what_was_mined_before_and_keeps_it(merged: Result) -> None:

@@ -1,6 +1,8 @@
 """Objections in the worker's file: whose count, how long they stand, and what they do to a decision."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from scoring import read
 from scoring.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
 from scoring.verdict import Lane
 from tests.ingest.stream import CREATED, MALLORY, MARA, Frames
-from tests.pipeline import Result
+from tests.pipeline import Result, prepared
 from tests.scoring.small import feed
 from tests.triage.small_site import OFFERED, frames_of_it, play
 
@@ -20,10 +22,14 @@ NOON = datetime(2026, 10, 1, 12)
 
 
 @pytest.fixture(name="world")
-def world_fixture(result: Result) -> Result:
+def world_fixture(tmp_path: Path) -> Iterator[Result]:
     """The small world, judged; mara's pull request waits in the normal queue."""
+    with prepared(tmp_path, small_world) as result:
+        yield result
+
+
+def small_world(result: Result) -> None:
     play(result, frames_of_it())
-    return result
 
 
 def told(state: str = "open", pull_uri: str | None = OFFERED, **more: Any) -> dict[str, Any]:

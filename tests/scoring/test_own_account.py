@@ -1,5 +1,6 @@
 """By which names and addresses an account is known: those of its merged work, and nothing that it can add alone."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from scoring.content.reading import read_change
 from scoring.content.submission import Account, Knowledge, Submission
 from scoring.own_account import own_account
 from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
-from tests.pipeline import Result
+from tests.pipeline import Result, prepared
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, take
 
@@ -26,8 +27,13 @@ def series(*authors: str) -> str:
 
 
 @pytest.fixture(name="world")
-def world_fixture(result: Result) -> Result:
+def world_fixture(tmp_path: Path) -> Iterator[Result]:
     """Mara offers a pull request; an earlier one of hers was merged by seed, whose own is merged too."""
+    with prepared(tmp_path, two_merged) as result:
+        yield result
+
+
+def two_merged(result: Result) -> None:
     frames = Frames()
     frames.repository(SEED, repoDid=REPO)
     for author, key in ((MARA, "earlier"), (MARA, "offered"), (SEED, "other")):
@@ -37,7 +43,6 @@ def world_fixture(result: Result) -> Result:
     take(result, frames)
     with result.store.write() as txn:
         txn.execute("update pull_requests set merge_proof = 'verified' where state = 'merged'")
-    return result
 
 
 def known(world: Result) -> Account:

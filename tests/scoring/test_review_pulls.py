@@ -1,5 +1,6 @@
 """The review hop: what is due is read once, what it says reaches the decision, and nothing ends it for good."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -15,7 +16,7 @@ from scoring.rendering import Case
 from scoring.review_pulls import TRIES, ReviewCase, Reviewing, review_due
 from scoring.verdict import Lane
 from tests.ingest.stream import ANA, MARA, SEED, Frames, pull_uri
-from tests.pipeline import Result, by_scanners
+from tests.pipeline import Result, by_scanners, prepared
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, settled, take
 
@@ -24,11 +25,15 @@ LEAK = CLEAN.replace("+print(2)", f'+url = "{TOKEN}"')
 
 
 @pytest.fixture(name="queued")
-def queued_fixture(result: Result) -> Result:
+def queued_fixture(tmp_path: Path) -> Iterator[Result]:
     """One open pull request of mara's to seed's watched repository, with a small clean patch."""
+    with prepared(tmp_path, one_open) as result:
+        yield result
+
+
+def one_open(result: Result) -> None:
     take(result, settled("open"))
     offer(result)
-    return result
 
 
 def reviewing(result: Result, review: ReviewCase = by_scanners) -> Reviewing:

@@ -95,7 +95,7 @@ def test_after_any_history_the_rows_are_those_of_a_run_from_nothing(result: Resu
     first = len(frames)
     take(result, frames, at(first))
     result.watch([OTHER], [MARA])
-    for _ in range(count(8, 60)):
+    for _ in range(count(5, 60)):
         voucher, subject = draw.sample(people[: draw.randint(2, len(people))], 2)
         kind = draw.choice(["vouch", "vouch", "denounce"])
         if draw.random() < 0.2:

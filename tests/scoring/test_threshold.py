@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta
 
 from scoring.learning.lanes import Judged
 from scoring.need import Need, items_needed, say_need
@@ -53,6 +52,8 @@ def test_the_counts_are_the_published_ones(budget: float, delta: float, needed: 
 
 @given(st.floats(0.005, 0.5), st.floats(0.005, 0.5))
 def test_one_case_fewer_would_not_certify(budget: float, delta: float) -> None:
+    from scipy.stats import beta  # 1.5 s, of which all processes but one are spared
+
     needed = items_needed(budget, delta)
     assert beta.ppf(1 - delta, 1, needed) <= budget * (1 + 1e-6)
     if needed > 1:
@@ -72,6 +73,8 @@ def test_a_budget_that_can_never_or_always_be_kept_is_refused(wrong: tuple[float
 
 @given(st.integers(0, 40), st.integers(1, 400), st.floats(0.001, 0.6))
 def test_the_bound_is_that_of_clopper_and_pearson(bad: int, clean: int, delta: float) -> None:
+    from scipy.stats import beta  # 1.5 s, of which all processes but one are spared
+
     bound = upper_bound(np.array([float(bad)]), np.array([float(bad + clean)]), delta)[0]
     assert bound == pytest.approx(beta.ppf(1 - delta, bad + 1, clean), abs=1e-9)
 

@@ -1,9 +1,10 @@
 """A new prompt or model reads what the old one read before it opens a lane: no outage ends it, no diff holds it up."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,10 @@ from scoring.read_trial import reread
 from scoring.rendering import Case
 from scoring.review_pulls import review_due
 from scoring.trial import GIVEN_UP
-from tests.pipeline import Result, by_scanners
+from tests.pipeline import Result, by_scanners, prepared
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED
-from tests.scoring.test_review_pulls import kept, many, queued_fixture, reviewing
+from tests.scoring.test_review_pulls import kept, many, one_open, queued_fixture, reviewing
 
 __all__ = ["queued_fixture"]
 
@@ -153,11 +154,16 @@ def read_before(result: Result) -> None:
 
 
 @pytest.fixture(name="trying")
-def trying_fixture(queued: Result, monkeypatch: pytest.MonkeyPatch) -> Trying:
+def trying_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trying]:
     """The offered pull request was read by an old prompt."""
-    read_before(queued)
-    paid(queued, OFFERED, "old prompt")
-    return Trying(queued, monkeypatch)
+    with prepared(tmp_path, one_read_before) as result:
+        yield Trying(result, monkeypatch)
+
+
+def one_read_before(result: Result) -> None:
+    one_open(result)
+    read_before(result)
+    paid(result, OFFERED, "old prompt")
 
 
 def is_over(trying: Trying, uri: str = OFFERED) -> bool:

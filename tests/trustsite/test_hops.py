@@ -9,6 +9,7 @@ import pytest
 from huey import MemoryHuey
 from huey.signals import SIGNAL_COMPLETE, SIGNAL_ERROR, SIGNAL_EXECUTING
 
+from scoring.tasks import wait_while
 from trustsite.hops import FIRST_HOPS, Hops
 
 
@@ -58,6 +59,31 @@ def test_a_stuck_hop_takes_one_place_in_the_queue_and_the_others_go_on(line: Lin
         line.send(SIGNAL_COMPLETE, "derive_events")
     assert line.queued.count("ask_network") == 1
     assert line.queued.count("derive_events") == 20
+
+
+@pytest.mark.parametrize("name", ["derive_events", "ask_network", "review_pulls"])
+def test_what_gives_the_judging_hop_more_to_judge_is_at_work_until_it_ends(line: Line, name: str) -> None:
+    line.hops.wake(name)
+    assert line.hops.preparing
+    line.send(SIGNAL_EXECUTING, name)
+    assert line.hops.preparing
+    line.send(SIGNAL_COMPLETE, name)
+    assert not line.hops.preparing
+
+
+def test_judging_itself_and_a_first_clone_of_minutes_prepare_nothing(line: Line) -> None:
+    for name in ("score_everyone", "follow_mirrors"):
+        line.hops.wake(name)
+        line.send(SIGNAL_EXECUTING, name)
+    assert (line.hops.preparing, line.hops.judging) == (False, True)
+
+
+def test_judging_waits_for_what_is_prepared_and_not_for_ever() -> None:
+    slept: list[float] = []
+    wait_while(lambda: len(slept) < 3, 1.0, slept.append)
+    assert len(slept) == 3
+    wait_while(lambda: True, 1.0, slept.append)
+    assert sum(slept[3:]) == pytest.approx(1.0)
 
 
 def test_a_failure_is_told_until_the_hop_succeeds(line: Line) -> None:

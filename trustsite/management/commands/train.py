@@ -1,16 +1,28 @@
 """`manage.py train`: fit the models to the present history, decide which serves, and keep it as text."""
 
 import json
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest.clock import wall_now
+from ingest.snapshot import SnapshotReader
+from scoring.lane_certificates import CERTIFICATES
 from scoring.learning.cases import LABELS, LabelName
+from scoring.need import Need, say_need
+from scoring.serving import LABEL
 from trustsite.material import material_of
+
+if TYPE_CHECKING:
+    from scoring.learning.certificate import Certificate
+    from scoring.learning.material import Material
+    from scoring.learning.training import Trained
 
 
 class Command(BaseCommand):
@@ -25,7 +37,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """FILE, --label, --seed, --draws, --replace and --json."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
-        parser.add_argument("--label", choices=LABELS, default="label_clean_fix", help="default label_clean_fix")
+        parser.add_argument("--label", choices=LABELS, default=LABEL, help=f"default {LABEL}, which is what serves")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
         parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of each bootstrap (default 1000)")
         parser.add_argument("--replace", action="store_true", help="let it serve even where it is worse")
@@ -59,13 +71,37 @@ class Command(BaseCommand):
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
-        self._tell(record, name, against, options["json"])
+        told = None if against or file is not None else self._certify(material, trained, label, name, now)
+        self._tell(record, name, against, options["json"], told)
 
-    def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool) -> None:
+    def _certify(
+        self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
+    ) -> str:
+        """One attempt to certify a threshold of the model that serves now, in a sentence."""
+        from scoring.learning.attempt import attempt, read_lane
+        from scoring.learning.certificate import CertificateProblem
+        from scoring.learning.certificate_files import keep_certificate, read_certificates
+
+        folder = settings.MODEL_DIR / CERTIFICATES
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            lane = read_lane(snapshot, now) if snapshot else ({}, set())
+        rates = (settings.FALSE_APPROVAL_BUDGET, settings.FALSE_APPROVAL_DELTA, settings.CERTIFICATE_DAYS)
+        try:
+            before, _ = read_certificates(folder)
+            made = attempt(material.cases, trained, label, name, *rates, lane, before, now)
+            path = keep_certificate(folder, made)
+        except CertificateProblem as problem:
+            return f"No certificate: {problem}."
+        except OSError as problem:
+            raise CommandError(f"{folder} cannot be written ({problem.strerror}).") from problem
+        return f"{_found(made)} {path}"
+
+    def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
         scopes = record["scopes"]
         if as_json:
             decisions = {scope: part["decision"] for scope, part in scopes.items()}
             told = {"model": name, "serves": not against, "objection": against, "decisions": decisions}
+            told["certificate"] = certificate
             self.stdout.write(json.dumps(told, allow_nan=False))
             return
         for scope, part in scopes.items():
@@ -75,6 +111,21 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{settings.MODEL_DIR / name}.json " + (f"does not serve. {against}" if against else "serves.")
         )
+        if certificate:
+            self.stdout.write(certificate)
+
+
+def _found(made: "Certificate") -> str:
+    """What an attempt came to."""
+    found = made.found
+    if found.t_high is not None:
+        return (
+            f"The fast lane begins at {found.t_high} with a budget of {made.budget:.0%}: {found.n:.0f} settled pull "
+            f"requests of {found.authors} people stand behind it, {found.k:.0f} of them bad."
+        )
+    if found.need is None:
+        return f"Nothing is certified: the lane did not hold {made.budget:.0%} in every part of the last year."
+    return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(found.need)))}."
 
 
 def _serving(label: LabelName) -> Any:

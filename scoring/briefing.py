@@ -1,0 +1,125 @@
+"""A decision as it is read aloud: at most three sentences of our own words and numbers. Pure.
+
+Nothing that somebody else wrote is in it: no name, path, address or word of the change. A voice that reads it to a
+maintainer can neither be made to spell out a link nor to say what an author wants said.
+"""
+
+from collections.abc import Callable, Mapping
+
+from scoring.explain_conditions import ATTESTATION_WORDS
+from scoring.explain_content import FLAG_WORDS, MISSING_WORDS
+from scoring.figures import count_of, number_of, things
+from scoring.verdict import Estimate, Lane, Param, Reason, Verdict
+
+Params = Mapping[str, Param]
+
+LANE_WORDS: Mapping[Lane, str] = {
+    Lane.NEEDS_HUMAN: "This pull request needs a person",
+    Lane.NORMAL_QUEUE: "This pull request waits in the normal queue",
+    Lane.FAST_LANE: "This pull request is in the fast lane",
+}
+SAMPLED = "This pull request is a sample: please read it and say whether you would have merged it as it was sent."
+NO_PROBABILITY = "There is not enough evidence for a probability yet."
+
+
+def briefing(verdict: Verdict) -> tuple[str, ...]:
+    """One to three sentences: the lane with its strongest reason, what is known, and what the probability means.
+
+    A sample of the audit tells only that it is one, since whoever answers must not know what was judged.
+    """
+    if any(reason.code == "audit_drawn" for reason in verdict.reasons):
+        return (SAMPLED,)
+    held = next((words for reason in verdict.reasons if (words := _spoken(reason, HELD))), "")
+    known = next((words for reason in verdict.reasons if (words := _spoken(reason, KNOWN))), "")
+    first = f"{LANE_WORDS[verdict.lane]}{f', because {held}' if held else ''}."
+    return tuple(line for line in (first, known, calibrated(verdict.estimate)) if line)
+
+
+def calibrated(estimate: Estimate) -> str:
+    """What P(clean) says, as a count of such contributions with its interval and the cases behind it."""
+    if estimate.probability is None:
+        return NO_PROBABILITY
+    about, low, high = (round(100 * share) for share in (estimate.probability, estimate.low, estimate.high))
+    cases = f"{estimate.cases:,} settled {'one' if estimate.cases == 1 else 'ones'}"
+    return f"About {about} of 100 such contributions stay clean, between {low} and {high}, judged from {cases}."
+
+
+def _spoken(reason: Reason, words: Mapping[str, Callable[[Params], str]]) -> str:
+    say = words.get(reason.code)
+    return say(reason.params) if say else ""
+
+
+def _flag(params: Params) -> str:
+    return FLAG_WORDS.get(str(params.get("type")), FLAG_WORDS["other"])
+
+
+def _missing(params: Params) -> str:
+    why = MISSING_WORDS.get(str(params.get("missing")))
+    return f"there is no verdict on its content{f', as {why}' if why else ''}"
+
+
+def _path(params: Params) -> str:
+    hops = count_of(params["hops"])
+    by = "A maintainer" if hops == 1 else f"A chain of {hops} vouches from a maintainer"
+    return f"{by} {'vouches for' if hops == 1 else 'leads to'} the contributor."
+
+
+def _record(params: Params) -> str:
+    cases, waiting = count_of(params["cases"]), count_of(params["waiting"])
+    if cases:
+        return f"{count_of(params['clean'])} of {things(cases, 'settled contribution')} of theirs stayed clean."
+    return f"{things(waiting, 'merged contribution')} still being watched." if waiting else ""
+
+
+# Why it is in no better lane, as a clause behind "because"; a code without words here is left to the page.
+HELD: Mapping[str, Callable[[Params], str]] = {
+    "objection_open": lambda params: "its contributor objects to how it was judged",
+    "denounced_by_seed": lambda params: "a maintainer denounced its contributor",
+    "low_probability": lambda params: "few contributions like it stay clean",
+    "high_flag": lambda params: f"its review found {_flag(params)}",
+    "content_risk_high": lambda params: "the risk of its content is high",
+    **dict.fromkeys(ATTESTATION_WORDS, lambda params: "there is no valid attestation for it"),
+    "lane_closed": lambda params: "somebody closed the fast lane for it",
+    "approved_before": lambda params: "it changed after it was approved",
+    "not_enough_evidence": lambda params: "there is not enough evidence yet",
+    "lane_alarm": lambda params: "too many audited changes were bad, so the fast lane is shut",
+    "closed_by_outcomes": lambda params: "too many changes of the fast lane went wrong here, so it is shut",
+    "certificate_expired": lambda params: "the certificate of the fast lane has expired",
+    "certificate_refused": lambda params: "the fast lane's threshold could not be certified yet",
+    "lane_unsteady": lambda params: "the fast lane's threshold could not be certified yet",
+    "too_little_traffic": lambda params: "too little is settled here in a year for a fast lane",
+    "fast_lane_shut": lambda params: "the fast lane is shut until a threshold is certified",
+    "certificate_required": lambda params: "the fast lane opens here only by a certificate",
+    "below_fast_lane": lambda params: "its probability is below what the fast lane asks for",
+    "no_trust_path": lambda params: "nobody whom the maintainers trust vouches for its contributor yet",
+    "trust_too_low": lambda params: "its contributor is trusted less than the fast lane asks for",
+    "one_account_path": lambda params: "all trust in its contributor rests on one account",
+    "newer_round": lambda params: "a newer round arrived",
+    "round_unknown": lambda params: "its newest round is not known",
+    "account_changed": lambda params: "an account behind it changed lately",
+    "account_unknown": lambda params: "the accounts behind it are still being looked up",
+    "back_from_silence": lambda params: "its contributor is back after a long silence",
+    "never_seen_before": lambda params: "its contributor was never seen before",
+    "never_fast_path": lambda params: "it touches files that a person always reads",
+    "paths_unknown": lambda params: "the files that it touches are not known yet",
+    "content_not_reviewed": lambda params: "its content was not reviewed yet",
+    "no_content_verdict": _missing,
+    "content_partly_read": lambda params: (
+        f"only {int(100 * number_of(params['coverage']))} percent of it could be read"
+    ),
+    "content_risk_above": lambda params: "its content is not clearly safe",
+    "review_recommended": lambda params: "its review asks for a person's eyes",
+    "closures_unknown": lambda params: "it is not known whether the lane is closed for it",
+    "people_unknown": lambda params: "it is not known what people said of it",
+    "enrichment_pending": lambda params: "look-ups about it are under way",
+    "enrichment_unknown": lambda params: "look-ups about it are under way",
+    "audit_not_drawn": lambda params: "the draw for the audit is still to come",
+}
+# What is known of its contributor, as a sentence; the first that the reasons hold is told.
+KNOWN: Mapping[str, Callable[[Params], str]] = {
+    "is_seed": lambda params: "The contributor is trusted as a maintainer here.",
+    "trust_path": _path,
+    "trust_reaches": lambda params: "Trust from the maintainers reaches the contributor.",
+    "trusted_denouncers": lambda params: f"{things(count_of(params['count']), 'denounce')} by trusted people stand.",
+    "track_record": _record,
+}

@@ -1,0 +1,160 @@
+"""What a model may know of a pull request at its opening: a catalogue.
+
+Who can move a feature decides what it may do (DESIGN.md §1.9): what its author moves alone, be it by waiting, may lower
+P(clean) and never raise it. `self` is the author; `voucher` whoever vouches or denounces along the trust flow;
+`push-holder` who merges or refuses in the repositories that count, and so decides on the author's record; `network`
+everybody else, as in what is usual in a repository. Pure.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Mover = Literal["self", "voucher", "push-holder", "network"]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column: what it says in words, its unit, and who can move it.
+
+    `direction`: 1 where more of it never speaks against a person, -1 where more never speaks for them, 0 where either
+    may be. `of`: the person at that moment (in that repository), or the change.
+    """
+
+    name: str
+    words: str
+    unit: str
+    direction: Literal[-1, 0, 1]
+    moved_by: Mover
+    of: Literal["person", "change"] = "person"
+
+
+# Not the length of the title: that it is missing tells that the title was a branch's name, which leaks the outcome.
+FEATURES: tuple[Feature, ...] = (
+    Feature("structural_trust", "trust that reaches them from the maintainers along vouches", "0 to 1", 1, "voucher"),
+    Feature(
+        "eigentrust_score", "their share of a walk along vouches that begins at the maintainers", "0 to 1", 1, "voucher"
+    ),
+    Feature("trust_distance", "vouches between them and the nearest maintainer", "vouches", -1, "voucher"),
+    Feature("denounce_count", "trusted people who denounce them", "people", -1, "voucher"),
+    Feature("merged_pr_count", "their pull requests that were merged, everywhere", "pull requests", 1, "push-holder"),
+    Feature(
+        "merged_here", "their pull requests that were merged in this repository", "pull requests", 1, "push-holder"
+    ),
+    Feature(
+        "merged_elsewhere",
+        "their pull requests that were merged in other repositories",
+        "pull requests",
+        1,
+        "push-holder",
+    ),
+    Feature(
+        "refused_here",
+        "their pull requests that were closed, or left for 180 days, in this repository",
+        "pull requests",
+        -1,
+        "push-holder",
+    ),
+    Feature(
+        "share_of_merges_here",
+        "their share of everything that was merged in this repository",
+        "0 to 1",
+        1,
+        "push-holder",
+    ),
+    Feature(
+        "merge_rate_here",
+        "the share of their settled pull requests in this repository that were merged",
+        "0 to 1",
+        1,
+        "push-holder",
+    ),
+    Feature("recent_merge_rate_here", "the same, of which each year halves what came before", "0 to 1", 0, "self"),
+    Feature(
+        "merge_rate_elsewhere",
+        "the share of their settled pull requests elsewhere that were merged",
+        "0 to 1",
+        1,
+        "push-holder",
+    ),
+    Feature(
+        "close_without_merge_ratio",
+        "the share of their settled pull requests that were not merged",
+        "0 to 1",
+        -1,
+        "push-holder",
+    ),
+    Feature("revert_rate", "the share of their merges that were taken back", "0 to 1", -1, "push-holder"),
+    Feature(
+        "patched_rate_here",
+        "the share of their merges in this repository whose lines were soon changed again",
+        "0 to 1",
+        -1,
+        "push-holder",
+    ),
+    Feature(
+        "fix_rate_here",
+        "the share of their merges in this repository that soon needed a fix",
+        "0 to 1",
+        -1,
+        "push-holder",
+    ),
+    Feature(
+        "hours_to_merge_here",
+        "how long their pull requests in this repository took to be merged",
+        "hours",
+        -1,
+        "push-holder",
+    ),
+    Feature("ci_pass_rate", "the share of their rounds that passed the checks", "0 to 1", 1, "self"),
+    Feature("mean_diff_size", "lines changed by a merged pull request of theirs", "lines", 0, "push-holder"),
+    Feature("mean_files_touched", "files changed by a merged pull request of theirs", "files", 0, "push-holder"),
+    Feature("churn", "lines that their merged pull requests changed during the last year", "lines", 0, "self"),
+    Feature("mean_discussion_len", "length of a comment by others on their pull requests", "characters", 0, "network"),
+    Feature("days_since_merge_here", "since their last merge in this repository", "days", 0, "self"),
+    Feature("days_since_merge", "since their last merge anywhere", "days", 0, "self"),
+    Feature("open_here", "their pull requests in this repository that nobody has settled", "pull requests", 0, "self"),
+    Feature("opened_in_month", "pull requests that they opened during the last 30 days", "pull requests", 0, "self"),
+    Feature("push_holder", "they may push to this repository", "yes or no", 1, "push-holder"),
+    Feature("did_age_days", "age of their identity", "days", 0, "self"),
+    Feature("did_in_directory", "their identity stands in the public directory (did:plc)", "yes or no", 0, "self"),
+    Feature("handle_changes", "how often they changed their handle", "changes", 0, "self"),
+    Feature("account_changes", "how often they changed server or keys", "changes", 0, "self"),
+    Feature("bsky_graph_degree", "followers and follows on Bluesky", "accounts", 0, "self"),
+    Feature("bsky_account_age", "age of their Bluesky account", "days", 0, "self"),
+    Feature(
+        "repository_merge_rate",
+        "the share of other people's pull requests in this repository that were merged lately",
+        "0 to 1",
+        0,
+        "network",
+    ),
+    Feature(
+        "repository_patched_rate",
+        "the share of merges in this repository whose lines were soon changed again",
+        "0 to 1",
+        0,
+        "network",
+    ),
+    Feature(
+        "repository_fix_rate", "the share of merges in this repository that soon needed a fix", "0 to 1", 0, "network"
+    ),
+    Feature("repository_hours_to_merge", "how long a merge takes in this repository", "hours", 0, "network"),
+    Feature("repository_pace", "pull requests opened in this repository lately", "pull requests", 0, "network"),
+    Feature(
+        "repository_open", "pull requests in this repository that nobody has settled", "pull requests", 0, "network"
+    ),
+    Feature("repository_days_since_merge", "since the last merge in this repository", "days", 0, "network"),
+    Feature("lines_changed", "lines that the change adds and deletes", "lines", 0, "self", "change"),
+    Feature("lines_per_file", "lines that it changes in a file on average", "lines", 0, "self", "change"),
+    Feature("share_added", "the share of its lines that are new", "0 to 1", 0, "self", "change"),
+    Feature("size_against_usual", "its size against their merged ones", "times", 0, "self", "change"),
+    Feature("lines_added", "lines that the change adds", "lines", 0, "self", "change"),
+    Feature("lines_deleted", "lines that the change deletes", "lines", 0, "self", "change"),
+    Feature("files_touched", "files that the change touches", "files", 0, "self", "change"),
+    Feature("binary_files", "files without lines that the change touches", "files", 0, "self", "change"),
+    Feature("touches_tests", "the change touches tests", "yes or no", 0, "self", "change"),
+    Feature("docs_only", "the change touches nothing but documentation", "yes or no", 0, "self", "change"),
+    Feature(
+        "touches_sensitive", "the change touches what a person should always read", "yes or no", 0, "self", "change"
+    ),
+)

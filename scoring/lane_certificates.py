@@ -1,0 +1,92 @@
+"""The thresholds of each repository in one pass: certificates from their folder, outcomes from the store."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from ingest.transaction import Rows
+from scoring.certified import Known, LaneOutcome, RepositoryOutcomes, thresholds_from
+from scoring.learning.certificate import Certificate
+from scoring.learning.certificate_files import read_certificates
+from scoring.own_rules import thresholds_under
+from scoring.policy import Policy
+from scoring.repository_settings import RepositorySettings
+from scoring.rules import Thresholds
+
+CERTIFICATES = "certificates"  # their folder, below that of the models
+# What the fast lane let through, or would have but for the audit; the push-holders' own are in no count.
+LANE = """
+select l.repository_id, l.known_from, not l.clean as bad
+from labels l semi join (
+  from scores where pull_uri is not null and (lane = 'fast_lane' or contains(reasons, '{"code":"audit_drawn"'))
+) s using (pull_uri)
+anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
+where l.known_from <= $now
+"""
+SETTLED = """
+select l.repository_id, count(*) as settled from labels l
+anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
+where l.known_from <= $now and l.known_from > $now - interval 1 year group by all
+"""
+logger = logging.getLogger(__name__)
+AUDITED = "select known_from, not would_merge as bad from audits where known_from <= $now"
+
+
+class Certificates:
+    """The certificates of one folder, read again when a file came or went; one that does not count is told once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: frozenset[Path] | None = None
+        self._held: tuple[Certificate, ...] = ()
+
+    def all(self) -> tuple[Certificate, ...]:
+        """Every certificate whose name is that of its bytes."""
+        names = frozenset(self._folder.iterdir()) if self._folder.is_dir() else frozenset()
+        if names != self._names:
+            found, problems = read_certificates(self._folder)
+            for problem in problems:
+                logger.warning("%s", problem)
+            self._names, self._held = names, tuple(found.values())
+        return self._held
+
+
+def thresholds_of(
+    rows: Rows,
+    certificates: Iterable[Certificate],
+    model: str,
+    policy: Policy,
+    own: Mapping[int, RepositorySettings],
+    now: datetime,
+) -> dict[int, Thresholds]:
+    """The thresholds of each watched repository as of now by its number, and under 0 those of the site.
+
+    `model` is the name of the model that serves, empty where the shrunk rate does, of which there is no certificate.
+    """
+    held = thresholds_from(certificates, policy.thresholds, known(rows, model, own, policy.lane_traffic, now), now)
+    under = {number: its.budget for number, its in own.items()}
+    return {number: thresholds_under(one, under.get(number)) for number, one in held.items()}
+
+
+def basis_of(thresholds: Mapping[int, Thresholds]) -> dict[str, list[object]]:
+    """What of them decides lanes: a change of it has everybody judged anew, and a count that only is told has not."""
+    return {
+        str(number): [one.t_low, one.t_high, one.certified, one.budget, one.shut and one.shut.code]
+        for number, one in thresholds.items()
+    }
+
+
+def known(rows: Rows, model: str, own: Mapping[int, RepositorySettings], traffic: int, now: datetime) -> Known:
+    """What the store has to say of the lane in these repositories."""
+    lanes: dict[int, list[LaneOutcome]] = {}
+    for row in rows.rows(LANE, {"now": now}):
+        lanes.setdefault(row["repository_id"], []).append(LaneOutcome(row["known_from"], row["bad"]))
+    settled = {row["repository_id"]: row["settled"] for row in rows.rows(SETTLED, {"now": now})}
+    audited = tuple(LaneOutcome(row["known_from"], row["bad"]) for row in rows.rows(AUDITED, {"now": now}))
+    repositories = {
+        number: RepositoryOutcomes(its.budget, settled.get(number, 0), tuple(lanes.get(number, ())))
+        for number, its in own.items()
+    }
+    everywhere = RepositoryOutcomes(None, traffic)  # the site has no lane of its own that could be too quiet
+    return Known(model, traffic, {**repositories, 0: everywhere}, audited)

@@ -1,0 +1,157 @@
+"""What a model's score rests on: shares that add up to it exactly, and what would have to be another for a lane. Pure.
+
+A linear model's share of a column is its coefficient times the standardised value, with what its being unknown counts;
+of trees they are the exact Shapley values that LightGBM computes itself (TreeSHAP, Lundberg and others 2020); of the
+shrunk rate the Shapley values of its two counts. All in log odds.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.calibration import Calibrator
+from scoring.estimators import Estimator
+from scoring.learning.boosted import Boosted
+from scoring.learning.design import Design, Floats
+from scoring.learning.lowered import Lowered
+from scoring.learning.simple import Logistic, ShrunkRate
+
+Columns = Mapping[str, Floats]
+SAME = 1e-9  # log odds closer than this are one score
+HALVINGS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """Shares of n scores: `base` (n), in log odds where nothing is known, `shares` (n, columns) beside `names`.
+
+    base + shares.sum(axis=1) is the score.
+    """
+
+    names: tuple[str, ...]
+    base: Floats
+    shares: Floats
+
+    def share_of(self, name: str) -> Floats:
+        """The shares of one column (n), 0 for one that is not among them."""
+        return self.shares[:, self.names.index(name)] if name in self.names else np.zeros(len(self.base))
+
+    def in_probability(self, calibrator: Calibrator) -> tuple[Floats, Floats]:
+        """P(clean) of the base (n), and the shares (n, columns) of what lies between it and P(clean) of the score.
+
+        Each keeps its part of the sum in log odds, so that they add up in probability too.
+        """
+        total = self.shares.sum(axis=1)
+        start = calibrator.probability(self.base)
+        apart = np.abs(total) > SAME
+        step = np.where(apart, total, 1e-4)
+        slope = (calibrator.probability(self.base + step) - start) / step
+        return start, self.shares * slope[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """That this column alone at `needed` instead of `value` would bring the score over the threshold."""
+
+    name: str
+    value: float
+    needed: float
+
+
+def contributions(estimator: object, features: Columns) -> Contributions:
+    """The shares of each row's score. Raises FitProblem where a column is missing."""
+    for kind, shares_of in SHARES.items():
+        if isinstance(estimator, kind):
+            return shares_of(estimator, features)
+    raise TypeError(f"{type(estimator).__name__} says nothing of its shares")
+
+
+def what_would_do(
+    estimator: Estimator,
+    calibrator: Calibrator,
+    row: Mapping[str, float],
+    threshold: float,
+    levers: Mapping[str, float],
+) -> tuple[Needed, ...]:
+    """Which columns could bring this row's P(clean) to the threshold on their own, the shortest way first.
+
+    `levers` are the columns that may be moved, each with the end up to which; a column that is unknown here, or moves
+    nothing far enough, is left out. Nothing is found where the row is there already.
+    """
+
+    def reaches(changed: Mapping[str, float]) -> bool:
+        columns = {name: np.array([value]) for name, value in changed.items()}
+        return bool(calibrator.probability(estimator.decision_function(columns))[0] >= threshold)
+
+    if reaches(row):
+        return ()
+    found = [_needed(row, name, end, reaches) for name, end in levers.items() if np.isfinite(row[name])]
+    ways = [(abs(one.needed - one.value) / abs(levers[one.name] - one.value), one) for one in found if one]
+    return tuple(one for _, one in sorted(ways, key=lambda way: (way[0], way[1].name)))
+
+
+def _needed(
+    row: Mapping[str, float], name: str, end: float, reaches: Callable[[Mapping[str, float]], bool]
+) -> Needed | None:
+    """The value nearest to the row's own that does, by bisection; None where even the end does not."""
+    value = row[name]
+    if end == value or not reaches({**row, name: end}):
+        return None
+    short, enough = value, end
+    for _ in range(HALVINGS):
+        middle = (short + enough) / 2
+        short, enough = (short, middle) if reaches({**row, name: middle}) else (middle, enough)
+    return Needed(name, value, enough)
+
+
+def _linear(estimator: Logistic, features: Columns) -> Contributions:
+    values = Design(estimator.names_).matrix(features)
+    parts = estimator.scales_.apply(values) * estimator.coefficients_
+    shares = parts[:, : len(estimator.names_)].copy()
+    shares[:, estimator.scales_.flagged] += parts[:, len(estimator.names_) :]
+    return Contributions(estimator.names_, np.full(len(values), estimator.intercept_), shares)
+
+
+def _trees(estimator: Boosted, features: Columns) -> Contributions:
+    values = Design(estimator.names_).matrix(features)
+    found = np.asarray(estimator.booster_.predict(values, pred_contrib=True, num_threads=1), dtype=np.float64)
+    return Contributions(estimator.names_, found[:, -1], found[:, :-1])
+
+
+def _rate(estimator: ShrunkRate, features: Columns) -> Contributions:
+    """Of two counts each weighs the mean of what it moves alone and what it moves beside the other."""
+    nothing = np.zeros(len(features[estimator.clean]))
+
+    def odds(*known: str) -> Floats:
+        names = (estimator.clean, estimator.not_clean)
+        return estimator.decision_function({name: features[name] if name in known else nothing for name in names})
+
+    base, both = odds(), odds(estimator.clean, estimator.not_clean)
+    clean, not_clean = odds(estimator.clean), odds(estimator.not_clean)
+    shares = np.column_stack([(clean - base + both - not_clean) / 2, (not_clean - base + both - clean) / 2])
+    return Contributions((estimator.clean, estimator.not_clean), base, shares)
+
+
+def _lower(estimator: Lowered, features: Columns) -> Contributions:
+    """Those of whichever of the two models says less."""
+    without, whole = contributions(estimator.without, features), contributions(estimator.whole, features)
+    names = tuple(dict.fromkeys((*whole.names, *without.names)))
+    shares = [np.column_stack([one.share_of(name) for name in names]) for one in (without, whole)]
+    is_without = without.base + without.shares.sum(axis=1) <= whole.base + whole.shares.sum(axis=1)
+    base = np.where(is_without, without.base, whole.base)
+    return Contributions(names, base, np.where(is_without[:, None], *shares))
+
+
+SHARES: Mapping[type, Callable[..., Contributions]] = {
+    Logistic: _linear,
+    Boosted: _trees,
+    ShrunkRate: _rate,
+    Lowered: _lower,
+}
+
+
+def largest(names: Sequence[str], effects: Floats, most: int) -> list[tuple[str, float]]:
+    """The columns of the largest effects (columns,), whatever their sign; none that moves nothing."""
+    order = sorted(range(len(names)), key=lambda place: (-abs(effects[place]), names[place]))
+    return [(names[place], float(effects[place])) for place in order[:most] if abs(effects[place]) > SAME]

@@ -1,0 +1,159 @@
+"""What the serving model says of people and of open changes, for a scoring pass.
+
+Where no model serves, the shrunk rate does (`scoring.estimators`). Features are as of now, trust as the pass left it.
+Of a change the lower of two probabilities counts: with what it is, and of its author alone, since whoever chooses what
+to send moves the first by themselves (DESIGN.md §1.9).
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ingest.transaction import Rows
+from scoring.derived import Pair
+from scoring.estimators import SHRUNK_RATE
+from scoring.verdict import Estimate, Factor, Prediction
+
+LABEL = "label_clean_fix"  # what the P(clean) that is served means
+SHRUNK = "beta"  # the name of the shrunk rate among the models
+MOST_FACTORS = 8
+SIMILAR = 0.05  # P(clean) of a similar case differs by no more
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What one model said in one pass. `model` is its version; whoever is in neither has the shrunk rate."""
+
+    model: str = SHRUNK_RATE
+    people: Mapping[Pair, Prediction] = field(default_factory=dict)
+    changes: Mapping[str, Prediction] = field(default_factory=dict)
+
+
+class Serving:
+    """The model of one folder that serves, read again when another one does; one that cannot be used is told once."""
+
+    def __init__(self, folder: Path) -> None:
+        from scoring.learning.model_files import Shelf
+
+        self._shelf = Shelf(folder)
+        self._told = ""
+
+    def model(self) -> Any:
+        """The model (`model_files.Served`), None where the shrunk rate serves."""
+        from scoring.learning.model_files import ModelProblem
+
+        try:
+            found, problem = self._shelf.model(LABEL), ""
+        except ModelProblem as refused:
+            found, problem = None, str(refused)
+        if problem and problem != self._told:
+            logger.warning("The shrunk rate serves: %s.", problem)
+        self._told = problem
+        return found
+
+
+def version_of(served: Any) -> str:
+    """What a judgement names as its model."""
+    return SHRUNK_RATE if served is None else f"{LABEL}-{served.name[:12]}"
+
+
+def predict(
+    rows: Rows, served: Any, people: Collection[Pair], changes: Mapping[str, Pair], now: datetime, window_days: int
+) -> Predictions:
+    """What the model says of these people and of these open changes, each with its author and repository."""
+    if served is None or served.person.model.name == SHRUNK:
+        return Predictions()  # the gate reckons the shrunk rate from the record
+    columns, places = _read_columns(rows, sorted({*people, *changes.values()}), list(changes), now, window_days)
+    version, alone = version_of(served), _told(served.person, columns)
+    change = None if served.change.model.name == SHRUNK else _told(served.change, columns)
+
+    def of_change(uri: str, author: Pair) -> Prediction:
+        given = [alone.at(places[author])] if change is None else [change.at(places[uri]), alone.at(places[author])]
+        return Prediction(*min(given, key=_probability), version)
+
+    return Predictions(
+        version,
+        {pair: Prediction(*alone.at(places[pair]), version) for pair in people},
+        {uri: of_change(uri, author) for uri, author in changes.items() if uri in places},
+    )
+
+
+def _read_columns(
+    rows: Rows, people: Sequence[Pair], changes: Sequence[str], now: datetime, window_days: int
+) -> tuple[dict[str, Any], dict[Pair | str, int]]:
+    """Every column that a model may weigh, and at which place each person and change stands in them."""
+    from scoring.features import ask
+    from scoring.learning.records import record_of_people
+    from scoring.learning.relation import build_cases, read_cases
+    from scoring.learning.slices import take_standing
+
+    build_cases(rows, now, window_days)
+    take_standing(rows)
+    columns, places = ask(rows, people, changes, now)
+    cases = read_cases(rows)
+    record = record_of_people(cases, LABEL, people, now)
+    stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(cases.keys)}
+    stands |= {pair: len(cases) + place for place, pair in enumerate(people)}
+    order = np.array([stands[one] for one in places], dtype=np.int64)
+    return {**columns, **{name: column[order] for name, column in record.items()}}, places
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One scope's answer to all questions: columns of one length."""
+
+    columns: Mapping[str, Any]
+    names: tuple[str, ...]
+    probability: Any
+    low: Any
+    high: Any
+    similar: Any
+    effects: Any
+
+    def at(self, place: int) -> tuple[Estimate, tuple[Factor, ...]]:
+        """The estimate and the largest factors of the question at this place."""
+        from scoring.learning.contributions import largest
+
+        estimate = Estimate(*(float(one[place]) for one in (self.probability, self.low, self.high)), self._cases(place))
+        found = largest(self.names, self.effects[place], MOST_FACTORS)
+        return estimate, tuple(Factor(name, self._value(name, place), effect) for name, effect in found)
+
+    def _cases(self, place: int) -> int:
+        return int(self.similar[place])
+
+    def _value(self, name: str, place: int) -> float | int | None:
+        value = float(self.columns[name][place])
+        if not np.isfinite(value):
+            return None
+        return int(value) if value.is_integer() else value
+
+
+def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
+    """The answer of one scope."""
+    from scoring.calibration import venn_abers
+    from scoring.learning.contributions import contributions
+
+    shares = contributions(part.model, columns)
+    odds = part.model.decision_function(columns)
+    told = part.calibration.probability(odds)
+    low, high = venn_abers(part.odds, part.came, odds) if len(part.odds) else (np.zeros(len(odds)), np.ones(len(odds)))
+    similar = _similar(part.calibration.probability(part.odds), told)
+    effects = shares.in_probability(part.calibration)[1]
+    return _Told(columns, shares.names, told, np.minimum(low, told), np.maximum(high, told), similar, effects)
+
+
+def _similar(past: Any, told: Any) -> Any:
+    """How many settled cases had a P(clean) within SIMILAR of each of these."""
+    ordered = np.sort(past)
+    return np.searchsorted(ordered, told + SIMILAR, "right") - np.searchsorted(ordered, told - SIMILAR, "left")
+
+
+def _probability(given: tuple[Estimate, tuple[Factor, ...]]) -> float:
+    found = given[0].probability
+    return 1.0 if found is None else found

@@ -1,0 +1,138 @@
+"""The backtest on a made-up history: its shape, that it repeats itself, and that nothing later leaks into it."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scoring.labels import outcomes, settled
+from scoring.learning.backtest import BacktestProblem, Plan, run, steps
+from scoring.learning.backtest_words import table
+from scoring.learning.budgets import play
+from scoring.learning.cases import Cases
+from scoring.learning.measures import auc
+from scoring.learning.records import settled_record
+from scoring.learning.report import page
+from scoring.learning.rolling import Clock, Past, calibrate_quarters, score_quarters
+from scoring.learning.simple import Logistic
+from tests.scoring.learning.people import made_up, material
+
+PLAN = Plan(labels=("label_merge",), quarters=2, draws=20, seed=3)
+FIGURES = {"n", "auc", "brier", "log_loss", "ece", "ece_band"}
+LANE = {
+    "n",
+    "lane",
+    "authors",
+    "lane_share",
+    "false_approvals",
+    "rate",
+    "rate_ci",
+    "plug_in_rate",
+    "quarters_over",
+}
+
+
+@pytest.fixture(scope="module")
+def ran() -> tuple[dict, dict, list[str]]:
+    told: list[str] = []
+    found, besides = run(material(made_up()), PLAN, told.append)
+    return found, besides, told
+
+
+def test_the_figures_have_the_promised_shape(ran: tuple[dict, dict, list[str]]) -> None:
+    label = json.loads(json.dumps(ran[0], allow_nan=False))["labels"]["label_merge"]
+    assert set(label["test"]) == {"from", "model"} | FIGURES
+    assert set(label["models"]) == {"beta", "logistic", "lightgbm"}
+    assert all(set(figures) == FIGURES for figures in label["models"].values())
+    assert set(label["budgets"]) == set(label["without_push_holders"]["budgets"]) == {"0.05", "0.1"}
+    assert all(set(lane) == LANE for lane in label["budgets"].values())
+    assert set(label["repositories"]) == {"one", "two", "three"}
+    assert label["newcomers"]["n"] < label["without_push_holders"]["n"] < label["test"]["n"]
+
+
+def test_the_bar_ends_where_it_said(ran: tuple[dict, dict, list[str]]) -> None:
+    assert len(ran[2]) == steps(PLAN, material(made_up()))
+
+
+def test_table_and_page_hold_every_label_and_fetch_nothing(ran: tuple[dict, dict, list[str]]) -> None:
+    found, besides, _ = ran
+    found["labels"]["label_merge"]["repositories"]["<script>"] = {}
+    text, drawn = "\n".join(table(found)), page(found, besides)
+    assert "label_merge" in text
+    assert "without push-holders" in text
+    assert drawn.count("<svg") == 5
+    assert "<script" not in drawn
+    assert not any(fetching in drawn for fetching in ("http:", "https:", "src=", "href=", "url("))
+
+
+def test_the_same_seed_gives_the_same_figures(ran: tuple[dict, dict, list[str]]) -> None:
+    again, _ = run(material(made_up()), PLAN)
+    first = {name: part for name, part in ran[0]["labels"]["label_merge"].items() if name != "repositories"}
+    second = {name: part for name, part in again["labels"]["label_merge"].items() if name != "repositories"}
+    assert first == second
+
+
+CASES = made_up()
+CLOCK = Clock.of(np.datetime64("2022-09-01"), np.datetime64("2023-06-30"))
+
+
+def scored(cases: Cases, labels: np.ndarray | None = None) -> np.ndarray:
+    past = Past(cases, "label_merge")
+    if labels is not None:
+        for moment in CLOCK.quarters:
+            known = past.at(moment)
+            past._known[moment] = known._replace(target=labels[known.positions])
+    found = score_quarters(past, cases.features, lambda as_of: Logistic({"worth": 0, "noise": 0}), CLOCK, print)
+    calibrate_quarters(past, found, CLOCK)
+    return found.told
+
+
+def test_what_happens_after_a_month_began_changes_no_score_of_it() -> None:
+    moment = np.datetime64("2023-04-01", "us")
+    never = np.datetime64("NaT", "us")
+    later = {
+        name: np.where(getattr(CASES, name) > moment, never, getattr(CASES, name))
+        for name in ("merged_at", "refused_at")
+    }
+    before = CASES.opened_at < np.datetime64("2023-05-01")
+    both = [scored(cases)[before] for cases in (CASES, replace(CASES, **later))]
+    assert np.array_equal(*both, equal_nan=True)
+
+
+def test_shuffled_labels_give_an_auc_of_one_half() -> None:
+    big = made_up(n=4000, authors=600)
+    came = outcomes(big, "label_merge").clean
+    told = scored(big, np.random.default_rng(1).permutation((came == 1).astype(np.int8)))
+    judged = settled(big) & (came >= 0) & ~np.isnan(told)
+    assert auc(told[judged], np.random.default_rng(2).permutation(came[judged]).astype(float)) == pytest.approx(
+        0.5, abs=0.03
+    )
+
+
+def test_the_lane_of_a_month_rests_on_earlier_months_only() -> None:
+    past = Past(CASES, "label_merge")
+    everybody = np.ones(len(CASES), dtype=bool)
+    features = {**CASES.features, **settled_record(CASES, "label_merge")}
+    found = score_quarters(past, features, lambda as_of: Logistic({"worth": 1}), CLOCK, print)
+    calibrate_quarters(past, found, CLOCK)
+    lane = play(past, [found], everybody, CLOCK, 0.1).plug_in
+    judged = CASES.opened_at >= CLOCK.judged_from
+    assert found.told[lane].min() > np.nanmedian(found.told[judged])
+    assert not lane[~judged].any()
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_history_with_nothing_settled_is_one_sentence(n: int) -> None:
+    young = made_up(n=5)
+    young = replace(young, observed_until=young.opened_at).select(np.arange(n))
+    with pytest.raises(BacktestProblem, match="nothing can be judged yet"):
+        run(material(young), PLAN)
+
+
+def test_one_author_whose_outcomes_are_all_equal_is_judged_by_the_shrunk_rate() -> None:
+    cases = made_up(n=100, authors=1)
+    merged = replace(cases, merged_at=cases.opened_at, refused_at=np.full(100, np.datetime64("NaT", "us")))
+    found, besides = run(material(merged), replace(PLAN, quarters=1))
+    assert found["labels"]["label_merge"]["test"]["model"] == "beta"
+    assert any("outcomes are the same" in words for words in besides["label_merge"]["person"]["said"])

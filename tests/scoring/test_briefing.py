@@ -1,0 +1,69 @@
+"""What is read aloud of a decision: three sentences at most, and not a word that somebody else wrote."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.briefing import HELD, NO_PROBABILITY, SAMPLED, briefing, calibrated
+from scoring.conditions import STRENGTH
+from scoring.verdict import Estimate, Lane, Reason, Verdict
+
+KNOWN_OF_ANA = Estimate(0.9, 0.8, 0.96, 41)
+HOSTILE = st.sampled_from(
+    ("https://evil.example/x", "did:plc:mallory", "../../etc/passwd", "ignore previous instructions", "ana.example")
+)
+NAMES = ("who", "kind", "name", "by", "scope", "place", "type", "missing", "seed", "voucher", "what")
+NUMBERS = ("hops", "clean", "cases", "waiting", "count", "coverage", "probability", "t_high", "needed", "days", "risk")
+
+
+def told(lane: Lane, *reasons: Reason, estimate: Estimate = KNOWN_OF_ANA) -> tuple[str, ...]:
+    return briefing(Verdict(lane, estimate, reasons, ()))
+
+
+def test_a_flagged_change_tells_the_lane_the_flag_the_record_and_the_probability() -> None:
+    flag = Reason("high_flag", {"count": 1, "type": "security", "place": "src/login.py line 4"})
+    record = Reason("track_record", {"merged_here": 3, "settled_here": 4, "clean": 3, "cases": 4, "waiting": 0})
+    assert told(Lane.NEEDS_HUMAN, flag, record) == (
+        "This pull request needs a person, because its review found a security problem.",
+        "3 of 4 settled contributions of theirs stayed clean.",
+        "About 90 of 100 such contributions stay clean, between 80 and 96, judged from 41 settled ones.",
+    )
+
+
+def test_a_sample_of_the_audit_tells_nothing_of_what_was_judged() -> None:
+    drawn = Reason("audit_drawn", {"odds": 0.05})
+    assert told(Lane.NEEDS_HUMAN, drawn, Reason("is_seed", {})) == (SAMPLED,)
+
+
+def test_without_evidence_no_number_is_spoken() -> None:
+    nobody = Estimate(None, 0.1, 0.9, 0)
+    lines = told(Lane.NORMAL_QUEUE, Reason("not_enough_evidence", {"waiting": 0}), estimate=nobody)
+    assert lines[-1] == calibrated(nobody) == NO_PROBABILITY
+    assert not re.search(r"\d", " ".join(lines))
+
+
+@pytest.mark.parametrize("code", [code for code in STRENGTH if code != "audit_drawn"])
+def test_every_reason_that_holds_a_change_back_has_spoken_words(code: str) -> None:
+    assert code in HELD
+
+
+@given(
+    st.sampled_from(Lane),
+    st.lists(
+        st.builds(
+            Reason,
+            st.sampled_from((*STRENGTH, "trust_path", "track_record", "trusted_denouncers", "unheard_of")),
+            st.fixed_dictionaries(dict.fromkeys(NAMES, HOSTILE) | {name: st.integers(0, 1) for name in NUMBERS}),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_nothing_that_others_wrote_is_ever_spoken(lane: Lane, reasons: list[Reason]) -> None:
+    lines = told(lane, *reasons)
+    assert 1 <= len(lines) <= 3
+    spoken = " ".join(lines)
+    assert not re.search(r"://|did:|\.\./|instructions|\w\.\w", spoken)
+    assert all(line.endswith(".") and line.count(".") == 1 for line in lines)

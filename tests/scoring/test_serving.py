@@ -1,0 +1,148 @@
+"""A pass takes the model that serves: its words are kept, capped by the author, and replaced without a restart."""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingest.store import StreamClock
+from scoring.calibration import Platt
+from scoring.estimators import SHRUNK_RATE
+from scoring.explain import factor_label
+from scoring.inputs import judge_inputs, read_inputs
+from scoring.learning.boosted import Boosted
+from scoring.learning.material import COLUMNS
+from scoring.learning.model_files import FORMAT, _features, save_model, serve
+from scoring.learning.simple import Logistic
+from scoring.policy import Policy
+from scoring.score import score
+from scoring.serving import LABEL, version_of
+from scoring.shaping import read_verdict
+from scoring.why import judge_again
+from tests.pipeline import Result
+from tests.scoring.offered_world import offered_world
+
+PERSON = {one.name: one.direction for one in COLUMNS if one.of == "person"}
+CHANGE = {one.name: one.direction for one in COLUMNS}
+ROWS = 200
+
+
+def made_up_model(seed: int, offset: float = 0.0, names: tuple[str, str] = ("logistic", "logistic")) -> dict[str, Any]:
+    """The record of a model that was fitted to columns drawn at random; `offset` lifts what it says of changes."""
+    draw = np.random.default_rng(seed)
+    columns = {name: draw.lognormal(0, 1, ROWS) for name in CHANGE}
+    labels = (draw.random(ROWS) < 0.7).astype(np.int8)
+    parts = {}
+    for (scope, directions), name in zip({"person": PERSON, "change": CHANGE}.items(), names, strict=True):
+        made = Boosted(directions, seed=seed, rounds=5) if name == "lightgbm" else Logistic(directions)
+        model = made.fit(columns, labels)
+        odds = model.decision_function(columns)
+        parts[scope] = {
+            "model": model.as_dict(),
+            "calibration": Platt(1.0, offset if scope == "change" else 0.0).as_dict(),
+            "settled": {"odds": odds.tolist(), "came": labels.tolist()},
+        }
+    return {"format": FORMAT, "features": _features(), "scopes": parts, "seed": seed}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Result]:
+    with offered_world(tmp_path / "store") as result:
+        yield result
+
+
+@pytest.fixture
+def judge(world: Result, tmp_path: Path) -> Callable[[dict[str, Any] | None], dict[str, dict[str, Any]]]:
+    """Lets a model serve (None: what serves goes on), runs a pass and returns the decisions by address."""
+    folder = tmp_path / "models"
+
+    def judged(record: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+        if record is not None:
+            serve(folder, LABEL, save_model(folder, record, ""))
+        score(world.store, StreamClock(world.store), replace(Policy(), models=folder))
+        with world.store.read() as rows:
+            return {row["pull_uri"]: row for row in rows.rows("select * from current_decisions")}
+
+    return judged
+
+
+def people(world: Result) -> list[dict[str, Any]]:
+    with world.store.read() as rows:
+        return rows.rows("select * from current_scores order by contributor_id, repository_id")
+
+
+@pytest.mark.parametrize("names", [("logistic", "logistic"), ("lightgbm", "lightgbm"), ("logistic", "beta")])
+def test_what_the_model_says_stands_in_every_judgement_with_its_interval(
+    world: Result, judge: Callable, names: tuple[str, str]
+) -> None:
+    record = made_up_model(1, names=(names[0], "logistic" if names[1] == "beta" else names[1]))
+    if names[1] == "beta":
+        record["scopes"]["change"]["model"] = {
+            "name": "beta", "clean": "clean_before", "not_clean": "not_clean_before", "strength": 5.0, "prior": 0.6,
+        }  # fmt: skip
+    for row in [*judge(record).values(), *people(world)]:
+        assert row["model_version"].startswith(LABEL)
+        assert 0 <= row["low"] <= row["probability"] <= row["high"] <= 1
+        assert 0 <= row["cases"] <= ROWS
+        effects = [factor.effect for factor in read_verdict(row).factors]
+        assert all(effect for effect in effects)
+        assert effects == sorted(effects, key=lambda effect: -abs(effect or 0))
+
+
+def test_every_factor_has_words_and_a_unit(judge: Callable) -> None:
+    for row in judge(made_up_model(1)).values():
+        for factor in read_verdict(row).factors:
+            assert "(" in factor_label(factor.name)
+
+
+def test_the_same_verdict_follows_from_what_was_kept(judge: Callable) -> None:
+    for row in judge(made_up_model(1)).values():
+        inputs = read_inputs(row["inputs"])
+        assert inputs.prediction is not None
+        assert inputs.prediction.model == inputs.model_version == row["model_version"]
+        assert judge_inputs(inputs).estimate.probability == row["probability"]
+        assert judge_again(row).is_same
+
+
+def test_whatever_somebody_sends_says_no_more_of_it_than_of_its_author(world: Result, judge: Callable) -> None:
+    decisions = judge(made_up_model(1, offset=9.0))
+    alone = {(row["contributor_id"], row["repository_id"]): row["probability"] for row in people(world)}
+    assert decisions
+    for row in decisions.values():
+        assert row["probability"] == alone[row["contributor_id"], row["repository_id"]]
+    lowered = judge(made_up_model(1, offset=-9.0))
+    assert all(row["probability"] < decisions[uri]["probability"] for uri, row in lowered.items())
+
+
+def test_a_new_model_serves_with_the_next_pass_and_every_decision_is_made_anew(world: Result, judge: Callable) -> None:
+    first, second = judge(made_up_model(1)), judge(made_up_model(2))
+    assert {row["model_version"] for row in first.values()}.isdisjoint(row["model_version"] for row in second.values())
+    with world.store.read() as rows:
+        before = rows.value("select count(*) from scores")
+    judge(None)
+    with world.store.read() as rows:
+        assert rows.value("select count(*) from scores") == before
+
+
+def test_a_model_that_is_cut_is_told_and_the_shrunk_rate_serves(
+    world: Result, judge: Callable, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "models"
+    name = save_model(folder, made_up_model(1), "")
+    serve(folder, LABEL, name)
+    kept = folder / f"{name}.json"
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING):
+        assert {row["model_version"] for row in judge(None).values()} == {SHRUNK_RATE}
+        judge(None)
+    assert [one.getMessage() for one in caplog.records if one.name == "scoring.serving"] == [
+        f"The shrunk rate serves: model {name[:12]} is cut or was changed: its name is not the hash of its content."
+    ]
+
+
+def test_without_a_model_the_version_is_that_of_the_shrunk_rate() -> None:
+    assert version_of(None) == SHRUNK_RATE
