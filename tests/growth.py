@@ -9,6 +9,7 @@ Input = TypeVar("Input")
 Answer = TypeVar("Answer")
 ROUNDS = 5
 PARTS = 4
+WHOLE_LINE = 9_900
 MOST = 9.0  # times the work for four times the input: linear is 4, with a logarithm 5, quadratic 16
 
 
@@ -20,6 +21,7 @@ def in_linear_time(
     The shortest of five runs are compared, the whole and a quarter in turn, so that what else the machine does falls
     on both. `seconds` of CPU only save the comparison: they are several times what an ordinary machine takes, and who
     takes longer but in line with the size passes. `make` is called anew for each run: no answer is kept from the last.
+    What is cut at some length shows its growth only below that: WHOLE_LINE characters of one line are read.
     """
     whole = part = float("inf")
     for _ in range(ROUNDS):

@@ -16,7 +16,7 @@ from scoring.content.reading import read_change
 from scoring.content.submission import Account, Submission
 from scoring.scrub import Scrubber
 from tests.conftest import Count
-from tests.growth import in_linear_time
+from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.identities import FILES, KNOWN_ONLY, LINES, MALLORY, QUENTIN, TIMES, TRUDY, Person, planted
 from tests.scoring.patches import SUM, one_line
 
@@ -338,5 +338,5 @@ def test_counts_tell_how_much_was_replaced_and_nothing_else() -> None:
     ],
 )  # fmt: skip
 def test_no_line_takes_long(line: str) -> None:
-    in_linear_time(partial(in_file, "setup.py"), lambda size: line[:size], len(line), 0.5)
+    in_linear_time(partial(in_file, "setup.py"), lambda size: line[:size], WHOLE_LINE)
     in_linear_time(Scrubber([MALLORY.account]).text, lambda size: line[:size], len(line), 0.5)

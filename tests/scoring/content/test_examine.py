@@ -15,7 +15,7 @@ from scoring.content.submission import Submission
 from scoring.deterministic import review_without_model
 from scoring.evidence import FINDINGS_LIMIT
 from tests.conftest import PROVE
-from tests.growth import in_linear_time
+from tests.growth import WHOLE_LINE, in_linear_time
 
 DIFF = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print(1)\n+print(2)\n"
 
@@ -152,7 +152,7 @@ def two_lines_of(name: str, line: str) -> Submission:
 def test_no_line_that_a_pattern_is_slow_on_takes_a_scanner_more_than_its_length(unit: str) -> None:
     names = NAMES if PROVE else [*Random(unit).sample(NAMES, 3), "go.mod"]
     for name in names:
-        in_linear_time(examine, lambda size, name=name: two_lines_of(name, (unit * size)[:size]), 9_900)
+        in_linear_time(examine, lambda size, name=name: two_lines_of(name, (unit * size)[:size]), WHOLE_LINE)
 
 
 def test_no_scanner_quotes_a_secret_that_another_one_masked(say: dict[str, list[Finding]]) -> None:

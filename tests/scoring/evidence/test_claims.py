@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scoring.content.change import FileChange, Hunk, Line
 from scoring.evidence import Scan, flipped, intent, slop, untested, weakened
 from tests.conftest import count
-from tests.growth import in_linear_time
+from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found
 
 CODE = "import socket\ndef send(value):\n    link = socket.socket()\n    link.send(value)\n    return value"
@@ -167,4 +167,5 @@ def test_hostile_lines_end_in_linear_time(scan: Scan, unit: str) -> None:
     def lines(size: int) -> FileChange:
         return added_lines("\n".join(["x = " + (unit * size)[:size]] * 5))
 
-    in_linear_time(lambda file: found(scan, file, title="docs: x"), lines, 1_000_000)
+    for size in (WHOLE_LINE, 1_000_000):
+        in_linear_time(lambda file: found(scan, file, title="docs: x"), lines, size)

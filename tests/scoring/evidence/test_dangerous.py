@@ -1,6 +1,7 @@
 """Rules against dangerous constructs: each finds its bad example and spares its good one, on added lines only."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,26 +182,32 @@ def deep(opening: str, closing: str, times: int) -> str:
     return f"eval({opening * times}x{closing * times})"
 
 
-HOSTILE = {
-    "brackets": [deep("(", ")", 150)] * 400,
-    "calls": [f"x = exec{'(1)' * 1000}"] * 50,
-    "attributes": [f"x = {'a.' * 1900}eval(x)"] * 50,
-    "negations": [f"eval({'not ' * 900}x)"] * 50,
-    "open quotes": ["eval(x)", '"""', "'''", "f\"{f'{"] * 500,
-    "nul": ["eval(x)\0\0"] * 500,
-    "separators": ["eval(x)\u2028\r\x0b\ud800"] * 500,
+# How a line is made, of how many parts, and how many such lines there are.
+HOSTILE: dict[str, tuple[Callable[[int], str], int, int]] = {
+    "brackets": (lambda times: deep("(", ")", times), 150, 400),
+    "calls": (lambda times: f"x = exec{'(1)' * times}", 1000, 50),
+    "attributes": (lambda times: f"x = {'a.' * times}eval(x)", 1900, 50),
+    "negations": (lambda times: f"eval({'not ' * times}x)", 900, 50),
+    "open quotes": (lambda times: "eval(x)\n\"\"\"\n'''\nf\"{f'{\n" * times, 1, 500),
+    "nul": (lambda times: "eval(x)\0\0" * times, 1, 500),
+    "separators": (lambda times: "eval(x)\u2028\r\x0b\ud800" * times, 1, 500),
 }
 
 
-@pytest.mark.parametrize("rows", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(("make", "times", "rows"), HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("path", ["a.py", "a.tsx", "a.ts", "a.go", "a.rs", "a.sh"])
-def test_hostile_code_is_read_in_linear_time(rows: list[str], path: str) -> None:
-    lines = tuple(Line("+", None, number, row) for number, row in enumerate(rows, 1))
+def test_hostile_code_is_read_in_linear_time(make: Callable[[int], str], times: int, rows: int, path: str) -> None:
+    def written(times: int, rows: int) -> FileChange:
+        texts = "\n".join([make(times)] * rows).split("\n")
+        lines = tuple(Line("+", None, number, text) for number, text in enumerate(texts, 1))
+        return FileChange(path, path, "added", (Hunk(0, 1, "", lines),))
 
-    def first(size: int) -> FileChange:
-        return FileChange(path, path, "added", (Hunk(0, 1, "", lines[:size]),))
+    def read(file: FileChange) -> object:
+        return found(dangerous.scan, file)
 
-    in_linear_time(lambda file: found(dangerous.scan, file), first, len(lines), 1)
+    in_linear_time(read, lambda size: written(times, size), rows, 1)
+    if times > 1:
+        in_linear_time(read, lambda size: written(size, rows // 10), times)
 
 
 def test_code_that_nests_too_deeply_is_said_to_be_unread() -> None:

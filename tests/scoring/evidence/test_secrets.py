@@ -15,7 +15,7 @@ from scoring.content.reading import read_change
 from scoring.content.submission import Submission
 from scoring.evidence.secrets import scan
 from tests.conftest import Count
-from tests.growth import in_linear_time
+from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.content.real_diffs import real_submissions
 from tests.scoring.content.secret_kinds import CARRIERS, HEX, KINDS, adding, leak, patch, private_key, text, with_crc
 
@@ -209,7 +209,8 @@ def test_text_made_to_stall_a_pattern_is_read_in_linear_time(part: str) -> None:
     def five_lines(size: int) -> Submission:
         return adding("app/long.py", [part * (size // len(part))] * 5)
 
-    in_linear_time(lambda submission: list(scan(submission)), five_lines, 40_000)
+    for size in (WHOLE_LINE, 40_000):
+        in_linear_time(lambda submission: list(scan(submission)), five_lines, size)
 
 
 def test_title_and_description_are_read_as_well() -> None:
