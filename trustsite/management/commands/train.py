@@ -67,11 +67,11 @@ class Command(BaseCommand):
         against = "" if replace else objection(record, _serving(label))
         try:
             name = save_model(settings.MODEL_DIR, record, card_of(record))
-            if not against:
+            told = None if against or file is not None else self._certify(material, trained, label, name, now)
+            if not against:  # last: the pass that a new model asks for finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
-        told = None if against or file is not None else self._certify(material, trained, label, name, now)
         self._tell(record, name, against, options["json"], told)
 
     def _certify(
@@ -92,8 +92,6 @@ class Command(BaseCommand):
             path = keep_certificate(folder, made)
         except CertificateProblem as problem:
             return f"No certificate: {problem}."
-        except OSError as problem:
-            raise CommandError(f"{folder} cannot be written ({problem.strerror}).") from problem
         return f"{_found(made)} {path}"
 
     def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
