@@ -1,10 +1,8 @@
 """Certificates in their folder: each a file that is named by its bytes and never changed."""
 
-import os
-import tempfile
 from pathlib import Path
 
-from ingest.durable import sync
+from ingest.durable import write_whole
 from scoring.learning.certificate import LARGEST, Certificate, CertificateProblem, decode, encode, name_of
 
 ENDING = ".json"
@@ -18,16 +16,7 @@ def keep_certificate(folder: Path, certificate: Certificate) -> Path:
     if place.exists():
         return place
     folder.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(place)
-    finally:
-        Path(draft).unlink(missing_ok=True)
-    sync(folder)
+    write_whole(place, data)
     return place
 
 

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.durable import sync
+from ingest.durable import write_whole
 from scoring.calibration import CalibrationProblem, Calibrator, from_dict
 from scoring.estimators import Estimator, estimator_from_dict
 from scoring.learning.cases import LabelName
@@ -84,14 +82,14 @@ def save_model(folder: Path, record: Mapping[str, Any], card: str) -> str:
     data = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     name = hashlib.sha256(data).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / f"{name}.json", data)
-    _write(folder / f"{name}.md", card.encode())
+    write_whole(folder / f"{name}.json", data)
+    write_whole(folder / f"{name}.md", card.encode())
     return name
 
 
 def serve(folder: Path, label: LabelName, name: str) -> None:
     """Point a label at a model, at once or not at all."""
-    _write(folder / f"{label}.serving", f"{name}\n".encode())
+    write_whole(folder / f"{label}.serving", f"{name}\n".encode())
 
 
 def serving_name(folder: Path, label: LabelName) -> str | None:
@@ -174,16 +172,3 @@ def _part(kept: Mapping[str, Any]) -> Part:
 def _features() -> list[list[Any]]:
     """What the code computes: a model of other names, directions or movers would read the wrong numbers."""
     return [[one.name, one.direction, one.moved_by, one.of] for one in COLUMNS]
-
-
-def _write(path: Path, data: bytes) -> None:
-    handle, draft = tempfile.mkstemp(prefix=".draft-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(path)
-    finally:
-        Path(draft).unlink(missing_ok=True)
-    sync(path.parent)
