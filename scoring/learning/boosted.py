@@ -63,7 +63,7 @@ class Boosted:
         """The model as JSON holds it; the trees in LightGBM's own text."""
         return {
             "name": self.name,
-            "directions": dict(self.directions),
+            "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
             "rounds": self.rounds_,
             "seed": self.seed,
             "trees": self.booster_.model_to_string(),
@@ -74,7 +74,11 @@ class Boosted:
         """A model as `as_dict` gave it. Raises FitProblem for text that LightGBM does not read."""
         import lightgbm
 
-        found = cls(dict(kept["directions"]), rounds=int(kept["rounds"]), seed=int(kept["seed"]))
+        found = cls(
+            {str(name): int(value) for name, value in kept["directions"]},
+            rounds=int(kept["rounds"]),
+            seed=int(kept["seed"]),
+        )
         found.names_, found.rounds_ = tuple(found.directions), int(kept["rounds"])
         try:
             found.booster_ = lightgbm.Booster(model_str=_whole(str(kept["trees"])))

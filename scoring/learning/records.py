@@ -23,8 +23,8 @@ PRIOR, STRENGTH = 0.7, 3.0  # of the faded rate
 RECORD = (
     Feature(CLEAN, "their earlier pull requests that turned out clean", "pull requests", 1, "push-holder"),
     Feature(NOT_CLEAN, "their earlier pull requests that did not", "pull requests", -1, "push-holder"),
-    Feature("waiting", "their pull requests that have waited long, everywhere", "pull requests", -1, "self"),
-    Feature("waiting_here", "their pull requests that have waited long here", "pull requests", -1, "self"),
+    Feature("waiting_long", "their pull requests that have waited long, everywhere", "pull requests", -1, "self"),
+    Feature("waiting_long_here", "their pull requests that have waited long here", "pull requests", -1, "self"),
     Feature("lately_clean", "their lately clean pull requests, everywhere", "pull requests", 1, "push-holder"),
     Feature("lately_clean_here", "their lately clean pull requests here", "pull requests", 1, "push-holder"),
     Feature("lately_not_clean", "those that lately were not, everywhere", "pull requests", 0, "self"),
@@ -52,7 +52,7 @@ def settled_record(cases: Cases, label: LabelName) -> dict[str, Floats]:
         clean = _sums(cases, groups, good, found.known_from, FADE_DAYS)
         other = _sums(cases, groups, bad, found.known_from, FADE_DAYS)
         waits = _waiting(cases, groups)
-        columns |= {f"waiting{where}": waits, f"lately_clean{where}": clean, f"lately_not_clean{where}": other}
+        columns |= {f"waiting_long{where}": waits, f"lately_clean{where}": clean, f"lately_not_clean{where}": other}
         columns[f"lately_rate{where}"] = (clean + PRIOR * STRENGTH) / (clean + other + waits + STRENGTH)
     return columns
 

@@ -128,7 +128,7 @@ class Logistic:
         """The model as JSON holds it."""
         return {
             "name": self.name,
-            "directions": dict(self.directions),
+            "directions": list(self.directions.items()),  # a list: sorted keys would change the order of columns
             "penalty": self.penalty,
             "scales": self.scales_.as_dict(),
             "coefficients": self.coefficients_.tolist(),
@@ -138,7 +138,7 @@ class Logistic:
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Self:
         """A model as `as_dict` gave it. Raises FitProblem where the coefficients do not fit the columns."""
-        found = cls({str(name): int(value) for name, value in kept["directions"].items()}, float(kept["penalty"]))
+        found = cls({str(name): int(value) for name, value in kept["directions"]}, float(kept["penalty"]))
         found.names_, found.scales_ = tuple(found.directions), Scales.from_dict(kept["scales"])
         found.coefficients_ = np.asarray(kept["coefficients"], dtype=np.float64)
         found.intercept_ = float(kept["intercept"])

@@ -104,7 +104,10 @@ class Command(BaseCommand):
             return
         for scope, part in scopes.items():
             self.stdout.write(f"{scope}: {part['decision']['serves']} of {len(part['decision']['trials'])} models")
-            for sentence in (*(trial["why"] for trial in part["decision"]["trials"][1:]), *part["said"]):
+            for sentence in (
+                *(f"{trial['name']}: {trial['why']}" for trial in part["decision"]["trials"][1:]),
+                *part["said"],
+            ):
                 self.stdout.write(f"  {sentence}")
         self.stdout.write(
             f"{settings.MODEL_DIR / name}.json " + (f"does not serve. {against}" if against else "serves.")
