@@ -88,7 +88,7 @@ def _read_columns(
     rows: Rows, people: Sequence[Pair], changes: Sequence[str], now: datetime, window_days: int
 ) -> tuple[dict[str, Any], dict[Pair | str, int]]:
     """Every column that a model may weigh, and at which place each person and change stands in them."""
-    from scoring.features import ask
+    from scoring.features import NAMES, ask
     from scoring.learning.records import record_of_people
     from scoring.learning.relation import build_cases, read_cases
     from scoring.learning.slices import take_standing
@@ -96,6 +96,10 @@ def _read_columns(
     build_cases(rows, now, window_days)
     take_standing(rows)
     columns, places = ask(rows, people, changes, now)
+    at_site = [place for one, place in places.items() if not isinstance(one, str) and one[1] == 0]
+    for name in NAMES:
+        if name.startswith("repository_"):  # the site is no repository: nothing is usual there
+            columns[name][at_site] = np.nan
     cases = read_cases(rows)
     record = record_of_people(cases, LABEL, people, now)
     stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(cases.keys)}

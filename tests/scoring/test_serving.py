@@ -20,9 +20,10 @@ from scoring.learning.model_files import FORMAT, _features, load_model, save_mod
 from scoring.learning.simple import Logistic
 from scoring.policy import Policy
 from scoring.score import score
-from scoring.serving import LABEL, version_of
+from scoring.serving import LABEL, _read_columns, version_of
 from scoring.shaping import read_verdict
 from scoring.why import judge_again
+from tests.ingest.stream import ANA, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 
@@ -129,6 +130,15 @@ def test_whatever_somebody_sends_says_no_more_of_it_than_of_its_author(world: Re
         assert row["probability"] == alone[row["contributor_id"], row["repository_id"]]
     lowered = judge(made_up_model(1, offset=-9.0))
     assert all(row["probability"] < decisions[uri]["probability"] for uri, row in lowered.items())
+
+
+def test_of_the_site_it_is_unknown_what_is_usual_in_a_repository(world: Result) -> None:
+    with world.store.read() as rows:
+        ana = rows.value("select contributor_id from contributors where did = ?", [ANA])
+        here = rows.value("select any_value(repository_id) from pull_requests")
+        columns, places = _read_columns(rows, [(ana, 0), (ana, here)], [], at(30), 14)
+    assert np.isnan(columns["repository_pace"][places[ana, 0]])
+    assert np.isfinite(columns["repository_pace"][places[ana, here]])
 
 
 def test_a_new_model_serves_with_the_next_pass_and_every_decision_is_made_anew(world: Result, judge: Callable) -> None:
