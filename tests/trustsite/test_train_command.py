@@ -55,6 +55,15 @@ def test_what_was_imported_trains_a_model_that_serves_and_its_attempt_can_be_rec
     assert "0 of its 0 cases are in the store." in told("verify_certificate", str(certificate))
 
 
+def test_a_model_of_a_file_alone_is_kept_and_does_not_serve(tmp_path: Path, settings: Settings) -> None:
+    settings.STAGING_DIR = tmp_path / "staging"
+    said = json.loads(told("train", str(history(tmp_path, 60)), "--draws", "20", "--json"))
+    assert not said["serves"]
+    assert "import_history comes first" in said["objection"]
+    assert (settings.MODEL_DIR / f"{said['model']}.json").is_file()
+    assert serving_name(settings.MODEL_DIR, LABEL) is None
+
+
 def test_without_anything_published_training_says_what_to_do() -> None:
     with pytest.raises(CommandError, match="Nothing was published yet: run the worker first, or name a FILE"):
         told("train")

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from scoring.learning.training import Trained
 
 
+FOREIGN = "It learned from a file alone, not from what this store knows: import_history comes first."
+
+
 class Command(BaseCommand):
     """Reads a snapshot or a file and writes below MODEL_DIR; the running worker takes the new model by itself."""
 
     help = (
-        "Fit every model to the newest snapshot (or to a FILE of past pull requests), keep the simplest that is not "
-        "beaten, and let it serve unless it is worse than the one that does."
+        "Fit every model to the newest snapshot, keep the simplest that is not beaten, and let it serve unless it is "
+        "worse than the one that does. A model of a FILE of past pull requests is kept and does not serve."
     )
     requires_system_checks = ()
 
@@ -40,7 +43,7 @@ class Command(BaseCommand):
         parser.add_argument("--label", choices=LABELS, default=LABEL, help=f"default {LABEL}, which is what serves")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
         parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of each bootstrap (default 1000)")
-        parser.add_argument("--replace", action="store_true", help="let it serve even where it is worse")
+        parser.add_argument("--replace", action="store_true", help="let it serve even where it is worse or foreign")
         parser.add_argument("--json", action="store_true", help="the decision as one JSON object")
 
     def handle(
@@ -64,7 +67,7 @@ class Command(BaseCommand):
         with tqdm(leave=False, disable=None, desc=label) as bar:
             trained = train(material, label, now, draws, seed, lambda words: bar.update() and None)
         record = record_of(trained, material, label, now, seed)
-        against = "" if replace else objection(record, _serving(label))
+        against = "" if replace else FOREIGN if file is not None else objection(record, _serving(label))
         try:
             name = save_model(settings.MODEL_DIR, record, card_of(record))
             told = None if against or file is not None else self._certify(material, trained, label, name, now)
