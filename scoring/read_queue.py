@@ -232,11 +232,7 @@ def dashboard(rows: Rows) -> Dashboard:
     """The aggregates."""
     open_pulls = rows.rows(f"select {KEY} as lane, count(*) as n from current_decisions c where not own group by all")
     lanes = {row["lane"]: row["n"] for row in open_pulls}
-    counted = rows.rows(
-        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n from current_scores "
-        "where repository_id = 0 and probability is not null group by bin"
-    )
-    bins = {row["bin"]: row["n"] for row in counted}
+    histogram = _histogram(rows)
     scored = rows.value("select count(*) from current_scores where repository_id = 0")
     cursor = rows.value("select max(cursor_us) from ingest_state")
     thresholds, costs = _site_thresholds(rows), newest_costs(rows)
@@ -247,9 +243,9 @@ def dashboard(rows: Rows) -> Dashboard:
     return Dashboard(
         lanes={lane: lanes.get(str(lane), 0) for lane in Lane},
         own=count("current_decisions where own"),
-        histogram=tuple(Bin(n / 10, (n + 1) / 10, bins.get(n, 0)) for n in range(10)),
+        histogram=histogram,
         scored=scored,
-        not_enough_evidence=scored - sum(bins.values()),
+        not_enough_evidence=scored - sum(one.count for one in histogram),
         contributors=count("contributors where first_seen_at is not null"),
         vouches=count("vouches where superseded_at is null and kind = 'vouch'"),
         denounces=count("vouches where superseded_at is null and kind = 'denounce'"),
@@ -274,6 +270,16 @@ def dashboard(rows: Rows) -> Dashboard:
         reading_p95=costs.p95,
         shadow=len(in_shadow(rows)),
     )
+
+
+def _histogram(rows: Rows) -> tuple[Bin, ...]:
+    """How many people have which P(clean) at the site, in tenths."""
+    counted = rows.rows(
+        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n from current_scores "
+        "where repository_id = 0 and probability is not null group by bin"
+    )
+    bins = {row["bin"]: row["n"] for row in counted}
+    return tuple(Bin(n / 10, (n + 1) / 10, bins.get(n, 0)) for n in range(10))
 
 
 def _site_thresholds(rows: Rows) -> Thresholds:

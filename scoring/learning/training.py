@@ -4,12 +4,13 @@ The validation slice is what was opened in the last judged year and is settled; 
 have been then, quarter by quarter. The map rests on the last twelve months of those scores.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.calibration import Calibrator, Platt, choose
 from scoring.estimators import NAMES, Estimator, make_estimator
@@ -98,21 +99,8 @@ def _scope(
     if not len(known.positions):
         said.append("There is no history to learn from: the shrunk rate serves with a prior of one half.")
     model = fit_as_of(known, features, wanted, moment, said)
-    served, plain = scored[decision.serves], scored["beta"]
-    figures = {
-        **figures_of(served.told[slice_], judged, draws, seed, served.odds[slice_]),
-        "models": {
-            name: figures_of(scored[name].told[slice_], judged, draws, seed, scored[name].odds[slice_])
-            for name in NAMES
-        },
-        "gain": gain_of(
-            *[(one.told[slice_], one.odds[slice_]) for one in (served, plain)],
-            judged,
-            cases.authors[slice_],
-            draws,
-            seed,
-        ),
-    }
+    served = scored[decision.serves]
+    figures = _figures(scored, decision.serves, slice_, judged, cases.authors[slice_], draws, seed)
     return Trained(
         model,
         _calibration(past, served, moment, figures),
@@ -122,6 +110,22 @@ def _scope(
         *_settled_scores(past, served, moment),
         served.told,
     )
+
+
+def _figures(
+    scored: Mapping[str, Scored],
+    serves: str,
+    slice_: NDArray[np.bool_],
+    judged: Floats,
+    authors: NDArray[np.int64],
+    draws: int,
+    seed: int,
+) -> dict[str, Any]:
+    """How what serves did on the slice, every model beside it, and its gain over the shrunk rate."""
+    on_slice = {name: (one.told[slice_], one.odds[slice_]) for name, one in scored.items()}
+    each = {name: figures_of(told, judged, draws, seed, odds) for name, (told, odds) in on_slice.items()}
+    gain = gain_of(on_slice[serves], on_slice["beta"], judged, authors, draws, seed)
+    return {**each[serves], "models": each, "gain": gain}
 
 
 def _settled_scores(past: Past, scored: Scored, moment: np.datetime64) -> tuple[Floats, Floats]:
