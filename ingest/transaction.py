@@ -22,6 +22,10 @@ Keys = dict[str, NDArray[Any]]  # rows told apart: one array for each column of 
 
 # Rows that are replaced at once: 700,000 in one statement take more than the 160 MB that a small store may have.
 GROUP_ROWS = 100_000
+# Statements as DuckDB parsed them, which it would do anew at every call: a fifth of the CPU of a scoring pass over a
+# small store. So many characters of them are kept, each takes 75 bytes; that pass needs 39,000.
+PARSED_CHARACTERS = 200_000
+PARSED: dict[str, duckdb.Statement] = {}
 
 
 class Rows:
@@ -35,7 +39,7 @@ class Rows:
 
     def rows(self, sql: str, params: Params = ()) -> list[dict[str, Any]]:
         """All rows, each as a mapping of column name to value."""
-        result = self.cursor.execute(sql, params)
+        result = self._run(sql, params)
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
@@ -46,12 +50,15 @@ class Rows:
 
     def value(self, sql: str, params: Params = ()) -> Any:
         """First column of the first row, or None."""
-        found = self.cursor.execute(sql, params).fetchall()
+        found = self._run(sql, params).fetchall()
         return found[0][0] if found else None
 
     def columns(self, sql: str, params: Params = ()) -> dict[str, Any]:
         """All rows as one NumPy array a column, for reads of a whole table."""
-        return self.cursor.execute(sql, params).fetchnumpy()
+        return self._run(sql, params).fetchnumpy()
+
+    def _run(self, sql: str, params: Params) -> duckdb.DuckDBPyConnection:
+        return self.cursor.execute(_parsed(self.cursor, sql), params)
 
 
 class Transaction(Rows):
@@ -67,7 +74,7 @@ class Transaction(Rows):
 
     def execute(self, sql: str, params: Params = ()) -> None:
         """Run one statement whose result is not needed."""
-        self.cursor.execute(sql, params).fetchall()
+        self._run(sql, params).fetchall()
 
     def append(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Insert rows that name every column of the table."""
@@ -96,7 +103,7 @@ class Transaction(Rows):
         with self.registered(pa.table(columns, schema=schema)):
             if first:
                 self.execute(first)
-            return self.cursor.execute(f"{verb} {table} by name select * from incoming").fetchall()[0][0]
+            return self.value(f"{verb} {table} by name select * from incoming")
 
     def replace(
         self, table: str, parts: Sequence[pa.Table], keys: Sequence[str], among: tuple[str, Sequence[int]]
@@ -133,18 +140,19 @@ class Transaction(Rows):
         """Write the rows of `source` that a table does not hold, and take out those in scope that are not in it."""
         met, named = " and ".join(f"t.{name} = i.{name}" for name in keys), ", ".join(keys)
         differs = " or ".join(f"t.{name} is distinct from i.{name}" for name in self._store.arrow_schema(table).names)
-        statements = (
+        self.execute(
             f"create or replace temp table differing as select i.* from {source} i left join {table} t on {met} "
-            f"where {differs}",
-            f"create or replace temp table gone as select {named} from {table} t "
-            f"where {scope} and not exists (from {source} i where {met})",
-            f"delete from {table} t using gone i where {met}",
-            f"delete from {table} t using differing i where {met}",
-            f"insert into {table} by name from differing",
+            f"where {differs}"
         )
-        for statement in statements:
-            self.execute(statement)
+        self.execute(
+            f"create or replace temp table gone as select {named} from {table} t "
+            f"where {scope} and not exists (from {source} i where {met})"
+        )
         changed = self.columns(f"select {named} from differing union all from gone")
+        if len(changed[keys[0]]):
+            self.execute(f"delete from {table} t using gone i where {met}")
+            self.execute(f"delete from {table} t using differing i where {met}")
+            self.execute(f"insert into {table} by name from differing")
         self.execute("drop table differing")
         self.execute("drop table gone")
         return changed
@@ -190,6 +198,23 @@ class Transaction(Rows):
                 "from (select unnest(?) as did, unnest(?) as seen_at) n where n.did = contributors.did",
                 [list(seen), list(seen.values())],
             )
+
+
+def _parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | duckdb.Statement:
+    """One statement as DuckDB parsed it the first time; what is several stays text.
+
+    It names tables and parameters and holds none, so that every store, cursor and thread may execute it.
+    """
+    known = PARSED.get(sql)
+    if known is not None:
+        return known
+    statements = cursor.extract_statements(sql)
+    if len(statements) != 1:
+        return sql
+    if sum(map(len, PARSED)) + len(sql) > PARSED_CHARACTERS:
+        PARSED.clear()  # some name their values one by one and never come again
+    PARSED[sql] = statements[0]
+    return statements[0]
 
 
 def _groups(parts: Sequence[pa.Table], column: str) -> Iterator[pa.Table]:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -29,6 +30,11 @@ from trustsite.world import build_world
 PROVE = os.environ.get("PROVE") == "1"
 TEST_ROOT = Path(tempfile.mkdtemp(prefix="sunstead-tests-"))
 CACHE = PROJECT / ".cache"  # git ignores it; pytest keeps its own there too
+ASK_THE_PEERS = (
+    "tests/trustsite/test_live.py",
+    "tests/ingest/test_real_attestations.py",
+    "tests/ingest/test_real_peers.py",
+)
 Count = Callable[[int, int], int]
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -87,6 +93,19 @@ if drive.Place("drive", TEST_ROOT) != settings.PLACE:  # reading it loads the se
 def pytest_xdist_setupnodes() -> None:
     """Let each worker process find its own folder: with this name it would load the settings of the first process."""
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """File by file, and those that ask the real peers to one process: to start them takes 7 s of CPU in each."""
+    from xdist.scheduler import LoadFileScheduling  # a run without processes needs no xdist
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "the real peers" if file in ASK_THE_PEERS else file
+
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

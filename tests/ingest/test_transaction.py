@@ -1,6 +1,8 @@
 """Writing: what already stands is left as it is, and what changed is told."""
 
 from ingest.store import Store
+from ingest.transaction import PARSED, PARSED_CHARACTERS
+from tests.ingest.conftest import Open
 from tests.ingest.stream import rows
 
 SEEDS = "select contributor_id, repository_id, role from seeds order by all"
@@ -22,3 +24,34 @@ def test_a_table_made_to_hold_a_query_is_written_where_it_differs_and_tells_wher
     assert hold("select 1, 7, 'owner'") == [(7, 2), (8, 1)]
     assert rows(store, SEEDS) == [(7, 1, "owner")]
     assert hold("from seeds limit 0") == [(7, 1)]
+
+
+def test_a_text_is_parsed_once_and_means_what_each_store_holds(open_store: Open) -> None:
+    here, there, sql = open_store("here"), open_store("there"), "select value || $1 from meta where key = $2"
+    for store in (here, there):
+        with store.write() as txn:
+            txn.upsert("meta", [{"key": "name", "value": store.path.parent.name}])
+    with here.read() as first, there.read() as second:
+        assert [rows.value(sql, [sign, "name"]) for rows, sign in ((first, "!"), (second, "?"))] == ["here!", "there?"]
+    assert PARSED[sql].query == sql
+
+
+def test_a_text_that_was_parsed_before_a_column_was_added_shows_the_column(store: Store) -> None:
+    with store.write() as txn:
+        txn.execute("create temp table told as select 1 as a")
+        assert txn.rows("from told") == [{"a": 1}]
+        txn.execute("alter table told add column b varchar default 'new'")
+        assert txn.rows("from told") == [{"a": 1, "b": "new"}]
+
+
+def test_however_many_texts_are_executed_few_are_kept_parsed(store: Store) -> None:
+    with store.read() as found:
+        for number in range(300):
+            assert found.value(f"select {number}, '{'x' * 1_000}'") == number
+    assert sum(map(len, PARSED)) <= PARSED_CHARACTERS
+
+
+def test_several_statements_in_one_text_are_all_executed(store: Store) -> None:
+    with store.write() as txn:
+        txn.execute("insert into meta values ('a', '1'); insert into meta values ('b', '2')")
+        assert txn.value("select count(*) from meta where key in ('a', 'b')") == 2
