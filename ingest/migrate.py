@@ -50,6 +50,10 @@ ADDED = (
     ("scores", "data_version bigint"),
     ("current_decisions", "inputs varchar"),
     ("current_scores", "fingerprint varchar"),
+    ("pull_requests", "opened_title varchar"),
+    ("imported_pulls", "title_says varchar[]"),
+    ("current_decisions", "borrowed double"),
+    ("current_decisions", "borrowed_from integer"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """
@@ -75,7 +79,7 @@ def from_version_2(txn: Transaction, schema: str) -> None:
 def add_missing(txn: Transaction, schema: str) -> None:
     """Add the tables and columns that a file of version 2 or later lacks; views are made anew."""
     for table, column in ADDED:
-        txn.execute(f"alter table {table} add column if not exists {column}")
+        txn.execute(f"alter table if exists {table} add column if not exists {column}")
     drawn_once = txn.value(DRAWN_ONCE)
     if drawn_once:
         txn.execute("alter table audit_draws rename to old_audit_draws")

@@ -45,7 +45,9 @@ COLUMNS = (
     Column("touches_tests", "flag", "whether it changes tests"),
     Column("docs_only", "flag", "whether it changes nothing but documentation"),
     Column("touches_sensitive", "flag", "whether it changes what a person should always read"),
-    Column("title", "text", "only its length is kept"),
+    Column(
+        "title", "text", "only its length is kept, and whether it speaks of fixes, documentation, what is new, or code"
+    ),
 )
 # They follow from what became of a pull request: whoever learns from them has read the answer.
 LEAKING = ("n_commits", "n_authors", "fork_owner")

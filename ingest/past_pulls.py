@@ -19,6 +19,7 @@ from ingest.past_columns import LEAKING
 from ingest.past_files import SCHEMA, PastFile, PastProblem
 from ingest.past_identities import read_identities
 from ingest.store import Store
+from ingest.titles import TITLE_SAYS
 from ingest.transaction import Transaction
 
 SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -55,7 +56,8 @@ select $source as source, repo as repository, number, {NUMBER.format(name="repo"
   coalesce(is_bot, false) as is_bot,
   coalesce(usable, true) or state in ('open', 'open_or_recent') as usable, additions, deletions, files_touched,
   binary_files, touches_tests, docs_only, touches_sensitive,
-  case when contains(trim(title), ' ') then least(length(trim(title)), 1000)::integer end as title_length
+  case when contains(trim(title), ' ') then least(length(trim(title)), 1000)::integer end as title_length,
+  title_says(title) as title_says
 from moved left join ties t using (author) left join regular r using (author, repo)
 where not coalesce(t.erased, false)
 order by opened_at, repo, number
@@ -112,6 +114,7 @@ def import_past(
         counted = _ties_count(txn, source)
         done.erased = _tie(txn, declared)
         _forget(txn, source)
+        txn.execute(TITLE_SAYS)
         txn.execute(TAKE, {"source": source})
         for name, value in (txn.row(COUNTS, {"source": source}) or {}).items():
             setattr(done, name, value)

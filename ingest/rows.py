@@ -236,7 +236,12 @@ def _offer(event: Event, record: PullRecord, repository_id: int) -> dict[str, An
     rejection to where it counts for nothing.
     """
     opened = written_at(event, record.created_at)
-    return {"repository_id": repository_id, "opened_at": opened, "seen_at": event.seen_at}
+    return {
+        "repository_id": repository_id,
+        "opened_title": record.title,
+        "opened_at": opened,
+        "seen_at": event.seen_at,
+    }
 
 
 def _dates_better(event: Event, known: Mapping[str, Any]) -> bool:

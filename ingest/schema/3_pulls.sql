@@ -6,6 +6,7 @@ create table pull_requests (
   author_id integer not null,
   repository_id integer not null,
   title varchar not null,             -- cut at 300 characters
+  opened_title varchar,               -- as the first version had it; null: older than this column
   body varchar not null,              -- cut at 20,000 characters
   target_branch varchar,
   source_branch varchar,

@@ -128,5 +128,8 @@ create table current_decisions (
   model_version varchar not null,
   trust_measure varchar not null,
   thresholds varchar not null,
-  inputs varchar                      -- as in `scores`
+  inputs varchar,                     -- as in `scores`
+  borrowed double,                    -- what only orders the queue where probability is null (scoring/starter.py); null: a
+                                      -- model of one's own serves, the author may push here, or there is no such file
+  borrowed_from integer               -- how many other projects that was learned from
 );

@@ -1,5 +1,6 @@
 -- Past pull requests that an operator imported from another forge, marked by source, so that they can be removed again.
--- Of people's names and of titles nothing is kept but numbers: a name that nobody tied to a DID can only be guessed.
+-- Of people's names nothing is kept but numbers, and of titles their length and a few marks: a name that nobody tied to
+-- a DID can only be guessed.
 create table imported_pulls (
   source varchar not null,
   repository varchar not null,        -- as the file calls it
@@ -27,7 +28,8 @@ create table imported_pulls (
   touches_tests boolean,              -- this and what follows: null where the file does not say
   docs_only boolean,
   touches_sensitive boolean,
-  title_length integer                -- null: none, or one word that may be the name of a branch
+  title_length integer,               -- null: none, or one word that may be the name of a branch
+  title_says varchar[]                -- marks of ingest/titles.py; null likewise, and where it was imported before them
 );
 
 -- What was imported, and when.

@@ -100,15 +100,17 @@ def test_a_vouch_for_what_is_no_did_names_nobody(store: Store) -> None:
 
 
 @both_ways
-def test_an_edit_keeps_when_it_was_opened_and_a_swapped_patch_is_a_new_round(store: Store, feed: type) -> None:
+def test_an_edit_keeps_when_and_under_which_title_it_was_opened_and_a_swapped_patch_is_a_new_round(
+    store: Store, feed: type
+) -> None:
     frames = Frames()
     frames.pull(MARA, "one")
     frames.pull(MARA, "one", "update", blobs=[BLOB + "b"], title="Better", createdAt="2020-01-01T00:00:00Z")
-    frames.pull(MARA, "one", "update", blobs=[BLOB + "b", BLOB + "c"])
+    frames.pull(MARA, "one", "update", blobs=[BLOB + "b", BLOB + "c"], title="Better still")
     feed(store, frames)
-    columns = "title, opened_at, seen_at, changed_at, round, round_count, patch_ref, record_cid"
+    columns = "title, opened_title, opened_at, seen_at, changed_at, round, round_count, patch_ref, record_cid"
     opened = at(0).replace(minute=0, second=0, microsecond=0)
-    found = ("Mend the lamp", opened, at(0), at(2), 1, 2, f"blob:{BLOB}c", "bafyrei2")
+    found = ("Better still", "Mend the lamp", opened, at(0), at(2), 1, 2, f"blob:{BLOB}c", "bafyrei2")
     assert rows(store, f"select {columns} from pull_requests") == [found]
     assert rows(store, "select round, patch_ref, record_cid from pull_rounds order by seen_at") == [
         (0, f"blob:{BLOB}", "bafyrei0"),
