@@ -1,9 +1,10 @@
 """What a model may know of a pull request at its opening: a catalogue.
 
 Who can move a feature decides what it may do (DESIGN.md §1.9): what its author moves alone, be it by waiting, may lower
-P(clean) and never raise it. `self` is the author; `voucher` whoever vouches or denounces along the trust flow;
-`push-holder` who merges or refuses in the repositories that count, and so decides on the author's record; `network`
-everybody else, as in what is usual in a repository. Pure.
+P(clean) and never raise it. `self` is the author, and whoever the author can be with a second account; `voucher`
+whoever vouches or denounces along the trust flow; `push-holder` who merges or refuses in the repositories that count,
+and so decides on the author's record; `network` everybody else, as in what is usual in a repository. Where strangers
+count in that, as those whose pull requests wait or were refused, its direction lets them only lower. Pure.
 """
 
 from dataclasses import dataclass
@@ -28,11 +29,11 @@ class Feature:
     of: Literal["person", "change"] = "person"
 
 
-# Not the length of the title: that it is missing tells that the title was a branch's name, which leaks the outcome.
 FEATURES: tuple[Feature, ...] = (
     Feature("structural_trust", "trust that reaches them from the maintainers along vouches", "0 to 1", 1, "voucher"),
+    # One's own vouches move it, up to 3.6 times (facts/numbers.md).
     Feature(
-        "eigentrust_score", "their share of a walk along vouches that begins at the maintainers", "0 to 1", 1, "voucher"
+        "eigentrust_score", "their share of a walk along vouches that begins at the maintainers", "0 to 1", 1, "self"
     ),
     Feature("trust_distance", "vouches between them and the nearest maintainer", "vouches", -1, "voucher"),
     Feature("denounce_count", "trusted people who denounce them", "people", -1, "voucher"),
@@ -68,7 +69,13 @@ FEATURES: tuple[Feature, ...] = (
         1,
         "push-holder",
     ),
-    Feature("recent_merge_rate_here", "the same, of which each year halves what came before", "0 to 1", 0, "self"),
+    Feature(
+        "recent_merge_rate_here",
+        "their merge rate in this repository, where each year halves what came before",
+        "0 to 1",
+        0,
+        "self",
+    ),
     Feature(
         "merge_rate_elsewhere",
         "the share of their settled pull requests elsewhere that were merged",
@@ -109,7 +116,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("mean_diff_size", "lines changed by a merged pull request of theirs", "lines", 0, "push-holder"),
     Feature("mean_files_touched", "files changed by a merged pull request of theirs", "files", 0, "push-holder"),
     Feature("churn", "lines that their merged pull requests changed during the last year", "lines", 0, "self"),
-    Feature("mean_discussion_len", "length of a comment by others on their pull requests", "characters", 0, "network"),
+    Feature("mean_discussion_len", "length of a comment by others on their pull requests", "characters", 0, "self"),
     Feature("days_since_merge_here", "since their last merge in this repository", "days", 0, "self"),
     Feature("days_since_merge", "since their last merge anywhere", "days", 0, "self"),
     Feature("open_here", "their pull requests in this repository that nobody has settled", "pull requests", 0, "self"),
@@ -125,7 +132,7 @@ FEATURES: tuple[Feature, ...] = (
         "repository_merge_rate",
         "the share of other people's pull requests in this repository that were merged lately",
         "0 to 1",
-        0,
+        1,
         "network",
     ),
     Feature(
@@ -139,11 +146,11 @@ FEATURES: tuple[Feature, ...] = (
         "repository_fix_rate", "the share of merges in this repository that soon needed a fix", "0 to 1", 0, "network"
     ),
     Feature("repository_hours_to_merge", "how long a merge takes in this repository", "hours", 0, "network"),
-    Feature("repository_pace", "pull requests opened in this repository lately", "pull requests", 0, "network"),
+    Feature("repository_pace", "pull requests merged in this repository lately", "pull requests", 0, "network"),
     Feature(
-        "repository_open", "pull requests in this repository that nobody has settled", "pull requests", 0, "network"
+        "repository_open", "pull requests in this repository that nobody has settled", "pull requests", -1, "network"
     ),
-    Feature("repository_days_since_merge", "since the last merge in this repository", "days", 0, "network"),
+    Feature("repository_days_since_merge", "since the last merge in this repository", "days", -1, "network"),
     Feature("lines_changed", "lines that the change adds and deletes", "lines", 0, "self", "change"),
     Feature("lines_per_file", "lines that it changes in a file on average", "lines", 0, "self", "change"),
     Feature("share_added", "the share of its lines that are new", "0 to 1", 0, "self", "change"),
@@ -157,4 +164,10 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "touches_sensitive", "the change touches what a person should always read", "yes or no", 0, "self", "change"
     ),
+    Feature("title_length", "the length of its title", "characters", 0, "self", "change"),
+    Feature("title_is_default", "its title is what a web editor suggests", "yes or no", 0, "self", "change"),
+    Feature("title_tells_fix", "its title speaks of a fix", "yes or no", 0, "self", "change"),
+    Feature("title_tells_docs", "its title speaks of documentation", "yes or no", 0, "self", "change"),
+    Feature("title_tells_new", "its title speaks of something new", "yes or no", 0, "self", "change"),
+    Feature("title_names_code", "its title names something in the code", "yes or no", 0, "self", "change"),
 )

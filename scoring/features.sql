@@ -11,7 +11,9 @@
 -- `fade` doubles in 365 days, from 2020 on: a sum of it, divided by that of the moment, is a count of which a year
 -- leaves half. Its exponent is bounded, so that no absurd time makes it infinite.
 -- Rates lean on what is usual in the repository while there are few cases, and that on what is usual in 11 projects
--- (shared/data/pr_history.parquet): 65 % merged, 15 % patched, 4 % fixed, and e^3 hours to a merge.
+-- (shared/data/pr_history.parquet): 65 % merged, 15 % patched, 4 % fixed, and e^3 hours to a merge. Those that a refusal
+-- moves are known of everybody: a model may rate the unknown below the worst, and whoever abandons a change would rise.
+-- A title of which nothing is known counts as a usual one of 40 characters: that it is missing tells the outcome.
 with asked as (
   select *, rowid as place, 1::tinyint as happened from cases where not is_bot
   union all by name select *, -1 - rowid as place, 0::tinyint as happened from questions
@@ -43,50 +45,44 @@ with asked as (
   union all by name
   select greatest(2 * epoch_us(patched_fix_at) + 1, merging) as moment, author_id, repository_id, 1::tinyint as fixed
   from known where patched_fix_at is not null and merging is not null
-), fading as (
-  select *, pow(2e0, least(greatest(moment / 1.728e11 - 18262, -18262), 36524) / 365) as fade from stream
+), counted as (  -- zeros in place of nulls: sums over windows take a quarter less then
+  select moment, author_id, repository_id, place, merge_moment, lines, files,
+    coalesce(opened, 0)::double as opened, coalesce(merged, 0)::double as merged,
+    coalesce(settled, 0)::double as settled, coalesce(patched, 0)::double as patched,
+    coalesce(fixed, 0)::double as fixed, coalesce(hours, 0) as hours,
+    pow(2e0, least(greatest(moment / 1.728e11 - 18262, -18262), 36524) / 365) as fade
+  from stream
 ), here as (  -- the author in this repository
-  select place, fade,
-    coalesce(sum(opened::double) over here, 0) as opened,
-    coalesce(sum(merged::double) over here, 0) as merges,
-    coalesce(sum(settled::double) over here, 0) as outcomes,
-    coalesce(sum(patched::double) over here, 0) as patched,
-    coalesce(sum(fixed::double) over here, 0) as fixed,
-    coalesce(sum(hours) over here, 0) as hours,
-    coalesce(sum(merged * fade) over here, 0) as merges_faded,
-    coalesce(sum(settled * fade) over here, 0) as outcomes_faded,
-    last_value(merge_moment ignore nulls) over here as merge_moment
-  from fading window here as (partition by author_id, repository_id order by moment)
+  select place, fade, sum(opened) over here as opened, sum(merged) over here as merges,
+    sum(settled) over here as outcomes, sum(patched) over here as patched, sum(fixed) over here as fixed,
+    sum(hours) over here as hours, sum(merged * fade) over here as merges_faded,
+    sum(settled * fade) over here as outcomes_faded, last_value(merge_moment ignore nulls) over here as merge_moment
+  from counted window here as (partition by author_id, repository_id order by moment)
   qualify place is not null
 ), person as (  -- the author everywhere; 30 and 365 days, doubled as well
-  select place,
-    coalesce(sum(merged::double) over person, 0) as all_merges,
-    coalesce(sum(settled::double) over person, 0) as all_outcomes,
-    sum(lines::double) over person as all_lines,
-    sum(files::double) over person as all_files,
+  select place, sum(merged) over person as all_merges, sum(settled) over person as all_outcomes,
+    sum(lines::double) over person as all_lines, sum(files::double) over person as all_files,
     last_value(merge_moment ignore nulls) over person as last_merge_moment,
-    sum(opened::double) over (person range between 5184000000000 preceding and current row) as opened_in_month,
+    sum(opened) over (person range between 5184000000000 preceding and current row) as opened_in_month,
     sum(lines::double) over (person range between 63072000000000 preceding and current row) as lines_in_year
-  from stream window person as (partition by author_id order by moment)
+  from counted window person as (partition by author_id order by moment)
   qualify place is not null
 ), project as (  -- everybody in this repository
   select place,
-    sum(opened * fade) over project / fade as project_opened_lately,
     sum(merged * fade) over project / fade as project_merges_lately,
-    coalesce(sum(settled * fade) over project, 0) / fade as project_outcomes_lately,
-    coalesce(sum(patched * fade) over project, 0) / fade as project_patched_lately,
-    coalesce(sum(fixed * fade) over project, 0) / fade as project_fixed_lately,
+    sum(settled * fade) over project / fade as project_outcomes_lately,
+    sum(patched * fade) over project / fade as project_patched_lately,
+    sum(fixed * fade) over project / fade as project_fixed_lately,
     sum(hours * fade) over project / fade as project_hours_lately,
-    sum(coalesce(opened, 0)::double - coalesce(settled, 0)) over project as project_open,
-    coalesce(sum(merged::double) over project, 0) as project_merges,
+    sum(opened - settled) over project as project_open, sum(merged) over project as project_merges,
     last_value(merge_moment ignore nulls) over project as project_merge_moment
-  from fading window project as (partition by repository_id order by moment)
+  from counted window project as (partition by repository_id order by moment)
   qualify place is not null
 ), usual as (
   select *, merges_faded / fade as merges_lately, outcomes_faded / fade as outcomes_lately,
     greatest(project_merges_lately - merges_lately, 0) as others_merged,
     greatest(project_outcomes_lately - outcomes_lately, 0) as others_settled,
-    case when others_settled > 1e-9 then (others_merged + 3.25) / (others_settled + 5) end as usual_merged,
+    (others_merged + 3.25) / (others_settled + 5) as usual_merged,
     case when project_merges > 0
       then (project_patched_lately + 1.5) / (project_merges_lately + 10) end as usual_patched,
     case when project_merges > 0 then (project_fixed_lately + 0.4) / (project_merges_lately + 10) end as usual_fixed,
@@ -142,7 +138,8 @@ with asked as (
     case when repository_id in (select repository_id from slice_dates) then repository_id else 0 end as seeds_of
   from dated where author_id > 0 and exists (from slice_dates)
 ), trusted as (
-  select a.place, t.structural_trust, t.eigentrust, t.distance, coalesce(t.trusted_denouncers, 0) as denouncers
+  select a.place, coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
+    t.distance, coalesce(t.trusted_denouncers, 0) as denouncers
   from asking a asof join slice_dates d on d.repository_id = a.seeds_of and d.as_of < a.opened_at
   left join trust_slices t
     on t.repository_id = a.seeds_of and t.as_of = d.as_of and t.contributor_id = a.author_id
@@ -152,14 +149,10 @@ select u.key,
   t.denouncers::double as denounce_count,
   all_merges as merged_pr_count, merges as merged_here, all_merges - merges as merged_elsewhere,
   outcomes - merges as refused_here, merges / nullif(project_merges, 0) as share_of_merges_here,
-  case when outcomes > 0 or usual_merged is not null
-    then (merges + 2 * coalesce(usual_merged, 0.65)) / (outcomes + 2) end as merge_rate_here,
-  case when outcomes > 0 or usual_merged is not null
-    then (merges_lately + 2 * coalesce(usual_merged, 0.65)) / (outcomes_lately + 2) end as recent_merge_rate_here,
-  case when all_outcomes > outcomes or usual_merged is not null
-    then (all_merges - merges + 3 * coalesce(usual_merged, 0.65)) / (all_outcomes - outcomes + 3) end
-    as merge_rate_elsewhere,
-  1 - all_merges / nullif(all_outcomes, 0) as close_without_merge_ratio,
+  (merges + 2 * usual_merged) / (outcomes + 2) as merge_rate_here,
+  (merges_lately + 2 * usual_merged) / (outcomes_lately + 2) as recent_merge_rate_here,
+  (all_merges - merges + 3 * usual_merged) / (all_outcomes - outcomes + 3) as merge_rate_elsewhere,
+  (all_outcomes - all_merges + 0.7) / (all_outcomes + 2) as close_without_merge_ratio,
   coalesce(reverted, 0) / nullif(all_merges, 0) as revert_rate,
   (patched + 4 * usual_patched) / (merges + 4) as patched_rate_here,
   (fixed + 4 * usual_fixed) / (merges + 4) as fix_rate_here,
@@ -177,7 +170,7 @@ select u.key,
   s.handle_changes, s.account_changes, s.followers + s.follows as bsky_graph_degree,
   case when s.bluesky_since <= u.opened_at then epoch(u.opened_at - s.bluesky_since) / 86400 end as bsky_account_age,
   usual_merged as repository_merge_rate, usual_patched as repository_patched_rate, usual_fixed as repository_fix_rate,
-  exp(usual_hours) - 1 as repository_hours_to_merge, project_opened_lately - happened as repository_pace,
+  exp(usual_hours) - 1 as repository_hours_to_merge, coalesce(project_merges_lately, 0) as repository_pace,
   project_open - happened as repository_open,
   (opening - project_merge_moment) / 1.728e11 as repository_days_since_merge,
   u.additions::double + u.deletions as lines_changed,
@@ -186,7 +179,13 @@ select u.key,
   (u.additions::double + u.deletions + 1) / (all_lines / nullif(all_merges, 0) + 1) as size_against_usual,
   u.additions::double as lines_added, u.deletions::double as lines_deleted, u.files_touched::double as files_touched,
   u.binary_files::double as binary_files, u.touches_tests::double as touches_tests, u.docs_only::double as docs_only,
-  u.touches_sensitive::double as touches_sensitive
+  u.touches_sensitive::double as touches_sensitive,
+  case when happened = 1 then coalesce(u.title_length, 40) end::double as title_length,
+  case when happened = 1 then coalesce(list_contains(u.title_says, 'default'), false) end::double as title_is_default,
+  case when happened = 1 then coalesce(list_contains(u.title_says, 'fix'), false) end::double as title_tells_fix,
+  case when happened = 1 then coalesce(list_contains(u.title_says, 'docs'), false) end::double as title_tells_docs,
+  case when happened = 1 then coalesce(list_contains(u.title_says, 'new'), false) end::double as title_tells_new,
+  case when happened = 1 then coalesce(list_contains(u.title_says, 'code'), false) end::double as title_names_code
 from dated u join usual using (place)
 left join noted using (place)
 left join trusted t using (place)

@@ -3,15 +3,21 @@
 -- $now: the present. Only what was seen before it counts. $window: days until a merge counts as clean. $quiet: days
 -- without a new round after which an open one counts as refused.
 --
--- Own ones are dated by when they were first seen: the time that a record claims is its author's choice. Whatever
--- somebody calls merged and `outcomes` does not is left out: it is neither merged nor refused (DESIGN.md §1.3).
+-- Own ones are dated by when they were first seen: the time that a record claims is its author's choice. What an author
+-- who may push there merged alone is left out: it is neither merged nor refused. That others call something merged is
+-- as if nobody had said so: left out as well, it would take refusals and long waits off a record (DESIGN.md §1.3, 1.9).
+-- Likewise a round that comes after the quiet days makes nothing of that open again, unless it is merged after all.
 -- A person's mark stands for what was mined. One that takes trouble back is honoured from the beginning: what was
 -- mistaken was never so.
--- A title of one word or none is no length: they follow from what became of the pull request.
+-- A title of one word or none says nothing: they follow from what became of the pull request (ingest/titles.py).
 create or replace temp table cases as
 with rounds as (
-  select pull_uri, arg_min(patch_ref, (round, seen_at)) as first_ref, max(seen_at) as active_at
-  from pull_rounds where seen_at <= $now group by pull_uri
+  select pull_uri, arg_min(patch_ref, (round, seen_at)) as first_ref, max(seen_at) as active_at,
+    min(seen_at) filter (coalesce(next_at > seen_at + to_days($quiet), true)) as left_at
+  from (
+    select *, lead(seen_at) over (partition by pull_uri order by seen_at) as next_at
+    from pull_rounds where seen_at <= $now
+  ) group by pull_uri
 ), landed as (
   select pull_uri, arg_min(round, landed_at) as round from landings where proven and landed_at <= $now group by pull_uri
 ), carried as (
@@ -33,8 +39,10 @@ with rounds as (
     (list(observed_at order by observed_at) filter (state = 'failed'))[2] as failed_at
   from ci_runs where observed_at <= $now group by pull_uri
 ), own as (
-  select p.pull_uri as key, p.author_id, p.repository_id, p.state, p.seen_at as opened_at, p.title,
-    greatest(p.seen_at, r.active_at) + to_days($quiet) as quiet_at, o.merged, o.settled_at, m.clean as marked_clean,
+  select p.pull_uri as key, p.author_id, p.repository_id, p.state, p.seen_at as opened_at,
+    coalesce(p.opened_title, p.title) as title,
+    greatest(p.seen_at, case when o.merged then r.active_at else r.left_at end) + to_days($quiet) as quiet_at,
+    o.merged, o.settled_at, m.clean as marked_clean,
     m.outcome as marked, m.known_from as marked_from, r.first_ref, s.merged_ref, f.* exclude (pull_uri),
     c.failed_at, coalesce(c.checks_known, false) as checks_known
   from pull_requests p semi join counting using (repository_id)
@@ -44,7 +52,9 @@ with rounds as (
   left join carried s using (pull_uri)
   left join followed f using (pull_uri)
   left join checked c using (pull_uri)
-  where p.seen_at <= $now and (p.merge_proof is null or o.pull_uri is not null)
+  where p.seen_at <= $now and (o.pull_uri is not null or not exists (
+    from statuses s where s.pull_uri = p.pull_uri and s.authority = 'author_push_holder' and s.status = 'merged'
+      and s.deleted_at is null and s.seen_at <= $now))
 ), own_cases as (
   select p.key, p.author_id::bigint as author_id, p.repository_id::bigint as repository_id,
     exists (from push_holders h where h.repository_id = p.repository_id and h.contributor_id = p.author_id
@@ -69,6 +79,7 @@ with rounds as (
       where not regexp_matches(path, '(?i)(^|/)docs?/|\.(md|rst|txt|adoc)$')) end as docs_only,
     case when t.whole then len(t.kinds) > 0 end as touches_sensitive,
     case when contains(trim(p.title), ' ') then length(trim(p.title))::integer end as title_length,
+    title_says(p.title) as title_says,
     false as is_bot, p.state
   from own p
   left join patches a on a.pull_uri = p.key and a.patch_ref = p.first_ref and a.state = 'read'
@@ -81,7 +92,8 @@ with rounds as (
     case when i.patched_at <= i.merged_at + to_days($window) then i.patched_at end as patched_at,
     case when i.patched_fix_at <= i.merged_at + to_days($window) then i.patched_fix_at end as patched_fix_at,
     i.failed_at, i.checks_known, i.as_sent::tinyint as as_sent, i.additions, i.deletions, i.files_touched,
-    i.binary_files, i.touches_tests, i.docs_only, i.touches_sensitive, i.title_length, i.is_bot, i.state
+    i.binary_files, i.touches_tests, i.docs_only, i.touches_sensitive, i.title_length, i.title_says,
+    i.is_bot, i.state
   from imported_pulls i left join repository_aliases a on a.alias = i.repository
   where i.usable
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ingest.titles import TITLE_SAYS
 from ingest.transaction import Rows
 from scoring.derived import STATEMENTS
 from scoring.learning.cases import Cases, Times
@@ -33,10 +34,12 @@ def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
 
     Its columns: `key`, `author_id` and `repository_id` (negative for who is only known by an imported history), the
     times of `Cases`, `push_holder`, `checks_known`, `as_sent`, and of the change as opened `additions`, `deletions`,
-    `files_touched`, `binary_files`, `touches_tests`, `docs_only`, `touches_sensitive`, `title_length`; `is_bot` and
-    `state`. What follows the times is null where it is unknown. The tables `outcomes` and `counting` stay beside it.
+    `files_touched`, `binary_files`, `touches_tests`, `docs_only`, `touches_sensitive`, `title_length`, `title_says`;
+    `is_bot` and `state`. What follows the times is null where it is unknown. The tables `outcomes` and `counting` stay
+    beside it.
     """
     values = {"now": now, "window": window_days, "quiet": QUIET_DAYS}
+    rows.rows(TITLE_SAYS)
     for statement in (STATEMENTS["outcomes"], STATEMENTS["counting"], CASES):
         rows.rows(statement, {name: value for name, value in values.items() if f"${name}" in statement})
 

@@ -112,7 +112,7 @@ def test_a_record_is_counted_by_hand(rows: Rows) -> None:
     )
     assert (found["merged_pr_count"], found["merged_here"], found["merged_elsewhere"]) == (3, 2, 1)
     assert (found["refused_here"], found["open_here"], found["opened_in_month"]) == (1, 1, 5)
-    assert found["close_without_merge_ratio"] == pytest.approx(1 / 4)
+    assert found["close_without_merge_ratio"] == pytest.approx((1 + 0.7) / (4 + 2))
     assert found["revert_rate"] == pytest.approx(1 / 3)
     assert found["share_of_merges_here"] == pytest.approx(2 / 3)
     assert found["mean_diff_size"] == pytest.approx((100 + 10 + 10) / 3)
@@ -150,9 +150,24 @@ def test_a_change_is_measured_by_hand_and_against_what_its_author_had_merged(row
     assert (found["share_added"], found["size_against_usual"]) == (pytest.approx(15 / 19), 2)
 
 
+def test_a_title_of_which_nothing_is_known_counts_as_a_usual_one_since_its_absence_tells_the_outcome(
+    rows: Rows,
+) -> None:
+    unknown, usual = features(rows, case(0), case(1, title_length=40, title_says=[]))
+    told = {name for name in unknown if name.startswith("title_")}
+    assert len(told) == 6
+    assert {name: unknown[name] for name in told} == {name: usual[name] for name in told}
+
+
+def test_a_title_is_measured_and_its_marks_are_told_apart(rows: Rows) -> None:
+    found = last(rows, case(0, title_length=22, title_says=["fix", "code"]))
+    marks = {name: found[name] for name in found if name.startswith("title_") and found[name]}
+    assert marks == {"title_length": 22, "title_tells_fix": 1, "title_names_code": 1}
+
+
 def test_what_is_not_known_of_a_change_is_unknown(rows: Rows) -> None:
     found = features(rows, case(0), case(0, MARA, additions=None, deletions=None, files_touched=None))[1]
-    assert not set(found) - set(PERSON)
+    assert {name for name in set(found) - set(PERSON) if not name.startswith("title_")} == set()
     empty = last(rows, case(0, additions=0, deletions=0))
     assert "share_added" not in empty
     assert empty["lines_changed"] == 0
@@ -188,7 +203,7 @@ def test_bots_have_no_features_and_count_in_nobodys(rows: Rows) -> None:
     found = features(rows, case(0, MALLORY, merged_at=1, is_bot=True), case(2))
     assert len(found) == 1
     assert found[0]["repository_open"] == 0
-    assert "repository_merge_rate" not in found[0]
+    assert found[0]["repository_merge_rate"] == pytest.approx(0.65), "nobody else's was settled"
 
 
 def test_of_a_first_pull_request_in_a_new_repository_little_is_known(rows: Rows) -> None:
@@ -196,8 +211,27 @@ def test_of_a_first_pull_request_in_a_new_repository_little_is_known(rows: Rows)
     person = {name for name in found if name in PERSON}
     assert person == {
         "merged_pr_count", "merged_here", "merged_elsewhere", "refused_here", "open_here", "opened_in_month",
-        "push_holder", "repository_pace", "repository_open",
+        "push_holder", "repository_pace", "repository_open", "repository_merge_rate", "merge_rate_here",
+        "recent_merge_rate_here", "merge_rate_elsewhere", "close_without_merge_ratio",
     }  # fmt: skip
+    rates = [found[name] for name in ("repository_merge_rate", "merge_rate_here", "merge_rate_elsewhere")]
+    assert rates == pytest.approx([0.65] * 3)
+    assert found["close_without_merge_ratio"] == pytest.approx(0.35)
+
+
+def test_a_first_refusal_moves_no_rate_from_the_unknown_and_none_for_its_author(rows: Rows) -> None:
+    none, refused = last(rows, case(5)), last(rows, case(0, refused_at=1), case(5))
+    for name in ("merge_rate_here", "merge_rate_elsewhere", "repository_merge_rate"):
+        assert refused[name] <= none[name]
+    assert refused["close_without_merge_ratio"] > none["close_without_merge_ratio"]
+    stranger = last(rows, case(0, MARA, refused_at=1), case(5))
+    assert stranger["repository_merge_rate"] < none["repository_merge_rate"]
+
+
+def test_pull_requests_of_anybody_are_no_pace(rows: Rows) -> None:
+    found = last(rows, case(0, MARA, merged_at=1), *(case(2, MALLORY) for _ in range(9)), case(3))
+    assert found["repository_pace"] == pytest.approx(1, rel=0.01)
+    assert found["repository_open"] == 9
 
 
 def test_what_the_network_says_of_a_person_counts_from_when_it_was_learned(rows: Rows) -> None:
@@ -233,9 +267,10 @@ def test_the_newest_slice_of_trust_before_the_opening_counts(rows: Rows) -> None
     assert "denounce_count" not in before
     names = ("structural_trust", "eigentrust_score", "trust_distance", "denounce_count")
     assert [within[name] for name in names] == [0.5, 0.01, 2, 1]
-    assert "structural_trust" not in after  # by then nobody's vouch reached them any more
-    assert after["denounce_count"] == 0
-    assert other["denounce_count"] == 0
+    # By then nobody's vouch reached them any more: that is none, and only what nobody reckoned is unknown.
+    assert [after[name] for name in ("structural_trust", "eigentrust_score", "denounce_count")] == [0, 0, 0]
+    assert "trust_distance" not in after
+    assert other["denounce_count"] == other["structural_trust"] == 0
 
 
 def test_no_vouch_makes_no_slice(rows: Rows) -> None:

@@ -90,9 +90,32 @@ def test_a_refusal_is_known_when_a_push_holder_spoke_else_after_180_quiet_days(r
 
 
 @pytest.mark.parametrize("actor", [MARA, MALLORY])
-def test_a_merge_that_only_its_author_or_a_stranger_tells_of_is_no_case_at_all(result: Result, actor: str) -> None:
+def test_a_merge_that_only_its_author_or_a_stranger_tells_of_is_as_if_nobody_had_spoken(
+    result: Result, actor: str
+) -> None:
     take(result, world("merged", actor), LATER)
-    assert len(cases_of(result)) == 0
+    cases = cases_of(result)
+    assert np.isnat(cases.merged_at).all()
+    assert cases.refused_at.tolist() == [at(1) + timedelta(days=180)]
+    assert np.isnat(cases_of(result, at(100)).refused_at).all()
+
+
+def test_what_somebody_who_may_push_merged_alone_is_no_case_at_all(result: Result) -> None:
+    frames = world("open")
+    frames.pull(SEED, "own")
+    frames.status(SEED, pull_uri(SEED, "own"), "merged")
+    take(result, frames, LATER)
+    assert cases_of(result).keys.tolist() == [OFFERED]
+
+
+@pytest.mark.parametrize(("days", "refused"), [(179, 359), (181, 180)])
+def test_a_round_after_180_quiet_days_takes_the_refusal_off_no_record(
+    txn: Transaction, days: int, refused: int
+) -> None:
+    txn.execute("delete from statuses")
+    txn.append("pull_rounds", [ROUND | {"round": 1, "patch_ref": "blob:2", "seen_at": at(1) + timedelta(days=days)}])
+    found = read(txn, at(1) + timedelta(days=400)).refused_at
+    assert found.tolist() == [at(1) + timedelta(days=refused)]
 
 
 def test_a_repository_whose_owner_nobody_trusts_teaches_nothing(result: Result) -> None:
