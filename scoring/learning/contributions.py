@@ -1,8 +1,8 @@
-"""What a model's score rests on: shares that add up to it exactly, and what would have to be another for a lane. Pure.
+"""What a model's score rests on: shares that add up to it exactly. Pure.
 
 A linear model's share of a column is its coefficient times the standardised value, with what its being unknown counts;
-of trees they are the exact Shapley values that LightGBM computes itself (TreeSHAP, Lundberg and others 2020); of the
-shrunk rate the Shapley values of its two counts. All in log odds.
+of trees they are the exact Shapley values that LightGBM computes itself (TreeSHAP, Lundberg and others 2020); of their
+blend the mean of both; of the shrunk rate the Shapley values of its two counts. All in log odds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.calibration import Calibrator
-from scoring.estimators import Estimator
+from scoring.learning.blended import Blended, mean_odds
 from scoring.learning.boosted import Boosted
 from scoring.learning.design import Design, Floats
 from scoring.learning.lowered import Lowered
@@ -19,7 +19,6 @@ from scoring.learning.simple import Logistic, ShrunkRate
 
 Columns = Mapping[str, Floats]
 SAME = 1e-9  # log odds closer than this are one score
-HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,59 +49,12 @@ class Contributions:
         return start, self.shares * slope[:, None]
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """That this column alone at `needed` instead of `value` would bring the score over the threshold."""
-
-    name: str
-    value: float
-    needed: float
-
-
 def contributions(estimator: object, features: Columns) -> Contributions:
     """The shares of each row's score. Raises FitProblem where a column is missing."""
     for kind, shares_of in SHARES.items():
         if isinstance(estimator, kind):
             return shares_of(estimator, features)
     raise TypeError(f"{type(estimator).__name__} says nothing of its shares")
-
-
-def what_would_do(
-    estimator: Estimator,
-    calibrator: Calibrator,
-    row: Mapping[str, float],
-    threshold: float,
-    levers: Mapping[str, float],
-) -> tuple[Needed, ...]:
-    """Which columns could bring this row's P(clean) to the threshold on their own, the shortest way first.
-
-    `levers` are the columns that may be moved, each with the end up to which; a column that is unknown here, or moves
-    nothing far enough, is left out. Nothing is found where the row is there already.
-    """
-
-    def reaches(changed: Mapping[str, float]) -> bool:
-        columns = {name: np.array([value]) for name, value in changed.items()}
-        return bool(calibrator.probability(estimator.decision_function(columns))[0] >= threshold)
-
-    if reaches(row):
-        return ()
-    found = [_needed(row, name, end, reaches) for name, end in levers.items() if np.isfinite(row[name])]
-    ways = [(abs(one.needed - one.value) / abs(levers[one.name] - one.value), one) for one in found if one]
-    return tuple(one for _, one in sorted(ways, key=lambda way: (way[0], way[1].name)))
-
-
-def _needed(
-    row: Mapping[str, float], name: str, end: float, reaches: Callable[[Mapping[str, float]], bool]
-) -> Needed | None:
-    """The value nearest to the row's own that does, by bisection; None where even the end does not."""
-    value = row[name]
-    if end == value or not reaches({**row, name: end}):
-        return None
-    short, enough = value, end
-    for _ in range(HALVINGS):
-        middle = (short + enough) / 2
-        short, enough = (short, middle) if reaches({**row, name: middle}) else (middle, enough)
-    return Needed(name, value, enough)
 
 
 def _linear(estimator: Logistic, features: Columns) -> Contributions:
@@ -143,11 +95,20 @@ def _lower(estimator: Lowered, features: Columns) -> Contributions:
     return Contributions(names, base, np.where(is_without[:, None], *shares))
 
 
+def _mean(estimator: Blended, features: Columns) -> Contributions:
+    """Half of what each of the two says."""
+    line, trees = contributions(estimator.line, features), contributions(estimator.trees, features)
+    names = tuple(dict.fromkeys((*line.names, *trees.names)))
+    shares = [np.column_stack([one.share_of(name) for name in names]) for one in (line, trees)]
+    return Contributions(names, mean_odds(line.base, trees.base), mean_odds(*shares))
+
+
 SHARES: Mapping[type, Callable[..., Contributions]] = {
     Logistic: _linear,
     Boosted: _trees,
     ShrunkRate: _rate,
     Lowered: _lower,
+    Blended: _mean,
 }
 
 

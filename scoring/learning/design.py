@@ -24,8 +24,10 @@ class Design:
     names: tuple[str, ...]
 
     def matrix(self, features: Mapping[str, Floats], rows: int | None = None) -> Floats:
-        """(n, columns) with NaN where a value is unknown or infinite. Raises FitProblem for a column that is missing,
-        and for one of another length than `rows`."""
+        """(n, columns), each column in one piece, with NaN where a value is unknown or infinite.
+
+        Raises FitProblem for a column that is missing, and for one of another length than `rows`.
+        """
         missing = [name for name in self.names if name not in features]
         if missing:
             raise FitProblem(f"these columns are missing: {', '.join(missing)}")
@@ -34,8 +36,10 @@ class Design:
         lengths = {len(features[name]) for name in self.names} | ({rows} if rows is not None else set())
         if len(lengths) != 1:
             raise FitProblem("features and labels must have one length")
-        found = np.column_stack([np.asarray(features[name], dtype=np.float64) for name in self.names])
-        found[~np.isfinite(found)] = np.nan
+        found = np.empty((lengths.pop(), len(self.names)), order="F")
+        for column, name in zip(found.T, self.names, strict=True):
+            column[:] = features[name]
+            column[~np.isfinite(column)] = np.nan
         return found
 
 
@@ -52,22 +56,22 @@ class Scales:
     @classmethod
     def of(cls, values: Floats, weights: Floats) -> Self:
         """Learned from rows (n, columns) with weights (n); a column without any value is 0 throughout."""
-        unknown = np.isnan(values)
-        values = _squeezed(values)
-        empty = unknown.all(axis=0)
-        median = np.zeros(values.shape[1])
-        median[~empty] = np.nanmedian(values[:, ~empty], axis=0) if (~empty).any() else 0.0
-        filled = np.where(unknown, median, values)
-        mean = np.average(filled, axis=0, weights=weights)
-        deviation = np.sqrt(np.average((filled - mean) ** 2, axis=0, weights=weights))
-        return cls(median, mean, np.where(deviation > 1e-9, deviation, np.inf), np.asarray(unknown.any(axis=0)))
+        found = [_scale(column, weights) for column in values.T]
+        median, mean, deviation, flagged = (np.array(side) for side in zip(*found, strict=True))
+        return cls(median, mean, deviation, flagged)
 
     def apply(self, values: Floats) -> Floats:
-        """(n, columns + flags) within CLIP standard deviations."""
-        unknown = np.isnan(values)
-        filled = np.where(unknown, self.median, _squeezed(values))
-        scaled = np.clip((filled - self.mean) / self.deviation, -CLIP, CLIP)
-        return np.column_stack([scaled, unknown[:, self.flagged]])
+        """(n, columns + flags) within CLIP standard deviations, a column at a time: a million rows fit into memory."""
+        width = values.shape[1]
+        found = np.empty((len(values), width + int(self.flagged.sum())), order="F")
+        flags = iter(found.T[width:])
+        for place, column in enumerate(values.T):
+            unknown = np.isnan(column)
+            filled = np.where(unknown, self.median[place], _squeezed(column))
+            np.clip((filled - self.mean[place]) / self.deviation[place], -CLIP, CLIP, out=found[:, place])
+            if self.flagged[place]:
+                next(flags)[:] = unknown
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it; a deviation of 0 stands for a column that never moved."""
@@ -107,6 +111,17 @@ def probabilities(odds: Floats) -> Floats:
 def as_names(names: Sequence[str]) -> tuple[str, ...]:
     """Column names once each, in order."""
     return tuple(dict.fromkeys(names))
+
+
+def _scale(column: Floats, weights: Floats) -> tuple[float, float, float, bool]:
+    """Median, mean and deviation (infinite for a column that never moves), and whether some of it is unknown."""
+    unknown = np.isnan(column)
+    values = _squeezed(column)
+    median = 0.0 if unknown.all() else float(np.median(values[~unknown]))
+    filled = np.where(unknown, median, values)
+    mean = float(np.average(filled, weights=weights))
+    deviation = float(np.sqrt(np.average((filled - mean) ** 2, weights=weights)))
+    return median, mean, deviation if deviation > 1e-9 else np.inf, bool(unknown.any())
 
 
 def _squeezed(values: Floats) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scoring.calibration import fit_platt
 from scoring.estimators import Estimator
 from scoring.labels import Known, known_by
+from scoring.learning.blended import mean_odds
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.simple import ShrunkRate
@@ -48,12 +49,14 @@ class Clock:
 class Scored:
     """Of n cases: log odds as given at opening, and the probability as shown; NaN outside what was scored.
 
-    `said` holds a sentence for each origin at which nothing could be learned and the shrunk rate served instead.
+    `said` holds a sentence for each origin at which nothing could be learned and the shrunk rate served instead;
+    `newest` is the model of the last origin that scored any.
     """
 
     odds: Floats
     told: Floats
     said: list[str] = field(default_factory=list)
+    newest: Estimator | None = None
 
 
 class Past:
@@ -91,6 +94,7 @@ def score_quarters(past: Past, features: Mapping[str, Floats], make: Make, clock
         if opened.stop > opened.start:
             model = fit_as_of(past.at(start), features, make(start), start, scored.said)
             scored.odds[opened] = model.decision_function(_rows(features, opened))
+            scored.newest = model
         tell(str(start.astype("datetime64[D]")))
     return scored
 
@@ -116,6 +120,14 @@ def calibrate_quarters(past: Past, scored: Scored, clock: Clock) -> None:
         scored.told[opened] = np.where(np.isnan(odds), np.nan, map_at(past, scored.odds, start)(np.nan_to_num(odds)))
 
 
+def blend(past: Past, clock: Clock, line: Scored, trees: Scored) -> Scored:
+    """What the blend of two models would have said, with maps of its own."""
+    odds = mean_odds(line.odds, trees.odds)
+    found = Scored(odds, np.full(len(odds), np.nan), list(dict.fromkeys([*line.said, *trees.said])))
+    calibrate_quarters(past, found, clock)
+    return found
+
+
 def serving_since(clock: Clock, moment: np.datetime64) -> np.datetime64:
     """The quarter that a moment lies in: the map of its beginning serves."""
     return clock.quarters[np.searchsorted(clock.quarters, moment, side="right") - 1]
@@ -129,6 +141,13 @@ def map_at(past: Past, odds: Floats, moment: np.datetime64) -> Callable[[Floats]
     if weight.sum() < FEWEST:
         return lambda scores: np.exp(-np.logaddexp(0.0, -scores))
     return fit_platt(odds[positions], known.target[given], weight).probability
+
+
+def settled_scores(past: Past, odds: Floats, moment: np.datetime64) -> tuple[Floats, Floats]:
+    """Log odds as given and outcomes of what is settled for certain, for the intervals that are shown from then on."""
+    known = past.window(moment)
+    certain = ~np.isnan(odds[known.positions]) & (known.weight >= 1)
+    return odds[known.positions[certain]], known.target[certain].astype(np.float64)
 
 
 def judged_quarters(cases: Cases, which: NDArray[np.bool_], clock: Clock) -> Sequence[NDArray[np.int64]]:

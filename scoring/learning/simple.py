@@ -1,6 +1,7 @@
 """The two models that are always fitted: a rate shrunk towards the prior, and a penalised logistic regression. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from scoring.learning.design import (
 
 STRENGTH = 5.0  # cases that the prior is worth
 STEPS, HALVINGS = 50, 20
+BLOCK = 4_096  # rows of 90 columns: 3 MB
 TOLERANCE = 1e-10  # of the summed log-loss
 RIDGE = 1e-9  # keeps the curvature regular where all rows of the intercept are certain
 CLEAN, NOT_CLEAN = "clean_before", "not_clean_before"  # the author's settled record under the label that is learned
@@ -155,29 +157,57 @@ class Logistic:
         return np.append(np.array([self.directions[name] for name in self.names_], dtype=np.float64), free)
 
 
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """Weighted log-loss with a quadratic penalty, of `columns` and an intercept behind them, summed block by block.
+
+    Whole matrices took a quarter more CPU for 200,000 rows, and two more copies of them in memory.
+    """
+
+    columns: Floats
+    labels: Labels
+    weights: Floats
+    dues: Floats  # twice the penalty of each coefficient; of the intercept 0
+
+    def at(self, point: Floats) -> float:
+        """The loss of one point."""
+        total = 0.0
+        for rows, labels, weights in self._blocks():
+            raised = rows @ point
+            total += float(weights @ (np.logaddexp(0.0, raised) - labels * raised))
+        return total + float(self.dues @ point**2) / 2
+
+    def bends(self, point: Floats) -> tuple[Floats, Floats]:
+        """Its slope and its curvature at one point."""
+        slope, curvature = self.dues * point, np.diag(self.dues + RIDGE)
+        for rows, labels, weights in self._blocks():
+            told = np.exp(-np.logaddexp(0.0, -(rows @ point)))
+            slope += rows.T @ (weights * (told - labels))
+            bent = rows * np.sqrt(weights * told * (1 - told))[:, None]
+            curvature += bent.T @ bent
+        return slope, curvature
+
+    def _blocks(self) -> Iterator[tuple[Floats, Labels, Floats]]:
+        for begin in range(0, len(self.columns), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            rows = self.columns[part]
+            yield np.column_stack([rows, np.ones(len(rows))]), self.labels[part], self.weights[part]
+
+
 def _minimise(columns: Floats, labels: Labels, weights: Floats, penalty: float, signs: Floats) -> Floats:
     """Coefficients, then the intercept (which pays no penalty), by Newton's method on those that no bound holds.
 
     10,000 rows of 80 columns take .16 s of CPU, half of what L-BFGS-B takes to the same optimum.
     """
-    rows = np.column_stack([columns, np.ones(len(columns))])
-    dues = np.append(np.full(columns.shape[1], 2 * penalty), 0.0)
-
-    def loss(point: Floats) -> float:
-        raised = rows @ point
-        return float(weights @ (np.logaddexp(0.0, raised) - labels * raised) + dues @ point**2 / 2)
-
-    point = np.zeros(rows.shape[1])
-    value = loss(point)
+    loss = _Loss(columns, labels, weights, np.append(np.full(columns.shape[1], 2 * penalty), 0.0))
+    point = np.zeros(columns.shape[1] + 1)
+    value = loss.at(point)
     for _ in range(STEPS):
-        told = np.exp(-np.logaddexp(0.0, -(rows @ point)))
-        slope = rows.T @ (weights * (told - labels)) + dues * point
+        slope, curvature = loss.bends(point)
         free = (signs == 0) | (point != 0) | (signs * slope < 0)
-        bent = rows[:, free]
-        curvature = (bent * (weights * told * (1 - told))[:, None]).T @ bent + np.diag(dues[free] + RIDGE)
         step = np.zeros(len(point))
-        step[free] = np.linalg.solve(curvature, slope[free])
-        ahead, lower = _search(point, step, signs, loss, value)
+        step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+        ahead, lower = _search(point, step, signs, loss.at, value)
         if value - lower <= TOLERANCE * max(value, 1.0):
             return ahead
         point, value = ahead, lower

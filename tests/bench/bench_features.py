@@ -102,13 +102,18 @@ def main(pulls: int) -> None:
         store.close()
 
 
-def _run(rows: Rows, pulls: int) -> None:
+def fill_world(rows: Rows, pulls: int) -> None:
+    """Let the cases of this cursor be so many, drawn from WORLD, for two threads."""
     rows.rows(f"set threads = {THREADS}")
     build_cases(rows, UNTIL, 14)
     prepare_slices(rows)
     rows.rows("select setseed(.5)")
     rows.rows(WORLD, {"pulls": pulls})
     rows.rows("create or replace temp table cases as from cases order by opened_at, key")
+
+
+def _run(rows: Rows, pulls: int) -> None:
+    fill_world(rows, pulls)
     cases = read_cases(rows)
     measure("one query", lambda: add_features(rows, cases), len(NAMES))
     columns = rows.columns("select author_id, repository_id, opened_at, merged_at, refused_at from cases")

@@ -1,6 +1,5 @@
-"""Shares add up to the score to the last digits, whatever the model; and what would do, does."""
+"""Shares add up to the score to the last digits, whatever the model."""
 
-from collections.abc import Mapping
 from random import Random
 
 import numpy as np
@@ -8,12 +7,11 @@ import pytest
 
 from scoring.calibration import Platt
 from scoring.estimators import NAMES, Estimator, make_estimator
-from scoring.learning.contributions import contributions, largest, what_would_do
+from scoring.learning.contributions import contributions, largest
 from scoring.learning.design import Floats
 from scoring.learning.simple import CLEAN, NOT_CLEAN
 
 DIRECTIONS = {CLEAN: 1, NOT_CLEAN: -1, "trust": 1, "size": 0}
-AS_THEY_ARE = Platt(1.0, 0.0)
 
 
 def people(rows: int = 300) -> dict[str, Floats]:
@@ -32,10 +30,6 @@ def fitted(request: pytest.FixtureRequest) -> Estimator:
     odds = 0.5 * (columns[CLEAN] - columns[NOT_CLEAN]) + columns["trust"] - 0.02 * np.nan_to_num(columns["size"])
     labels = (draw.random(len(odds)) < 1 / (1 + np.exp(-odds))).astype(np.int8)
     return make_estimator(request.param, DIRECTIONS).fit(columns, labels)
-
-
-def row_of(columns: Mapping[str, Floats], place: int) -> dict[str, float]:
-    return {name: float(column[place]) for name, column in columns.items()}
 
 
 def test_the_shares_add_up_to_the_score(fitted: Estimator) -> None:
@@ -60,30 +54,6 @@ def test_the_shares_of_trees_are_those_of_shap() -> None:
     values = np.column_stack([columns[name] for name in DIRECTIONS])
     told = shap.TreeExplainer(fitted.booster_).shap_values(values)  # ty: ignore[missing-attribute]
     assert np.abs(contributions(fitted, columns).shares - np.asarray(told)).max() < 1e-9
-
-
-def test_what_would_do_does_and_a_little_less_does_not(fitted: Estimator) -> None:
-    row = row_of(people(), 1) | {CLEAN: 1.0, NOT_CLEAN: 1.0}
-    at = float(fitted.decision_function({name: np.array([value]) for name, value in row.items()})[0])
-    threshold = float(AS_THEY_ARE.probability(np.array([at + 0.05]))[0])
-    found = what_would_do(fitted, AS_THEY_ARE, row, threshold, {CLEAN: 50.0, NOT_CLEAN: 0.0})
-    assert found
-    for one in found:
-        said = {name: np.array([value]) for name, value in {**row, one.name: one.needed}.items()}
-        less = {**said, one.name: np.array([one.value + 0.99 * (one.needed - one.value)])}
-        assert AS_THEY_ARE.probability(fitted.decision_function(said))[0] >= threshold
-        assert AS_THEY_ARE.probability(fitted.decision_function(less))[0] < threshold
-
-
-def test_nothing_would_have_to_be_another_where_the_threshold_is_reached(fitted: Estimator) -> None:
-    row = row_of(people(), 1)
-    assert what_would_do(fitted, AS_THEY_ARE, row, 0.0, {CLEAN: 50.0}) == ()
-
-
-def test_what_is_unknown_is_no_lever(fitted: Estimator) -> None:
-    row = row_of(people(), 0)
-    assert np.isnan(row["size"])
-    assert what_would_do(fitted, AS_THEY_ARE, row, 0.9999, {"size": 0.0}) == ()
 
 
 def test_the_largest_shares_come_first_and_those_of_nothing_are_left_out() -> None:

@@ -1,4 +1,4 @@
-"""Three estimators: what they learn from a made-up truth, what they refuse, and that text brings them back."""
+"""Four estimators: what they learn from a made-up truth, what they refuse, and that text brings them back."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_every_estimator_tells_people_apart_and_comes_back_from_text(name: str) 
     assert np.array_equal(kept.decision_function(FEATURES), odds)
 
 
-@pytest.mark.parametrize("name", ["logistic", "lightgbm"])
+@pytest.mark.parametrize("name", ["logistic", "lightgbm", "blend"])
 def test_more_of_what_never_speaks_against_a_person_never_lowers_them(name: str) -> None:
     model = fitted(name)
     steps = np.linspace(-6, 6, 60)
@@ -57,11 +57,16 @@ def test_the_logistic_model_is_the_optimum_of_its_penalised_loss() -> None:
     assert ours.intercept_ == pytest.approx(theirs.intercept_[0], abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["logistic", "lightgbm"])
+@pytest.mark.parametrize("name", ["logistic", "lightgbm", "blend"])
 def test_what_a_person_moves_alone_only_lowers(name: str) -> None:
     lowered = fitted(name, alone=("own",), worth=1, own=0)
     without = fitted(name, worth=1)
     assert (lowered.decision_function(FEATURES) <= without.decision_function(FEATURES)).all()
+
+
+def test_the_blend_is_halfway_between_its_two_models() -> None:
+    line, trees, blend = (fitted(name).decision_function(FEATURES) for name in ("logistic", "lightgbm", "blend"))
+    assert np.allclose(blend, (line + trees) / 2)
 
 
 def test_the_self_lift_of_a_model_that_trusts_a_persons_own_column_is_found() -> None:
@@ -77,13 +82,13 @@ def test_the_self_lift_of_a_model_that_trusts_a_persons_own_column_is_found() ->
 
 def test_unknown_and_absurd_values_give_a_number_all_the_same() -> None:
     odd = {"worth": np.array([np.nan, np.inf, -np.inf, 1e300, -1e300]), "noise": np.full(5, np.nan)}
-    for name in ("logistic", "lightgbm"):
+    for name in NAMES[1:]:
         assert np.isfinite(fitted(name).decision_function(odd)).all()
     empty = {"worth": FEATURES["worth"], "noise": np.full(len(CASES), np.nan)}
     assert np.isfinite(make_estimator("logistic", DIRECTIONS).fit(empty, CAME).decision_function(empty)).all()
 
 
-@pytest.mark.parametrize("name", ["logistic", "lightgbm"])
+@pytest.mark.parametrize("name", ["logistic", "lightgbm", "blend"])
 @pytest.mark.parametrize(
     ("rows", "labels", "words"),
     [

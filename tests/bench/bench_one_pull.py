@@ -1,0 +1,90 @@
+"""Scoring one pull request as the worker does: `python -m tests.bench.bench_one_pull`, with DATA_ROOT a marked folder.
+
+One line of JSON a way, each with the median of wall time and of CPU in ms for one pull request. Goal: under 5 ms.
+"model": P(clean) of the change and of its author, their shares and intervals, from columns that are there. "alone": all
+that a pass does for one, features of the real history first. "among 1,000": the same for 1,000 in one pass. The models
+are fitted to columns drawn at random, and have as many trees as real ones; 5,000 settled cases stand behind intervals.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from ingest.past_pulls import import_past
+from ingest.store import Store
+from ingest.transaction import Rows
+from scoring.learning.boosted import FEWEST
+from scoring.learning.model_files import Part, Served, load_model, save_model
+from scoring.learning.relation import build_cases
+from scoring.serving import _read_columns, _told, predict
+from tests.scoring.test_serving import made_up_model
+from tests.sources import PROJECT
+from trustsite.settings import DATA_ROOT
+
+HISTORY = PROJECT.parent / "shared" / "data" / "pr_history.parquet"
+NOW, WINDOW_DAYS, SETTLED, MANY = datetime(2026, 11, 1), 14, 5_000, 1_000
+NEWEST = "select key, author_id, repository_id from cases order by opened_at desc, key limit ?"
+
+
+def main() -> None:
+    """Import the real history, then score its newest pull requests by each kind of model."""
+    with tempfile.TemporaryDirectory(dir=DATA_ROOT) as folder:
+        store = Store.open(Path(folder) / "trust.duckdb")
+        import_past(store, HISTORY, None, "github")
+        with store.read() as rows:
+            for name in ("logistic", "lightgbm"):
+                _run(rows, name, _served(Path(folder), name))
+        store.close()
+
+
+def _served(folder: Path, name: str) -> Served:
+    """A model as it is read back, with as many settled cases as a real one."""
+    served = load_model(folder, save_model(folder, made_up_model(1, names=(name, name), rounds=FEWEST), ""))
+    draw = np.random.default_rng(1)
+    odds = draw.normal(1.0, 1.0, SETTLED)
+    came = (draw.random(SETTLED) < 1 / (1 + np.exp(-odds))).astype(np.float64)
+
+    def settled(part: Part) -> Part:
+        return replace(part, odds=odds, came=came)
+
+    return replace(served, person=settled(served.person), change=settled(served.change))
+
+
+def _run(rows: Rows, name: str, served: Served) -> None:
+    build_cases(rows, NOW, WINDOW_DAYS)
+    newest = {row["key"]: (row["author_id"], row["repository_id"]) for row in rows.rows(NEWEST, [MANY])}
+    key, author = next(iter(newest.items()))
+    columns, places = _read_columns(rows, [author], [key], NOW, WINDOW_DAYS)
+
+    def from_columns() -> None:
+        told = [_told(part, columns) for part in (served.person, served.change)]
+        for one in told:
+            one.at(places[key])
+
+    _report(name, "model", from_columns, 1, 200)
+    _report(name, "alone", lambda: predict(rows, served, [], {key: author}, {}, NOW, WINDOW_DAYS), 1, 15)
+    _report(name, "among 1,000", lambda: predict(rows, served, [], newest, {}, NOW, WINDOW_DAYS), MANY, 3)
+
+
+def _report(name: str, way: str, work: Callable[[], object], pulls: int, times: int) -> None:
+    """The median over so many runs, for one of the pull requests that each scores."""
+    walls, cpus = [], []
+    for _ in range(times):
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        walls.append((time.perf_counter() - wall) * 1e3 / pulls)
+        cpus.append((time.process_time() - cpu) * 1e3 / pulls)
+    told = {"ms": float(np.median(walls)), "cpu_ms": float(np.median(cpus))}
+    print(
+        json.dumps({"scoring": name, "way": way, **{key: round(value, 2) for key, value in told.items()}}), flush=True
+    )
+
+
+if __name__ == "__main__":
+    main()
