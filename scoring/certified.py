@@ -1,7 +1,8 @@
-"""Which threshold holds in each repository: the certificate's, where nothing speaks against it. Pure.
+"""Which thresholds hold in each repository: the certificates', where nothing speaks against them. Pure.
 
 A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
 lane. A threshold that an operator set by hand stands where no certificate does, named as such; outcomes shut it too.
+A certified T_LOW that sends more clean work to people than its budget is 0 from then on: a low P(clean) sends nobody.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,12 +28,14 @@ class RepositoryOutcomes:
     """What one repository has to say of the lane; push-holders' own pull requests are in none of it.
 
     `budget` is its own, None for the operator's. `settled` counts its settled pull requests of the last year, in the
-    lane or not. `lane` are the settled ones that scored high enough for the lane.
+    lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all clean ones by people
+    with a record, of which those count as bad that a low P(clean) sent to a person.
     """
 
     budget: float | None = None
     settled: int = 0
     lane: tuple[LaneOutcome, ...] = ()
+    clean: tuple[LaneOutcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,31 @@ def thresholds_from(
     budget counts, then the newest: a certificate speaks for its own budget and every larger one.
     """
     attempts = [one for one in certificates if one.model == known.model and one.made_at <= now]
-    return {number: _of_repository(attempts, policy, known, its, now) for number, its in known.repositories.items()}
+    high, low = ([one for one in attempts if one.side == side] for side in ("high", "low"))
+    fitting = (one for one in low if one.budget <= policy.low_budget and one.is_valid(now))
+    standing = max(fitting, key=_preference, default=None)
+    everywhere = [one for its in known.repositories.values() for one in its.clean]
+    is_over = standing is not None and _bothers(everywhere, standing, policy)
+    return {
+        number: _of_repository(high, _with_low(standing, is_over, policy, its), known, its, now)
+        for number, its in known.repositories.items()
+    }
+
+
+def _bothers(clean: Iterable[LaneOutcome], standing: Certificate, policy: Thresholds) -> bool:
+    """Whether more clean work was sent to people since than a certified T_LOW promises."""
+    return _raised(clean, AlarmRule(standing.budget, policy.delta), standing.made_at) is not None
+
+
+def _with_low(standing: Certificate | None, is_over: bool, policy: Thresholds, its: RepositoryOutcomes) -> Thresholds:
+    """The operator's thresholds with the certified T_LOW in its place; a T_HIGH set by hand is never below it."""
+    if standing is None:
+        return policy
+    if is_over or _bothers(its.clean, standing, policy):
+        return replace(policy, t_low=0.0)
+    t_low = standing.found.threshold or 0.0
+    t_high = None if policy.t_high is None else max(policy.t_high, t_low)
+    return replace(policy, t_low=t_low, t_high=t_high, low_certified=True, low_budget=standing.budget)
 
 
 def _of_repository(
@@ -66,7 +93,7 @@ def _of_repository(
 ) -> Thresholds:
     budget = policy.budget if its.budget is None else its.budget
     base = replace(policy, budget=budget, certified=False)
-    fitting = [one for one in attempts if one.budget <= budget and one.found.t_high is not None]
+    fitting = [one for one in attempts if one.budget <= budget and one.found.threshold is not None]
     standing = max((one for one in fitting if one.is_valid(now)), key=_preference, default=None)
     against = _against(known, its, budget, policy.delta, standing.made_at if standing else datetime.min)
     if against:
@@ -74,7 +101,7 @@ def _of_repository(
     withheld = _withheld(standing, [one for one in attempts if one.budget == budget], known, its, now)
     if standing is None or withheld:
         return replace(base, shut=withheld) if base.t_high is None else base
-    return replace(base, t_high=max(standing.found.t_high or 0.0, base.t_low), certified=True)
+    return replace(base, t_high=max(standing.found.threshold or 0.0, base.t_low), certified=True)
 
 
 def _preference(one: Certificate) -> tuple[float, datetime]:
@@ -99,7 +126,7 @@ def _withheld(
 
 def _of_attempt(last: Certificate, now: datetime) -> Reason:
     need = last.found.need
-    if last.found.t_high is not None:
+    if last.found.threshold is not None:
         return Reason("certificate_expired", {"days": (now - last.expires_at).days})
     if need is None:
         return Reason("lane_unsteady", {"budget": last.budget})

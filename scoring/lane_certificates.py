@@ -29,6 +29,18 @@ select l.repository_id, count(*) as settled from labels l
 anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
 where l.known_from <= $now and l.known_from > $now - interval 1 year group by all
 """
+# All that came out clean of people who had a record when it was offered: whether a low P(clean) sent it to a person.
+CLEAN = """
+select l.repository_id, l.known_from, s.pull_uri is not null as bad
+from (select *, min(known_from) over (partition by author_id) as recorded_from from labels where known_from <= $now) l
+join pull_requests p using (pull_uri)
+left join (
+  select distinct pull_uri from scores
+  where pull_uri is not null and lane = 'needs_human' and contains(reasons, '{"code":"low_probability"')
+) s using (pull_uri)
+anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
+where l.clean and l.known_from >= $since and l.recorded_from < p.seen_at
+"""
 logger = logging.getLogger(__name__)
 AUDITED = "select known_from, not would_merge as bad from audits where known_from <= $now"
 
@@ -64,7 +76,10 @@ def thresholds_of(
 
     `model` is the name of the model that serves, empty where the shrunk rate does, of which there is no certificate.
     """
-    held = thresholds_from(certificates, policy.thresholds, known(rows, model, own, policy.lane_traffic, now), now)
+    certificates = tuple(certificates)
+    low = [one.made_at for one in certificates if one.side == "low" and one.model == model and one.is_valid(now)]
+    found = known(rows, model, own, policy.lane_traffic, now, min(low, default=None))
+    held = thresholds_from(certificates, policy.thresholds, found, now)
     under = {number: its.budget for number, its in own.items()}
     return {number: thresholds_under(one, under.get(number)) for number, one in held.items()}
 
@@ -72,21 +87,37 @@ def thresholds_of(
 def basis_of(thresholds: Mapping[int, Thresholds]) -> dict[str, list[object]]:
     """What of them decides lanes: a change of it has everybody judged anew, and a count that only is told has not."""
     return {
-        str(number): [one.t_low, one.t_high, one.certified, one.budget, one.shut and one.shut.code]
+        str(number): [
+            *(one.t_low, one.low_certified, one.low_budget, one.t_high, one.certified, one.budget),
+            one.shut and one.shut.code,
+        ]
         for number, one in thresholds.items()
     }
 
 
-def known(rows: Rows, model: str, own: Mapping[int, RepositorySettings], traffic: int, now: datetime) -> Known:
-    """What the store has to say of the lane in these repositories."""
-    lanes: dict[int, list[LaneOutcome]] = {}
-    for row in rows.rows(LANE, {"now": now}):
-        lanes.setdefault(row["repository_id"], []).append(LaneOutcome(row["known_from"], row["bad"]))
+def known(
+    rows: Rows,
+    model: str,
+    own: Mapping[int, RepositorySettings],
+    traffic: int,
+    now: datetime,
+    low_since: datetime | None = None,
+) -> Known:
+    """What the store has to say of the lane in these repositories, and since `low_since` of a certified T_LOW."""
+    lanes = _by_repository(rows, LANE, {"now": now})
+    clean = _by_repository(rows, CLEAN, {"now": now, "since": low_since}) if low_since else {}
     settled = {row["repository_id"]: row["settled"] for row in rows.rows(SETTLED, {"now": now})}
     audited = tuple(LaneOutcome(row["known_from"], row["bad"]) for row in rows.rows(AUDITED, {"now": now}))
     repositories = {
-        number: RepositoryOutcomes(its.budget, settled.get(number, 0), tuple(lanes.get(number, ())))
+        number: RepositoryOutcomes(its.budget, settled.get(number, 0), lanes.get(number, ()), clean.get(number, ()))
         for number, its in own.items()
     }
     everywhere = RepositoryOutcomes(None, traffic)  # the site has no lane of its own that could be too quiet
     return Known(model, traffic, {**repositories, 0: everywhere}, audited)
+
+
+def _by_repository(rows: Rows, statement: str, given: Mapping[str, datetime]) -> dict[int, tuple[LaneOutcome, ...]]:
+    found: dict[int, list[LaneOutcome]] = {}
+    for row in rows.rows(statement, given):
+        found.setdefault(row["repository_id"], []).append(LaneOutcome(row["known_from"], row["bad"]))
+    return {number: tuple(outcomes) for number, outcomes in found.items()}

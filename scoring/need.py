@@ -70,3 +70,13 @@ def say_need(need: Need) -> str:
         return f"{need.needed} different authors {where}; those so far count for {need.have}"
     pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
     return f"{need.needed:,} settled pull requests {where}, {need.have:,} so far, {pace}"
+
+
+def say_low_need(need: Need) -> str:
+    """The need of T_LOW as the rest of a sentence: '59 settled clean pull requests … are needed, 31 so far, …'."""
+    if need.authors:
+        return f"clean pull requests of {need.needed} people with a record are needed; those so far are of {need.have}"
+    pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"
+    return (
+        f"{need.needed:,} settled clean pull requests of people with a record are needed, {need.have:,} so far, {pace}"
+    )

@@ -1,51 +1,124 @@
 """The attempt to certify a threshold for a model that was just trained: which cases count, and with which score."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ingest.transaction import Rows
-from scoring.labels import clean_as_sent, known_by
-from scoring.learning.cases import LABELS, Cases, LabelName
+from scoring.labels import as_known, clean_as_sent, known_by
+from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import Certificate, Label
-from scoring.learning.certify import Settled, Terms, certify, label_for
+from scoring.learning.certify import Settled, Terms, certify, counts_of, label_for
+from scoring.learning.lane_statistics import Table, table_of
+from scoring.learning.lane_tables import Kept
+from scoring.learning.lanes import Judged
+from scoring.learning.records import settled_record, with_record
 from scoring.learning.training import Trained
+from scoring.threshold import DEFAULT
 
 Floats = NDArray[np.float64]
 # Of what the lane let through only the audited ones count, each for the 1 / odds that it stands for: that nobody said
-# anything of the others does not make them clean.
-AUDITED = "select pull_uri, arg_min(odds, known_from) as odds from audits where known_from <= ? group by pull_uri"
+# anything of the others does not make them clean. The first answer was given before lane and score were shown.
+AUDITED = """
+select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, known_from) as bad,
+  min(known_from) as known_from
+from audits where known_from <= ? group by pull_uri
+"""
 WAVED = "select distinct pull_uri from scores where pull_uri is not null and lane = 'fast_lane' and as_of <= ?"
 
 
-def read_lane(rows: Rows, now: datetime) -> tuple[dict[str, float], set[str]]:
-    """The odds of what was audited, and all that the lane let through, by address."""
-    odds = {row["pull_uri"]: row["odds"] for row in rows.rows(AUDITED, [now])}
-    return odds, {row["pull_uri"] for row in rows.rows(WAVED, [now])}
+class Audited(NamedTuple):
+    """What a person answered of one that the audit drew, by which odds it was drawn, and when that was known."""
+
+    odds: float
+    bad: bool
+    known_from: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Waved:
+    """What the fast lane let through, and of it what was audited, by address."""
+
+    audited: Mapping[str, Audited] = field(default_factory=dict)
+    addresses: Collection[str] = ()
+
+
+def read_lane(rows: Rows, now: datetime) -> Waved:
+    """What the lane let through until now."""
+    audited = {row.pop("pull_uri"): Audited(**row) for row in rows.rows(AUDITED, [now])}
+    return Waved(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})
 
 
 def attempt(
     cases: Cases,
     trained: Mapping[str, Trained],
-    label: LabelName,
-    model: str,
-    budget: float,
-    delta: float,
-    days: int,
-    lane: tuple[Mapping[str, float], Collection[str]],
+    terms: Terms,
+    lane: Waved,
     before: Mapping[str, Certificate],
     now: datetime,
 ) -> Certificate:
-    """One attempt on all settled cases with the scores that they were given at opening; arguments as in `Terms`.
+    """One attempt on all settled cases with the scores that they were given at opening.
 
-    Raises CertificateProblem where this model had its attempt this month.
+    The label of `terms` is that of the model; a fast lane promises more as soon as that can be counted. Raises
+    CertificateProblem where this model had its attempt at this side this month.
     """
-    told = (cases.as_sent >= 0) & (clean_as_sent(cases, label).clean >= 0)
-    counted = label_for(int(np.count_nonzero(told)), label)
-    settled = _settled(cases, _given(trained), _bad(cases, label, counted, now), *lane)
-    return certify(settled, Terms(budget, delta, counted, model, days), before, now)
+    label, counted = terms.defined, label_of(cases, terms)
+    settled = settled_cases(cases, trained, label, counted, lane, now)
+    return certify(settled, replace(terms, label=counted, definition=label), before, now)
+
+
+def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane: Waved, now: datetime) -> Kept:
+    """The table of the pull requests that a certificate of T_HIGH counts, of the year before now."""
+    label, window = label_of(cases, terms), (now - timedelta(days=DEFAULT.window_days), now)
+    settled = settled_cases(cases, trained, terms.defined, label, lane, now)
+    which = counts_of(settled, "high", *window)
+    columns = (settled.scores, settled.bad, settled.authors, settled.opened_at, 1 / settled.odds)
+    table = table_of(Judged.of(*(column[which] for column in columns)))
+    rounded = {name: tuple(np.round(getattr(table, name), 6).tolist()) for name in Table.__dataclass_fields__}
+    return Kept("sunstead-lanes/1", terms.model, label, window, **rounded)
+
+
+def label_of(cases: Cases, terms: Terms) -> Label:
+    """By which label a threshold counts: whoever is sent to a person is promised nothing of the patch first sent."""
+    if terms.side == "low":
+        return terms.defined
+    told = (cases.as_sent >= 0) & (clean_as_sent(cases, terms.defined).clean >= 0)
+    return label_for(int(np.count_nonzero(told)), terms.defined)
+
+
+def settled_cases(
+    cases: Cases, trained: Mapping[str, Trained], definition: LabelName, counted: Label, lane: Waved, now: datetime
+) -> Settled:
+    """Every case with the P(clean) that the gate would have had at its opening; NaN for what the lane let through
+    unheard."""
+    unheard = np.array([key in lane.addresses and key not in lane.audited for key in cases.keys], dtype=np.bool_)
+    return Settled(
+        keys=[str(key) for key in cases.keys],
+        scores=np.where(unheard, np.nan, _given(trained)),
+        bad=bad_shares(cases, definition, counted, lane.audited, now),
+        odds=np.array([lane.audited[key].odds if key in lane.audited else 1.0 for key in cases.keys], dtype=np.float64),
+        authors=cases.authors,
+        opened_at=cases.opened_at,
+        push_holder=cases.push_holder,
+        recorded=with_record(settled_record(cases, definition)),
+    )
+
+
+def bad_shares(
+    cases: Cases, definition: LabelName, counted: Label, audited: Mapping[str, Audited], now: datetime
+) -> Floats:
+    """1 for not clean, 0 for clean, the chance of it for what is still open; NaN where nothing is known.
+
+    What a person answered stands before what was mined: nothing else has touched it. Only what was known by `now`
+    counts.
+    """
+    mined = _by_definition(cases, definition, now) if counted == definition else _as_sent(cases, definition, now)
+    told = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
+    return np.where(np.isnan(told), mined, told).clip(0.0, 1.0)
 
 
 def _given(trained: Mapping[str, Trained]) -> Floats:
@@ -53,27 +126,18 @@ def _given(trained: Mapping[str, Trained]) -> Floats:
     return np.fmin(trained["change"].told, trained["person"].told)
 
 
-def _bad(cases: Cases, label: LabelName, counted: Label, now: datetime) -> Floats:
-    """1 for not clean, 0 for clean, the chance of it for what is still open; NaN where nothing is known."""
-    if counted not in LABELS:
-        # Of an imported history nobody knows what was sent first: its refusals alone would count.
-        clean = np.where([str(key).startswith("at://") for key in cases.keys], clean_as_sent(cases, label).clean, -1)
-        return np.where(clean < 0, np.nan, 1.0 - clean)
-    known = known_by(cases, label, now)
+def _by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    known = known_by(cases, definition, now)
     bad, told = (np.zeros(len(cases)) for _ in range(2))
     np.add.at(bad, known.positions, known.weight * (1 - known.target))
     np.add.at(told, known.positions, known.weight)
     return np.divide(bad, told, out=np.full(len(cases), np.nan), where=told > 0)
 
 
-def _settled(cases: Cases, scores: Floats, bad: Floats, odds: Mapping[str, float], waved: Collection[str]) -> Settled:
-    unheard = np.array([key in waved and key not in odds for key in cases.keys], dtype=np.bool_)
-    return Settled(
-        keys=[str(key) for key in cases.keys],
-        scores=np.where(unheard, np.nan, scores),
-        bad=bad.clip(0.0, 1.0),
-        odds=np.array([odds.get(str(key), 1.0) for key in cases.keys], dtype=np.float64),
-        authors=cases.authors,
-        opened_at=cases.opened_at,
-        push_holder=cases.push_holder,
-    )
+def _as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    """Of an imported history nobody knows what was sent first: its refusals alone would count."""
+    then, bad = as_known(cases, now), np.full(len(cases), np.nan)
+    clean = clean_as_sent(then, definition).clean
+    told = (clean >= 0) & np.array([str(key).startswith("at://") for key in then.keys], dtype=np.bool_)
+    bad[: len(then)][told] = 1.0 - clean[told]
+    return bad

@@ -10,11 +10,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-FORM = "sunstead-certificate/1"
+from scoring.learning.cases import LabelName
+
+FORM = "sunstead-certificate/2"
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is read: some 500,000 cases
 LONGEST_DAYS = 90
 ENOUGH_AS_SENT = 200  # settled ones of which it is known whether they were merged as they were sent
 REVIEWED = "measured on pull requests that people also reviewed: the true rate without review may be higher"
+TOLD = (
+    "measured also on pull requests of which people were told that they score low, which makes a refusal likelier: "
+    "more of what scores low may really be clean"
+)
 
 Share = Annotated[float, msgspec.Meta(ge=1e-9, lt=1)]
 Spent = Annotated[float, msgspec.Meta(gt=0, lt=1)]
@@ -26,6 +32,7 @@ Seconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # of UTC since
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Moment = Annotated[datetime, msgspec.Meta(tz=False)]  # naive UTC
 Label = Literal["clean_as_sent", "label_clean", "label_clean_fix", "label_merge"]
+Side = Literal["high", "low"]  # of T_HIGH, from which the fast lane opens; of T_LOW, below which a person looks
 
 
 class CertificateProblem(Exception):
@@ -73,9 +80,12 @@ class ToldNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What came out: the threshold, or None and why; n and k are weights, figures are rounded to six decimals."""
+    """What came out: the threshold, or None and why; n and k are weights, figures are rounded to six decimals.
 
-    t_high: Unit | None
+    Of the side "low" n are all clean ones and k those of them that scored below the threshold.
+    """
+
+    threshold: Unit | None
     why: Annotated[str, msgspec.Meta(max_length=100)]
     n: Weight
     k: Weight
@@ -89,14 +99,18 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One attempt to certify a threshold, successful or not, or a successor that adds later outcomes to one.
 
-    `delta` may be spent over all attempts that are ever made, `delta_spent` is what this one spent as number `attempt`.
+    `budget` is of `side`: "high" the share of bad ones in the fast lane, "low" that of all clean ones that is sent to a
+    person. `definition` is by which label a pull request is clean: `label`, or the one that clean_as_sent adds to.
+    `delta` may be spent over all attempts of a side, `delta_spent` is what this one spent as number `attempt` of it.
     `window` are the moments between which its cases were opened. `model` names the model whose scores they are, `data`
     is the digest of `cases`. `previous` names the file of the attempt before, of a successor the file that it extends.
     """
 
-    form: Literal["sunstead-certificate/1"]
+    form: Literal["sunstead-certificate/2"]
+    side: Side
     rule: ToldRule
     label: Label
+    definition: LabelName
     note: Annotated[str, msgspec.Meta(max_length=1000)]
     budget: Share
     delta: Share
@@ -114,7 +128,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_valid(self, now: datetime) -> bool:
         """Whether it certifies a threshold at this moment."""
-        return self.found.t_high is not None and self.made_at <= now < self.expires_at
+        return self.found.threshold is not None and self.made_at <= now < self.expires_at
 
 
 def encode(certificate: Certificate) -> bytes:

@@ -60,14 +60,6 @@ class Judged:
             self.scores[which], self.bad[which], self.authors[which], self.opened_at[which], self.weights[which]
         )
 
-    def upside_down(self) -> Self:
-        """The same seen from below: what scores lowest comes first, and a clean one is the error.
-
-        A lane from t upwards there is all that scores less than 1 - t here.
-        """
-        scores = np.clip(STEPS - 1 - _steps(self.scores), 0, STEPS) / STEPS
-        return type(self)(scores, 1 - self.bad, self.authors, self.opened_at, self.weights)
-
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
@@ -118,6 +110,40 @@ def lanes_of(judged: Judged, seed: int = 0) -> Lanes:
         counts=np.minimum(sizes, sizes**2 / np.cumsum(weight**2))[ends],
         spread=_spread(people, bad, weight, squares)[ends] * (authors / np.maximum(authors - 1, 1))[ends],
         picked_bad=people.running_pick(bad, _lots(weight, seed))[ends],
+    )
+
+
+def clean_below(judged: Judged, cap: float, seed: int = 0) -> Lanes:
+    """For each threshold from .0001 to `cap` all clean cases, of which those scored lower than it count as bad.
+
+    Every row has the same cases, weighed by how clean each is: what differs is how many of them a person is bothered
+    with.
+    """
+    worth = judged.weights * (1 - judged.bad)
+    order = np.flatnonzero(worth > 0)[np.argsort(_steps(judged.scores)[worth > 0], kind="stable")]
+    grid = np.arange(1, round(cap * STEPS) + 1)
+    ends = np.searchsorted(_steps(judged.scores)[order], grid, side="left")
+    weight, people = worth[order], _People(judged.authors[order])
+    total, of_author = weight.sum(), people.totals(weight)
+    below, squares, crossed = (
+        np.concatenate([[0.0], one])[ends]
+        for one in (np.cumsum(weight), people.running_products(weight, weight), np.cumsum(weight * of_author))
+    )
+    rate, of_all = below / total, float(weight @ of_author)
+    authors = int(people.is_first.sum())
+    spread = np.maximum(squares - 2 * rate * crossed + rate**2 * of_all, 0.0) / total**2 * authors / max(authors - 1, 1)
+    picked = people.first_of(_lots(weight, seed))
+    rows = np.ones(len(grid))
+    return Lanes(
+        thresholds=grid / STEPS,
+        sizes=total * rows,
+        bad=below,
+        predicted=np.zeros(len(grid)),
+        authors=np.full(len(grid), authors),
+        people=total**2 / of_all * rows,
+        counts=min(total, total**2 / float(weight @ weight)) * rows,
+        spread=spread,
+        picked_bad=np.searchsorted(np.sort(picked), ends, side="left").astype(np.float64),
     )
 
 
@@ -191,6 +217,16 @@ class _People:
         total = np.cumsum(values[self.order])
         before = np.where(self.starts, total - values[self.order], 0.0)
         return total - before[self.starts][self.number]
+
+    def totals(self, values: Floats) -> Floats:
+        """The sum over all cases of each case's author."""
+        found = np.empty(len(values))
+        found[self.order] = np.bincount(self.number, values[self.order])[self.number]
+        return found
+
+    def first_of(self, places: Integers) -> Integers:
+        """Of each author the position of the case with the lowest place."""
+        return self.order[np.lexsort((places[self.order], self.number))[self.starts]]
 
     def running_products(self, left: Floats, right: Floats) -> Floats:
         """Sum over authors of (sum of left) * (sum of right) over their cases so far, in the order of the scores."""

@@ -23,5 +23,6 @@ def settled(count: int = 300, **changes: Any) -> Settled:
         "authors": np.arange(count),
         "opened_at": days.astype("datetime64[us]"),
         "push_holder": np.zeros(count, dtype=bool),
+        "recorded": np.ones(count, dtype=bool),
     }
     return Settled(**columns | changes)

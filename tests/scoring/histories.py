@@ -34,6 +34,11 @@ class World:
         inside = int(np.searchsorted(-self._scores, -threshold, side="right"))
         return float(self._rates[max(inside - 1, 0)]), inside / len(self._scores)
 
+    def clean_below(self, threshold: float) -> float:
+        """The true share of all clean ones that scores lower."""
+        rate, share = self.lane(threshold)
+        return 1 - share * (1 - rate) / (1 - float(self._rates[-1])) if share else 1.0
+
     def best_share(self, budget: float) -> float:
         """The largest share that any lane within the budget has."""
         within = np.flatnonzero(self._rates <= budget)

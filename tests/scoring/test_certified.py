@@ -16,7 +16,7 @@ from scoring.learning.certify import certify
 from scoring.own_rules import thresholds_under
 from scoring.rules import Thresholds
 from scoring.shaping import read_thresholds
-from scoring.verdict import Estimate, Evidence
+from scoring.verdict import Estimate, Evidence, Lane
 from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)
@@ -160,3 +160,63 @@ def test_the_gate_gives_the_reason_and_a_row_keeps_it(shut: Thresholds) -> None:
 def test_rows_from_before_there_were_certificates_are_still_read() -> None:
     old = {name: value for name, value in msgspec.json.decode(to_json(POLICY)).items() if name != "shut"}
     assert read_thresholds({"thresholds": to_json(old)}) == POLICY
+
+
+LOW = certify(
+    settled(scores=np.where(np.arange(300) % 20 == 3, 0.2, 0.95)), replace(TERMS, side="low", budget=0.10), {}, NOW
+)
+LOW_POLICY = replace(POLICY, low_budget=0.10)
+
+
+def held_low(
+    clean: tuple[LaneOutcome, ...] = (), elsewhere: tuple[LaneOutcome, ...] = (), policy: Thresholds = LOW_POLICY
+) -> Thresholds:
+    repositories = {7: replace(QUIET, clean=clean), 8: replace(QUIET, clean=elsewhere)}
+    return thresholds_from([LOW], policy, Known(MODEL, 50, repositories), LATER)[7]
+
+
+def test_a_certified_t_low_stands_before_one_that_was_set_by_hand_and_opens_no_lane() -> None:
+    found = held_low()
+    assert (found.t_low, found.low_certified, found.low_budget) == (0.5, True, 0.10)
+    assert (found.t_high, found.certified) == (None, False)
+    assert held_low(policy=replace(LOW_POLICY, t_high=0.4)).t_high == 0.5, "one by hand is never below it"
+    assert (held_low(policy=POLICY).t_low, held_low(policy=POLICY).low_certified) == (0.30, False)
+
+
+def test_t_low_expires_and_the_operators_own_stands_again() -> None:
+    late = thresholds_from([LOW], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), NOW + timedelta(days=91))[7]
+    assert (late.t_low, late.low_certified) == (0.30, False)
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_where_too_much_clean_work_was_sent_to_people_a_low_p_sends_nobody(where: str) -> None:
+    told = outcomes(12, 3)
+    found = held_low(clean=told) if where == "here" else held_low(elsewhere=told)
+    assert (found.t_low, found.low_certified) == (0.0, False)
+    lane, reasons = decide_person(Evidence(not_clean=9), Estimate(0.01, 0.0, 0.02, 9), found)
+    assert lane is not Lane.NEEDS_HUMAN
+    assert "low_probability" not in {reason.code for reason in reasons}
+
+
+def test_few_clean_ones_among_many_that_were_left_alone_are_within_the_budget() -> None:
+    assert held_low(clean=outcomes(3, 97)).low_certified
+
+
+def test_whoever_is_sent_to_a_person_is_told_what_the_certificate_promises() -> None:
+    lane, reasons = decide_person(Evidence(not_clean=9), Estimate(0.2, 0.1, 0.3, 9), held_low())
+    assert lane is Lane.NEEDS_HUMAN
+    assert sentence(reasons[0]) == "P(clean) is 0.20, below 0.50, where at most 10 % of all clean work is."
+    assert not any(letter.isdigit() for letter in plain_sentence(reasons[0]))
+
+
+def test_newcomers_are_never_sent_to_a_person_for_lack_of_history_whatever_is_certified() -> None:
+    lane, reasons = decide_person(Evidence(), Estimate(0.2, 0.0, 0.9, 0), held_low())
+    assert lane is Lane.NORMAL_QUEUE
+    assert "not_enough_evidence" in {reason.code for reason in reasons}
+
+
+def test_neither_side_speaks_for_the_other() -> None:
+    only_high = thresholds_from([CERTIFICATE], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), LATER)[7]
+    assert (only_high.certified, only_high.low_certified, only_high.t_low) == (True, False, 0.30)
+    both = thresholds_from([CERTIFICATE, LOW], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), LATER)[7]
+    assert (both.t_low, both.t_high, both.certified, both.low_certified) == (0.5, 0.95, True, True)

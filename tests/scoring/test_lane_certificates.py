@@ -110,3 +110,14 @@ def test_a_new_one_is_found_by_the_next_pass(judge: Judge, models: Path) -> None
     path.write_bytes(kept)
     assert set(judge().values()) == {(None, False, None)}, "nothing else asks for a pass"
     assert set(judge(LATER + timedelta(days=1)).values()) == {(0.95, True, None)}
+
+
+def test_a_certified_t_low_is_found_by_a_pass_and_judged_by(judge: Judge, models: Path, world: Result) -> None:
+    high = next(iter((models / CERTIFICATES).iterdir()))
+    model = json.loads(high.read_bytes())["model"]
+    keep_certificate(models / CERTIFICATES, certify(settled(), replace(TERMS, model=model, side="low"), {}, NOW))
+    policy = Policy(models=models, lane_traffic=0, thresholds=Thresholds(budget=0.10, low_budget=0.10))
+    score(world.store, At(LATER), policy)
+    with world.store.read() as rows:
+        told = {json.loads(row["thresholds"])["t_low"] for row in rows.rows("select thresholds from current_scores")}
+    assert told == {0.5}

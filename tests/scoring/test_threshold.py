@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.learning.lanes import Judged
 from scoring.need import Need, items_needed, say_need
-from scoring.threshold import DEFAULT, Choice, choose, choose_low, choose_threshold, plug_in_threshold, upper_bound
+from scoring.threshold import DEFAULT, Choice, choose, choose_threshold, loosest, plug_in_threshold, upper_bound
 from tests.conftest import Count
 from tests.scoring.histories import World
 
@@ -236,16 +236,6 @@ def test_ties_are_in_the_lane_together() -> None:
     assert (choice.threshold, choice.share) == (0.9345, 1.0)
 
 
-def test_below_t_low_nearly_nothing_is_clean() -> None:
-    scores = np.repeat([0.10, 0.20, 0.60], [300, 300, 600])
-    bad = np.repeat([1.0, 1.0, 0.0], [300, 300, 600])
-    judged = cases(scores, bad)
-    columns = judged.scores, judged.bad, judged.authors, judged.opened_at, None
-    low = choose_low(*columns, 0.10, 0.05, replace(DEFAULT, parts=1))
-    assert (low.threshold, low.n, low.k) == (0.2001, 600.0, 0.0)
-    assert choose_low(scores, 1 - bad, *columns[2:], 0.10, 0.05).threshold is None
-
-
 def test_the_need_names_the_threshold_that_is_reached_first_and_when() -> None:
     # Half a year with three a week that were all clean, and many lower ones of which a fifth was bad.
     scores, bad = np.repeat([0.95, 0.60], [78, 400]), np.concatenate([np.zeros(78), np.arange(400) % 5 == 0])
@@ -272,6 +262,9 @@ def test_a_pace_that_no_window_ever_holds_is_said() -> None:
 def test_the_same_cases_give_the_same_choice(clustered: World) -> None:
     one = clustered.history(np.random.default_rng(3), 600, 60)
     assert choose(one, 0.10, 0.10) == choose(one, 0.10, 0.10)
+    for rule in (DEFAULT, NOBODY_NEEDED):
+        assert loosest(one, 0.10, 0.10, rule) == choose(one, 0.10, 0.10, rule).threshold
+    assert loosest(one.select(np.arange(0)), 0.10, 0.10) is None
     shuffled = one.select(np.random.default_rng(4).permutation(600))
     found = choose(shuffled, 0.10, 0.10, NOBODY_NEEDED)
     _assert_equal(found, choose(one, 0.10, 0.10, NOBODY_NEEDED))

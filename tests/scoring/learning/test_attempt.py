@@ -9,11 +9,12 @@ import pytest
 
 from scoring.calibration import Platt
 from scoring.labels import outcomes
-from scoring.learning.attempt import attempt
+from scoring.learning.attempt import Audited, Waved, attempt, lane_table
 from scoring.learning.cases import Cases
-from scoring.learning.certificate import Certificate, CertificateProblem, case_name
-from scoring.learning.certify import bytes_and_name, differences
+from scoring.learning.certificate import Certificate, CertificateProblem, Side, case_name
+from scoring.learning.certify import Terms, bytes_and_name
 from scoring.learning.design import Floats
+from scoring.learning.recompute import differences
 from scoring.learning.simple import ShrunkRate
 from scoring.learning.training import Trained
 from tests.scoring.learning.people import DAY, made_up
@@ -42,13 +43,15 @@ def made(
     cases: Cases = CASES,
     change: float = 0.9,
     person: float = 0.9,
-    audited: dict[str, float] | None = None,
+    audited: dict[str, Audited] | None = None,
     waved: set[str] | None = None,
     before: dict[str, Certificate] | None = None,
     now: datetime = NOW,
+    side: Side = "high",
 ) -> Certificate:
     trained = {"change": scope(np.full(len(cases), change)), "person": scope(np.full(len(cases), person))}
-    return attempt(cases, trained, LABEL, MODEL, 0.4, 0.05, 90, (audited or {}, waved or set()), before or {}, now)
+    lane = Waved(audited or {}, waved or set())
+    return attempt(cases, trained, Terms(0.4, 0.05, LABEL, MODEL, 90, side), lane, before or {}, now)
 
 
 def test_what_it_counts_are_settled_cases_of_people_who_may_not_push() -> None:
@@ -65,9 +68,41 @@ def test_of_a_change_and_its_author_the_lower_probability_counts() -> None:
 
 def test_what_the_lane_let_through_counts_only_where_it_was_audited_and_then_for_its_odds() -> None:
     first, second = (str(key) for key in CASES.keys[~CASES.push_holder][:2])
-    found = {one.name: one.odds for one in made(audited={first: 0.25}, waved={first, second}).cases}
-    assert found[case_name(NOW, first)] == 0.25
+    answers = {first: Audited(0.25, True, NOW)}
+    found = {one.name: (one.odds, one.bad) for one in made(audited=answers, waved={first, second}).cases}
+    assert found[case_name(NOW, first)] == (0.25, 1.0)
     assert case_name(NOW, second) not in found
+
+
+def test_what_a_person_answered_in_the_audit_stands_before_what_was_mined() -> None:
+    keys = [str(key) for key in CASES.keys[~CASES.push_holder]]
+    for bad in (True, False):
+        found = made(audited={key: Audited(1.0, bad, NOW) for key in keys})
+        assert {one.bad for one in found.cases} == {float(bad)}
+
+
+def test_t_low_counts_only_people_with_a_record_and_the_label_of_the_model() -> None:
+    high, low = made(), made(side="low")
+    assert (low.side, low.label, low.definition) == ("low", LABEL, LABEL)
+    assert {one.name for one in low.cases} < {one.name for one in high.cases}
+    firsts = np.unique(CASES.authors, return_index=True)[1]
+    newcomers = {case_name(NOW, str(CASES.keys[at])) for at in firsts}
+    assert not newcomers & {one.name for one in low.cases}
+    assert differences(*bytes_and_name(low), NOW) == []
+
+
+def test_a_side_has_attempts_of_its_own() -> None:
+    first = made()
+    second = made(side="low", before={bytes_and_name(first)[1]: first})
+    assert (second.attempt, second.previous) == (1, None)
+
+
+def test_the_table_of_thresholds_counts_what_a_certificate_counts_and_names_nobody() -> None:
+    trained = {"change": scope(np.linspace(0.1, 0.9, len(CASES))), "person": scope(np.ones(len(CASES)))}
+    kept = lane_table(CASES, trained, Terms(0.4, 0.05, LABEL, MODEL), Waved(), NOW)
+    assert (kept.sizes[-1], kept.model, kept.label) == (len(made().cases), MODEL, LABEL)
+    assert list(kept.thresholds) == sorted(kept.thresholds, reverse=True)
+    assert kept.bad[-1] == pytest.approx(sum(one.bad for one in made().cases))
 
 
 def test_what_still_waits_counts_as_bad_by_the_chance_that_nobody_will_merge_it() -> None:

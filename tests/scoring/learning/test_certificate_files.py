@@ -1,6 +1,7 @@
 """Certificates in their folder, and the command that recomputes one."""
 
 import os
+from dataclasses import replace as replace_terms
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -75,10 +76,40 @@ def test_the_command_says_what_is_certified(file: Path) -> None:
 def test_a_successor_is_told_with_what_became_known(file: Path) -> None:
     row = Later("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)
     more = keep_certificate(file.parent, succeed(CERTIFICATE, file.stem, [row]))
-    assert verify(more).endswith("Since then 1 outcomes became known, 1 of them bad.\n")
+    later = (NOW + timedelta(hours=1)).isoformat()
+    assert verify(more, later).endswith("Since then 1 outcomes became known, 1 of them bad.\n")
+    with pytest.raises(CommandError, match="A later outcome of it was known in the future"):
+        verify(more)
     file.unlink()
     with pytest.raises(CommandError, match="does not lie beside it"):
-        verify(more)
+        verify(more, later)
+
+
+def test_the_chain_is_followed_to_the_first_and_a_link_that_was_changed_is_found(file: Path) -> None:
+    rows = [Later(f"{at}{at}" * 32, to_seconds(NOW) + at, 0.0, 1.0) for at in range(1, 4)]
+    link, path, links = CERTIFICATE, file, []
+    for row in rows:
+        link = succeed(link, path.stem, [row])
+        path = keep_certificate(file.parent, link)
+        links.append(path)
+    later = (NOW + timedelta(hours=1)).isoformat()
+    assert verify(path, later).endswith("Since then 3 outcomes became known, 0 of them bad.\n")
+    forged = keep_certificate(file.parent, replace(link, previous=links[0].stem, later=link.later[1:]))
+    with pytest.raises(CommandError, match="It does not keep the later outcomes that stood before"):
+        verify(forged, later)
+    links[0].write_bytes(links[0].read_bytes().replace(b'"budget":0.1', b'"budget":0.2'))
+    with pytest.raises(CommandError, match="The file before it does not count: its name is not the SHA-256"):
+        verify(path, later)
+
+
+def test_a_certificate_of_t_low_is_told_as_one_and_follows_no_other(file: Path) -> None:
+    low = certify(settled(), replace_terms(TERMS, side="low"), {file.stem: CERTIFICATE}, NOW)
+    assert verify(keep_certificate(file.parent, low)).startswith(
+        "It certifies T_LOW 0.5000 for a budget of 10 %: 0 of 294 clean ones scored lower, by 294 authors; the share "
+    )
+    mixed = keep_certificate(file.parent, replace(low, previous=file.stem))
+    with pytest.raises(CommandError, match="The file before it is of the other threshold"):
+        verify(mixed)
 
 
 def test_every_difference_ends_the_command_with_an_error(file: Path, tmp_path: Path) -> None:

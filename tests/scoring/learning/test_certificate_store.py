@@ -11,12 +11,15 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.snapshot import SnapshotReader
+from scoring.learning.attempt import bad_shares
 from scoring.learning.certificate import Certificate, Label
 from scoring.learning.certificate_files import keep_certificate
 from scoring.learning.certificate_store import compare_with_store
 from scoring.learning.certify import Settled, certify
+from scoring.learning.relation import build_cases, read_cases
 from tests.scoring.certified_cases import NOW, TERMS
 
+MADE = NOW.replace(year=NOW.year + 1)
 CASES = """
 select l.pull_uri, l.author_id, l.clean, p.seen_at as opened_at, o.contributor_id is not null as push_holder
 from labels l join pull_requests p using (pull_uri)
@@ -42,14 +45,15 @@ def certificate(rows: list[dict[str, Any]], label: Label = "label_clean", **chan
         "authors": np.array([row["author_id"] for row in rows]),
         "opened_at": np.full(len(rows), np.datetime64(NOW, "us") + np.timedelta64(90, "D")),
         "push_holder": np.array([row["push_holder"] for row in rows]),
+        "recorded": np.ones(len(rows), dtype=bool),
     }
-    return certify(Settled(**columns | changes), replace(TERMS, label=label), {}, NOW.replace(year=NOW.year + 1))
+    return certify(Settled(**columns | changes), replace(TERMS, label=label), {}, MADE)
 
 
 def compared(demo_folder: Path, told: Certificate) -> tuple[list[str], int]:
     with SnapshotReader(demo_folder / "snapshots").pin() as snapshot:
         assert snapshot is not None
-        return compare_with_store(snapshot, told)
+        return compare_with_store(snapshot, told, 14, told.made_at)
 
 
 def test_the_store_agrees_with_what_came_from_it(demo_folder: Path, rows: list[dict[str, Any]]) -> None:
@@ -58,11 +62,31 @@ def test_the_store_agrees_with_what_came_from_it(demo_folder: Path, rows: list[d
     assert compared(demo_folder, told) == ([], len(told.cases))
 
 
-def test_an_outcome_that_was_changed_is_found(demo_folder: Path, rows: list[dict[str, Any]]) -> None:
-    flipped = np.array([float(row["clean"]) for row in rows])
-    found, count = compared(demo_folder, certificate(rows, bad=flipped))
-    assert len(found) == count
-    assert compared(demo_folder, certificate(rows, "label_merge", bad=flipped))[0] == []  # the store derives one label
+def of_label(demo_folder: Path, label: Label) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """What the store says of the pull requests of people who may not push, and what is bad of them under a label."""
+    with SnapshotReader(demo_folder / "snapshots").pin() as snapshot:
+        assert snapshot is not None
+        build_cases(snapshot, MADE, 14)
+        cases = read_cases(snapshot)
+    bad = bad_shares(cases, "label_clean" if label == "clean_as_sent" else label, label, {}, MADE)
+    which = ~cases.push_holder & np.isin(bad, (0.0, 1.0))
+    rows = [
+        {"pull_uri": key, "author_id": author, "push_holder": False, "clean": not wrong}
+        for key, author, wrong in zip(cases.keys[which], cases.authors[which].tolist(), bad[which], strict=True)
+    ]
+    return rows, bad[which]
+
+
+@pytest.mark.parametrize("label", ["label_clean", "label_clean_fix", "label_merge", "clean_as_sent"])
+def test_an_outcome_that_was_changed_is_found_under_the_label_of_the_certificate(
+    demo_folder: Path, label: Label
+) -> None:
+    rows, bad = of_label(demo_folder, label)
+    honest = certificate(rows, label)
+    assert len(honest.cases) == len(rows) >= 3
+    assert compared(demo_folder, honest) == ([], len(rows))
+    found, count = compared(demo_folder, certificate(rows, label, bad=1 - bad))
+    assert (len(found), count) == (len(rows), len(rows))
 
 
 def test_push_holders_who_were_let_in_are_found(demo_folder: Path, rows: list[dict[str, Any]]) -> None:

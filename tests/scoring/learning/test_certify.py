@@ -26,15 +26,8 @@ from scoring.learning.certificate import (
     name_of,
     to_seconds,
 )
-from scoring.learning.certify import (
-    bytes_and_name,
-    certify,
-    differences,
-    differences_to_store,
-    extends,
-    label_for,
-    succeed,
-)
+from scoring.learning.certify import bytes_and_name, certify, label_for, succeed
+from scoring.learning.recompute import differences, differences_to_store, extends, later_differences
 from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
 
 CERTIFICATE = certify(settled(), TERMS, {}, NOW)
@@ -43,7 +36,7 @@ DATA, NAME = bytes_and_name(CERTIFICATE)
 
 def test_a_certificate_says_what_was_measured_and_is_found_true() -> None:
     found = CERTIFICATE.found
-    assert (found.t_high, found.why, found.n, found.k, found.authors) == (0.95, "certified", 300, 6, 300)
+    assert (found.threshold, found.why, found.n, found.k, found.authors) == (0.95, "certified", 300, 6, 300)
     assert found.bound <= 0.10
     assert CERTIFICATE.note == REVIEWED
     assert (CERTIFICATE.attempt, CERTIFICATE.delta_spent, CERTIFICATE.previous) == (1, 0.025, None)
@@ -80,7 +73,7 @@ def _changed(**changes: Any) -> list[str]:
     ("changes", "sentence"),
     [
         ({"found": {"k": 5.0}}, "It says k = 5.0; recomputed it is 6.0."),
-        ({"found": {"t_high": 0.5}}, "It says t_high = 0.5; recomputed it is 0.95."),
+        ({"found": {"threshold": 0.5}}, "It says threshold = 0.5; recomputed it is 0.95."),
         ({"found": {"authors": 301}}, "It says authors = 301; recomputed it is 300."),
         ({"found": {"need": ToldNeed(1, 0, None, None, False)}}, "It says need = ToldNeed(needed=1"),
         ({"found": {"bound": 0.001}}, "It says bound = 0.001"),
@@ -150,7 +143,7 @@ def test_a_hostile_file_is_told_in_sentences_and_breaks_nothing(name: str) -> No
 
 def test_no_case_at_all_is_an_attempt_that_certifies_nothing() -> None:
     empty = certify(settled(0), TERMS, {}, NOW)
-    assert (empty.found.t_high, empty.found.why) == (None, "too_few")
+    assert (empty.found.threshold, empty.found.why) == (None, "too_few")
     assert differences(*bytes_and_name(empty), NOW) == []
     assert not empty.is_valid(NOW)
 
@@ -185,15 +178,15 @@ def test_a_later_attempt_has_to_show_more() -> None:
     lone, before = settled(95, bad=np.zeros(95)), certify(settled(95), TERMS, {}, datetime(2026, 2, 1))
     for attempt in range(2, 60):
         before = msgspec.structs.replace(before, attempt=attempt)
-    assert certify(lone, TERMS, {}, NOW).found.t_high == 0.95
-    assert certify(lone, TERMS, {"x": before}, NOW).found.t_high is None
+    assert certify(lone, TERMS, {}, NOW).found.threshold == 0.95
+    assert certify(lone, TERMS, {"x": before}, NOW).found.threshold is None
 
 
 def test_a_successor_adds_what_became_known_later_and_nothing_else() -> None:
     rows = [Later("11" * 32, to_seconds(NOW) + 60, 1.0, 0.2)]
     more = succeed(CERTIFICATE, NAME, rows)
     data, name = bytes_and_name(more)
-    assert differences(data, name, NOW) == []
+    assert differences(data, name, NOW + timedelta(hours=1)) == []
     assert extends(more, CERTIFICATE) == []
     assert extends(succeed(more, name, [Later("22" * 32, to_seconds(NOW) + 90, 0.0, 1.0)]), more) == []
     forged = msgspec.structs.replace(more, budget=0.5)
@@ -246,3 +239,50 @@ def test_terms_that_make_no_sense_are_refused(days: int) -> None:
         certify(settled(), replace(TERMS, days=days), {}, NOW)
     assert CERTIFICATE.model == MODEL
     assert encode(CERTIFICATE) == DATA
+
+
+LOW = certify(settled(scores=np.where(np.arange(300) % 20 == 3, 0.2, 0.95)), replace(TERMS, side="low"), {}, NOW)
+
+
+def test_a_certificate_of_t_low_counts_the_clean_ones_that_it_sends_to_a_person() -> None:
+    found = LOW.found
+    assert (found.threshold, found.n, found.k, found.authors) == (0.5, 294, 15, 294)
+    assert found.share == pytest.approx(15 / 300)
+    assert found.bound <= 0.10
+    assert "people were told that they score low" in LOW.note
+    assert differences(*bytes_and_name(LOW), NOW) == []
+
+
+def test_people_without_a_record_are_in_no_certificate_of_t_low() -> None:
+    recorded = np.arange(300) < 200
+    low = certify(settled(recorded=recorded), replace(TERMS, side="low"), {}, NOW)
+    assert len(low.cases) == 200
+    assert len(certify(settled(recorded=recorded), TERMS, {}, NOW).cases) == 300
+
+
+def test_one_side_cannot_be_passed_off_as_the_other() -> None:
+    data, name = bytes_and_name(msgspec.structs.replace(LOW, side="high"))
+    assert any("recomputed" in one for one in differences(data, name, NOW))
+
+
+def test_each_side_has_its_own_attempt_a_month_and_its_own_delta() -> None:
+    low = certify(settled(), replace(TERMS, side="low"), {NAME: CERTIFICATE}, NOW)
+    assert (low.attempt, low.previous) == (1, None)
+    with pytest.raises(CertificateProblem, match="had its attempt at T_LOW in March 2026"):
+        certify(settled(), replace(TERMS, side="low"), {"11" * 32: low}, NOW)
+
+
+def test_a_certificate_names_by_which_definition_a_case_is_clean() -> None:
+    data, name = bytes_and_name(msgspec.structs.replace(CERTIFICATE, definition="label_merge"))
+    assert "It counts by another label than the one that it names." in differences(data, name, NOW)
+
+
+def test_a_later_outcome_is_compared_with_the_store() -> None:
+    row = Later(case_name(NOW, "a"), to_seconds(NOW) + 60, 1.0, 0.2)
+    more = succeed(CERTIFICATE, NAME, [row])
+    assert later_differences(more, {"a": (to_seconds(NOW) + 60, True, 0.2)}) == []
+    assert later_differences(more, {}) == []
+    for told in ((to_seconds(NOW) + 60, False, 0.2), (to_seconds(NOW), True, 0.2), (to_seconds(NOW) + 60, True, 1.0)):
+        assert len(later_differences(more, {"a": told})) == 1
+    twice = succeed(more, NAME, [row])
+    assert "A later outcome stands twice in it." in differences(*bytes_and_name(twice), NOW + timedelta(hours=1))

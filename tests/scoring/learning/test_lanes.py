@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.learning.lanes import Judged, lanes_of, parts_of
+from scoring.learning.lanes import Judged, clean_below, lanes_of, parts_of
 
 MOMENT = np.datetime64("2025-01-01")
 CASE = st.tuples(
@@ -94,9 +94,29 @@ def test_columns_that_make_no_sense_are_refused(name: str, wrong: list[object]) 
         Judged.of(**columns | {name: wrong})
 
 
-def test_from_below_the_lowest_scores_come_first_and_the_clean_ones_are_the_errors() -> None:
-    cases = judged([(0.1, 1.0, 0, 1.0), (0.3, 0.0, 1, 1.0), (1.0, 0.0, 2, 1.0)]).upside_down()
-    lanes = lanes_of(cases)
-    below = [round(1 - threshold, 4) for threshold in lanes.thresholds]
-    assert below == [0.1001, 0.3001, 1.0]
-    assert lanes.bad.tolist() == [0.0, 1.0, 2.0]
+@given(st.lists(CASE, min_size=1, max_size=30).filter(lambda cases: any(case[1] < 1 for case in cases)))
+def test_the_clean_ones_below_a_threshold_are_counted_as_if_it_were_the_only_one(
+    cases: list[tuple[float, float, int, float]],
+) -> None:
+    lanes = clean_below(judged(cases), 1.0)
+    clean = np.array([(score, who, weight * (1 - bad)) for score, bad, who, weight in cases if bad < 1])
+    total, people = clean[:, 2].sum(), sorted(set(clean[:, 1]))
+    of_each = np.array([clean[clean[:, 1] == one, 2].sum() for one in people])
+    for threshold in (0.0001, 0.3, 0.3001, 0.75, 1.0):
+        at = round(threshold * 10_000) - 1
+        below = np.where(clean[:, 0] < threshold - 1e-9, clean[:, 2], 0.0)
+        rate = below.sum() / total
+        sums = [below[clean[:, 1] == one].sum() - rate * size for one, size in zip(people, of_each, strict=True)]
+        spread = np.square(sums).sum() / total**2 * len(people) / max(len(people) - 1, 1)
+        assert lanes.thresholds[at] == threshold
+        assert (lanes.rates[at], lanes.spread[at]) == (pytest.approx(rate), pytest.approx(spread, abs=1e-9))
+        assert (lanes.sizes[at], lanes.authors[at]) == (pytest.approx(total), len(people))
+        assert lanes.people[at] == pytest.approx(total**2 / np.square(of_each).sum())
+        assert 0 <= lanes.picked_bad[at] <= len({who for score, who, _ in clean if score < threshold - 1e-9})
+    assert lanes.picked_bad[-1] <= len(people)
+
+
+def test_of_each_author_one_clean_case_is_drawn() -> None:
+    lanes = clean_below(judged([(0.1, 0.0, 1, 1.0), (0.2, 0.0, 1, 1.0), (0.4, 0.0, 2, 1.0), (0.3, 1.0, 3, 1.0)]), 0.5)
+    assert lanes.picked_bad[[0, 1500, 2500, 4999]].tolist() in ([0, 1, 1, 2], [0, 0, 1, 2])
+    assert set(lanes.authors.tolist()) == {2}

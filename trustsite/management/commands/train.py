@@ -1,6 +1,9 @@
 """`manage.py train`: fit the models to the present history, decide which serves, and keep it as text."""
 
 import json
+import os
+import resource
+import signal
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -12,15 +15,20 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest.clock import wall_now
+from ingest.durable import write_whole
 from ingest.snapshot import SnapshotReader
 from scoring.lane_certificates import CERTIFICATES
 from scoring.learning.cases import LABELS, LabelName
-from scoring.need import Need, say_need
+from scoring.need import Need, say_low_need, say_need
 from scoring.serving import LABEL
-from trustsite.material import material_of
+from scoring.starter import starter_words
+from trustsite.material import material_of, starter_of
 
 if TYPE_CHECKING:
-    from scoring.learning.certificate import Certificate
+    from scoring.learning.attempt import Waved
+    from scoring.learning.cases import Cases
+    from scoring.learning.certificate import Certificate, Side
+    from scoring.learning.certify import Terms
     from scoring.learning.material import Material
     from scoring.learning.training import Trained
 
@@ -38,13 +46,18 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """FILE, --label, --seed, --draws, --replace and --json."""
+        """FILE, --label, --seed, --draws, --replace, --seconds, --megabytes, --json and --starter."""
         parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="Parquet, or CSV by its ending")
         parser.add_argument("--label", choices=LABELS, default=LABEL, help=f"default {LABEL}, which is what serves")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of models and draws (default 0)")
         parser.add_argument("--draws", type=int, default=1000, metavar="N", help="of each bootstrap (default 1000)")
         parser.add_argument("--replace", action="store_true", help="let it serve even where it is worse or foreign")
+        parser.add_argument("--seconds", type=int, metavar="N", help="end this process, unfinished, after so long")
+        parser.add_argument("--megabytes", type=int, metavar="N", help="end it when it wants more address space")
         parser.add_argument("--json", action="store_true", help="the decision as one JSON object")
+        parser.add_argument(
+            "--starter", type=Path, metavar="PATH", help="fit nothing else: write the starter model of FILE there"
+        )
 
     def handle(
         self,
@@ -54,17 +67,25 @@ class Command(BaseCommand):
         seed: int,
         draws: int,
         replace: bool,
+        starter: Path | None,
         **options: Any,
     ) -> None:
         """Train, keep, point; CommandError where there is no history to read or the folder cannot be written."""
+        from threadpoolctl import threadpool_limits
+
         from scoring.learning.card import card_of
         from scoring.learning.model_files import objection, record_of, save_model, serve
         from scoring.learning.training import train
 
         if seed < 0 or draws < 1:
             raise CommandError("--seed must be 0 or more and --draws 1 or more.", returncode=2)
+        limit(options["seconds"], options["megabytes"])
+        if starter is not None:
+            self._write_starter(file, starter, label, seed, options["json"])
+            return
         now, material = wall_now(), material_of(file)
-        with tqdm(leave=False, disable=None, desc=label) as bar:
+        # Two threads on two busy cores took five times as long as one.
+        with threadpool_limits(1), tqdm(leave=False, disable=None, desc=label) as bar:
             trained = train(material, label, now, draws, seed, lambda words: bar.update() and None)
         record = record_of(trained, material, label, now, seed)
         against = "" if replace else FOREIGN if file is not None else objection(record, _serving(label))
@@ -77,25 +98,37 @@ class Command(BaseCommand):
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
         self._tell(record, name, against, options["json"], told)
 
+    def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
+        """The starter model of a file of other projects, and how good its order is on projects that it has not seen."""
+        from scoring.learning.starting import text_of
+
+        if file is None or label != LABEL:
+            raise CommandError(f"--starter needs a FILE, and learns {LABEL}.", returncode=2)
+        record = starter_of(file, seed)
+        try:
+            write_whole(path, text_of(record).encode())
+        except OSError as problem:
+            raise CommandError(f"{path} cannot be written ({problem.strerror}).") from problem
+        if as_json:
+            told = {"starter": str(path), **{name: record[name] for name in ("provenance", "on_projects_not_seen")}}
+            self.stdout.write(json.dumps(told, allow_nan=False))
+            return
+        for sentence in starter_words(record):
+            self.stdout.write(sentence)
+        self.stdout.write(f"{path} was written.")
+
     def _certify(
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
     ) -> str:
-        """One attempt to certify a threshold of the model that serves now, in a sentence."""
-        from scoring.learning.attempt import attempt, read_lane
-        from scoring.learning.certificate import CertificateProblem
-        from scoring.learning.certificate_files import keep_certificate, read_certificates
+        """Keep the table of thresholds, and attempt to certify both for the model that serves now; in sentences."""
+        from scoring.learning.attempt import Waved, lane_table, read_lane
+        from scoring.learning.lane_tables import keep_table
 
-        folder = settings.MODEL_DIR / CERTIFICATES
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
-            lane = read_lane(snapshot, now) if snapshot else ({}, set())
-        rates = (settings.FALSE_APPROVAL_BUDGET, settings.FALSE_APPROVAL_DELTA, settings.CERTIFICATE_DAYS)
-        try:
-            before, _ = read_certificates(folder)
-            made = attempt(material.cases, trained, label, name, *rates, lane, before, now)
-            path = keep_certificate(folder, made)
-        except CertificateProblem as problem:
-            return f"No certificate: {problem}."
-        return f"{_found(made)} {path}"
+            lane = read_lane(snapshot, now) if snapshot else Waved()
+        high, low = (_terms(side, label, name) for side in ("high", "low"))
+        keep_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
+        return "\n".join(_attempt(material.cases, trained, terms, lane, now) for terms in (high, low))
 
     def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
         scopes = record["scopes"]
@@ -119,17 +152,63 @@ class Command(BaseCommand):
             self.stdout.write(certificate)
 
 
+def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
+    """What is to be certified of a model, by the settings."""
+    from scoring.learning.certify import Terms
+
+    budget = settings.FALSE_APPROVAL_BUDGET if side == "high" else settings.FALSE_ALARM_BUDGET
+    return Terms(budget, settings.FALSE_APPROVAL_DELTA, label, model, settings.CERTIFICATE_DAYS, side)
+
+
+def _attempt(cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "Waved", now: datetime) -> str:
+    """One attempt at one side, kept whatever came of it, in a sentence."""
+    from scoring.learning.attempt import attempt
+    from scoring.learning.certificate import CertificateProblem
+    from scoring.learning.certificate_files import keep_certificate, read_certificates
+
+    folder = settings.MODEL_DIR / CERTIFICATES
+    try:
+        made = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
+        path = keep_certificate(folder, made)
+    except CertificateProblem as problem:
+        return f"No certificate: {problem}."
+    return f"{_found(made) if made.side == 'high' else _found_low(made)} {path}"
+
+
+def limit(seconds: int | None, megabytes: int | None) -> None:
+    """Have the system end this process beyond so much time or address space, and let everything else go first."""
+    if seconds is not None:
+        signal.alarm(seconds)  # nobody handles it
+    if megabytes is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1_000_000, megabytes * 1_000_000))
+    if seconds is not None or megabytes is not None:
+        os.nice(10)
+
+
 def _found(made: "Certificate") -> str:
-    """What an attempt came to."""
+    """What an attempt at T_HIGH came to."""
     found = made.found
-    if found.t_high is not None:
+    if found.threshold is not None:
         return (
-            f"The fast lane begins at {found.t_high} with a budget of {made.budget:.0%}: {found.n:.0f} settled pull "
+            f"The fast lane begins at {found.threshold} with a budget of {made.budget:.0%}: {found.n:.0f} settled pull "
             f"requests of {found.authors} people stand behind it, {found.k:.0f} of them bad."
         )
     if found.need is None:
         return f"Nothing is certified: the lane did not hold {made.budget:.0%} in every part of the last year."
     return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(found.need)))}."
+
+
+def _found_low(made: "Certificate") -> str:
+    """What an attempt at T_LOW came to."""
+    found = made.found
+    if found.threshold is not None:
+        return (
+            f"A person looks below {found.threshold}, where {found.k:.0f} of {found.n:.0f} clean pull requests of "
+            f"{found.authors} people with a record are: with a budget of {made.budget:.0%} of them."
+        )
+    if found.need is None:
+        return f"T_LOW stays as it is: no threshold held {made.budget:.0%} in every part of the last year."
+    return f"T_LOW stays as it is: {say_low_need(Need(**msgspec.structs.asdict(found.need)))}."
 
 
 def _serving(label: LabelName) -> Any:

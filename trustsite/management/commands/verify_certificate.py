@@ -9,9 +9,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.snapshot import SnapshotReader
 from scoring.learning.certificate import Certificate, CertificateProblem, decode
-from scoring.learning.certificate_files import ENDING, load_certificate, read_bytes
+from scoring.learning.certificate_files import ENDING, MOST, load_certificate, read_bytes
 from scoring.learning.certificate_store import compare_with_store
-from scoring.learning.certify import differences, extends
+from scoring.learning.recompute import differences, extends
 
 
 class Command(BaseCommand):
@@ -35,49 +35,64 @@ class Command(BaseCommand):
             data = read_bytes(file)
         except CertificateProblem as problem:
             raise CommandError(f"{file} is no certificate: {problem}.", returncode=2) from problem
-        found = differences(data, file.name.removesuffix(ENDING), as_of or datetime.now(UTC).replace(tzinfo=None))
+        now = as_of or datetime.now(UTC).replace(tzinfo=None)
+        found = differences(data, file.name.removesuffix(ENDING), now)
         try:
             told = decode(data)
         except CertificateProblem:
             raise CommandError("\n".join(found)) from None
-        found += _of_previous(file, told)
-        found += () if no_store else self._of_store(told)
+        found += _of_chain(file, told)
+        found += () if no_store else self._of_store(told, now)
         if found:
             raise CommandError("\n".join(found))
         self.stdout.write("\n".join(_words(told)))
 
-    def _of_store(self, told: Certificate) -> list[str]:
+    def _of_store(self, told: Certificate, now: datetime) -> list[str]:
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
                 return []
-            found, compared = compare_with_store(snapshot, told)
+            found, compared = compare_with_store(snapshot, told, settings.LABEL_WINDOW_DAYS, now)
         self.stdout.write(f"{compared:,} of its {len(told.cases):,} cases are in the store.")
         return found
 
 
-def _of_previous(file: Path, told: Certificate) -> list[str]:
-    """What it changed of the file before, where that lies beside it; a successor is nothing without it."""
-    if told.previous is None:
-        first = told.attempt == 1 and not told.later
-        return [] if first else ["It names no file before it, and is no first attempt."]
-    place = file.with_name(f"{told.previous}{ENDING}")
-    if not place.exists():
-        return ["The certificate that it extends does not lie beside it."] if told.later else []
-    try:
-        return extends(told, load_certificate(place))
-    except CertificateProblem as problem:
-        return [f"The file before it does not count: {problem}."]
+def _of_chain(file: Path, told: Certificate) -> list[str]:
+    """What each file changed of the one before it, back to the first; a successor is nothing without what it extends.
+
+    Attempts may lie elsewhere: then the chain is followed as far as it is there.
+    """
+    for _ in range(MOST):
+        if told.previous is None:
+            first = told.attempt == 1 and not told.later
+            return [] if first else ["It names no file before it, and is no first attempt."]
+        place = file.with_name(f"{told.previous}{ENDING}")
+        if not place.exists():
+            return ["The certificate that it extends does not lie beside it."] if told.later else []
+        try:
+            before = load_certificate(place)
+        except CertificateProblem as problem:
+            return [f"The file before it does not count: {problem}."]
+        if found := extends(told, before):
+            return found
+        told = before
+    return [f"More than {MOST:,} files stand before it."]
 
 
 def _words(told: Certificate) -> Iterator[str]:
     """What a certificate that was recomputed says."""
     found = told.found
-    if found.t_high is None:
+    if found.threshold is None:
         yield f"It certifies no threshold ({found.why}), from {len(told.cases):,} cases."
+    elif told.side == "high":
+        yield (
+            f"It certifies {found.threshold:.4f} for a budget of {100 * told.budget:g} %: {found.k:g} of {found.n:g} "
+            f"were bad, by {found.authors:,} authors; the rate is at most {100 * found.bound:.2f} %."
+        )
     else:
         yield (
-            f"It certifies {found.t_high:.4f} for a budget of {100 * told.budget:g} %: {found.k:g} of {found.n:g} were "
-            f"bad, by {found.authors:,} authors; the rate is at most {100 * found.bound:.2f} %."
+            f"It certifies T_LOW {found.threshold:.4f} for a budget of {100 * told.budget:g} %: {found.k:g} of "
+            f"{found.n:g} clean ones scored lower, by {found.authors:,} authors; the share is at most "
+            f"{100 * found.bound:.2f} %."
         )
     yield f"Attempt {told.attempt} spent {told.delta_spent:g} of {told.delta:g}; it expires {told.expires_at}."
     if told.note:

@@ -1,0 +1,42 @@
+"""`manage.py thresholds`: what a threshold of the fast lane would have given on settled pull requests."""
+
+import msgspec
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+
+class Command(BaseCommand):
+    """Reads the model that serves and its table; changes nothing."""
+
+    help = (
+        "Answer a question about thresholds from the settled pull requests that the serving model scored, for example: "
+        "maximum lane share at false-approval rate <= 0.05. Exit status 2: it is no question, or no model serves."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """QUERY and --json."""
+        parser.add_argument(
+            "query", nargs="+", metavar="QUERY", help="maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER"
+        )
+        parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
+
+    def handle(self, *args: object, query: list[str], json: bool, **options: object) -> None:
+        """Print the answer; CommandError (2) with a sentence where there is none to be had."""
+        from scoring.learning.lane_statistics import QuestionProblem
+        from scoring.learning.lane_tables import answer_query
+
+        try:
+            told = answer_query(settings.MODEL_DIR, " ".join(query), settings.FALSE_APPROVAL_DELTA)
+        except QuestionProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+        if json:
+            self.stdout.write(msgspec.json.encode(told).decode())
+            return
+        if told.threshold is None:
+            self.stdout.write(f"No threshold: of {told.pull_requests:,.0f} settled pull requests none fulfils it.")
+            return
+        self.stdout.write(f"{told.threshold:.4f} by {told.label}, on {told.pull_requests:,.0f} settled pull requests")
+        for name, value in told.statistics.items():
+            self.stdout.write(f"  {name:<22}{value:,.4g}")
+        self.stdout.write("The best of many thresholds has no promise; a certificate has.")
