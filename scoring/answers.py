@@ -90,6 +90,7 @@ class ContributorScore:
     model_version: str
     trust_measure: Measure = "first_passage"
     shadow: bool = False  # the repository whose lane this is is in shadow mode
+    newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ class QueueRow:
     shadow: bool = False  # its repository is in shadow mode: the lane is what it would be, and nobody acts on it
     is_sealed: bool = False
     audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
+    borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
     is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
 
 
@@ -294,10 +296,12 @@ class PullLine:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One recorded score of a contributor."""
+    """One recorded score of a contributor, with the 95 % interval of its probability."""
 
     as_of: datetime
     probability: float | None
+    low: float
+    high: float
     lane: Lane
 
 

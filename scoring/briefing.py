@@ -5,33 +5,50 @@ maintainer can neither be made to spell out a link nor to say what an author wan
 """
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from scoring.explain_conditions import ATTESTATION_WORDS
 from scoring.explain_content import FLAG_WORDS, MISSING_WORDS
-from scoring.figures import count_of, number_of, things
+from scoring.figures import count_of, hundredths, number_of, things
 from scoring.verdict import Estimate, Lane, Param, Reason, Verdict
 
 Params = Mapping[str, Param]
 
-LANE_WORDS: Mapping[Lane, str] = {
-    Lane.NEEDS_HUMAN: "This pull request needs a person",
-    Lane.NORMAL_QUEUE: "This pull request waits in the normal queue",
-    Lane.FAST_LANE: "This pull request is in the fast lane",
+Subject = Literal["change", "person"]
+LANE_WORDS: Mapping[Subject, Mapping[Lane, str]] = {
+    "change": {
+        Lane.NEEDS_HUMAN: "This pull request needs a person",
+        Lane.NORMAL_QUEUE: "This pull request waits in the normal queue",
+        Lane.FAST_LANE: "This pull request is in the fast lane",
+    },
+    "person": {
+        Lane.NEEDS_HUMAN: "The next pull request of this contributor would need a person",
+        Lane.NORMAL_QUEUE: "The next pull request of this contributor would wait in the normal queue",
+        Lane.FAST_LANE: "The next pull request of this contributor could be in the fast lane",
+    },
 }
+SHADOW_WORDS = "This pull request would be in the fast lane"
+NO_CHANGE_YET = "content_not_reviewed"  # the reason that every judgement of a person alone ends with
 SAMPLED = "This pull request is a sample: please read it and say whether you would have merged it as it was sent."
 NO_PROBABILITY = "There is not enough evidence for a probability yet."
 
 
-def briefing(verdict: Verdict) -> tuple[str, ...]:
+def briefing(verdict: Verdict, of: Subject = "change", shadow: bool = False) -> tuple[str, ...]:
     """One to three sentences: the lane with its strongest reason, what is known, and what the probability means.
 
-    A sample of the audit tells only that it is one, since whoever answers must not know what was judged.
+    `of`: a decision on a change, or what the next change of a person could have at best (`gate.decide_person`). In a
+    repository in `shadow` mode a lane is only what it would be. A sample of the audit tells only that it is one, since
+    whoever answers must not know what was judged.
     """
     if any(reason.code == "audit_drawn" for reason in verdict.reasons):
         return (SAMPLED,)
-    held = next((words for reason in verdict.reasons if (words := _spoken(reason, HELD))), "")
+    against = [reason for reason in verdict.reasons if not (of == "person" and reason.code == NO_CHANGE_YET)]
+    held = next((words for reason in against if (words := _spoken(reason, HELD))), "")
     known = next((words for reason in verdict.reasons if (words := _spoken(reason, KNOWN))), "")
-    first = f"{LANE_WORDS[verdict.lane]}{f', because {held}' if held else ''}."
+    lane = (
+        SHADOW_WORDS if of == "change" and shadow and verdict.lane is Lane.FAST_LANE else LANE_WORDS[of][verdict.lane]
+    )
+    first = f"{lane}{f', because {held}' if held else ''}."
     return tuple(line for line in (first, known, calibrated(verdict.estimate)) if line)
 
 
@@ -39,7 +56,7 @@ def calibrated(estimate: Estimate) -> str:
     """What P(clean) says, as a count of such contributions with its interval and the cases behind it."""
     if estimate.probability is None:
         return NO_PROBABILITY
-    about, low, high = (round(100 * share) for share in (estimate.probability, estimate.low, estimate.high))
+    about, (low, high) = round(100 * estimate.probability), hundredths(estimate.low, estimate.high)
     cases = f"{estimate.cases:,} settled {'one' if estimate.cases == 1 else 'ones'}"
     return f"About {about} of 100 such contributions stay clean, between {low} and {high}, judged from {cases}."
 

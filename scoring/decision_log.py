@@ -17,6 +17,7 @@ from scoring.decisions import Pass, reason_codes, to_json
 from scoring.inputs import NOTABLE, differ_notably
 
 SUBSTANCE = ("lane", "record_cid", "round", "patch_id", "model_version", "trust_measure", "cases")
+NO_HISTORY = ("own", "fingerprint", "borrowed", "borrowed_from")  # columns of what stands that no decision rests on
 JUDGED = ("pull_uri", "record_cid", "round", "patch_id", "inputs")  # null in a row about a person
 COMPARED = "lane, model_version, trust_measure, cases, reasons, probability"
 PEOPLE = f"""
@@ -76,7 +77,7 @@ def _digest(value: object) -> str:
 
 def _row(row: Row, one: Pass) -> dict[str, Any]:
     """A row of `scores` but for its id."""
-    kept = dict.fromkeys(JUDGED) | {name: value for name, value in row.items() if name not in ("own", "fingerprint")}
+    kept = dict.fromkeys(JUDGED) | {name: value for name, value in row.items() if name not in NO_HISTORY}
     return kept | {"data_version": one.position, "decided_clock": one.wall}
 
 

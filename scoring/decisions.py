@@ -17,6 +17,7 @@ from scoring.policy import Policy
 from scoring.review_rows import content_of
 from scoring.rules import Thresholds
 from scoring.serving import Predictions
+from scoring.starter import Borrowed
 from scoring.verdict import Circumstances, Draw, Evidence, Reason, Verdict
 
 # The modules whose rules make a verdict of its inputs: with any of them, every decision is made anew.
@@ -53,6 +54,7 @@ class Pass:
     thresholds: Thresholds
     ballot: Ballot | None = None  # of the audit; None: nothing is drawn in this pass
     predictions: Predictions = field(default_factory=Predictions)
+    borrowed: Borrowed = field(default_factory=Borrowed)  # nothing but the order of the queue
 
 
 def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
@@ -89,6 +91,7 @@ def decision_row(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around:
         "content_risk": inputs.content and inputs.content.risk,
         "thresholds": to_json(inputs.thresholds),
         "inputs": write_inputs(inputs),
+        **one.borrowed.columns(pull["pull_uri"]),
     }
     return named | told | judged_columns(one, inputs.evidence, verdict)
 

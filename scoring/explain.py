@@ -11,8 +11,19 @@ from functools import cache
 from scoring.explain_certificate import CERTIFICATE_SENTENCES
 from scoring.explain_conditions import ATTESTATION_WORDS, CONDITION_CLAUSES, CONDITION_SENTENCES, WOULD_LIFT
 from scoring.explain_content import ALARMS, CONTENT_CLAUSES, CONTENT_SENTENCES, UNCLEAR
-from scoring.figures import count_of, number_of, shown, shown_against, shown_threshold, things, visible_name
+from scoring.explain_ways import ways
+from scoring.figures import (
+    count_of,
+    number_of,
+    shown,
+    shown_against,
+    shown_interval,
+    shown_threshold,
+    things,
+    visible_name,
+)
 from scoring.gate import path_params, shut_reason
+from scoring.inputs import Inputs
 from scoring.need import items_needed
 from scoring.rules import Thresholds
 from scoring.verdict import Evidence, Lane, Param, Reason, Verdict
@@ -23,7 +34,7 @@ TOO_WEAK = {"no_trust_path", "trust_too_low", "one_account_path"}  # codes that 
 
 FACTOR_LABELS: Mapping[str, str] = {
     "clean": "Contributions that stayed clean",
-    "not_clean": "Contributions that did not",
+    "not_clean": "Contributions that did not stay clean",
     "structural_trust": "Trust from the seeds",
     "eigentrust": "EigenTrust (for comparison)",
     "distance": "Hops from the nearest seed",
@@ -40,15 +51,26 @@ def sentence(reason: Reason) -> str:
     )
 
 
+def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
+    """The reasons as they are told: one that names P(clean) names its interval too, which a gate does not weigh."""
+    interval = {"low": verdict.estimate.low, "high": verdict.estimate.high}
+    return tuple(
+        Reason(one.code, {**interval, **one.params}) if "probability" in one.params else one for one in verdict.reasons
+    )
+
+
 def explain(verdict: Verdict, evidence: Evidence) -> str:
     """One line for a row: trust path, track record, then what decided; without a full stop."""
     clauses = [_trust_clause(evidence), _track_clause(_counts(evidence))]
-    clauses += [CLAUSES[reason.code](reason.params) for reason in verdict.reasons if reason.code in CLAUSES]
+    clauses += [CLAUSES[reason.code](reason.params) for reason in told_reasons(verdict) if reason.code in CLAUSES]
     return _capital("; ".join(dict.fromkeys(clauses)))
 
 
-def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -> str:
-    """What would move this to another lane, in one or two sentences; nothing here is a promise about the content."""
+def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
+    """What would move this to another lane, in one to three sentences; nothing here is a promise about the content.
+
+    With the `inputs` of the decision also how much it would take, where P(clean) is what holds it back.
+    """
     if evidence.denounced_by_seed:
         return "Only the seed who denounced this contributor can lift this, by taking the denounce back."
     alarm = next((reason for reason in verdict.reasons if reason.code in ALARMS), None)
@@ -63,7 +85,8 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
         return "A valid attestation of the contributor's jurisdiction would have it judged like any other."
     if verdict.lane is Lane.NEEDS_HUMAN:
         low = shown_threshold(thresholds.t_low)
-        return f"Contributions that stay clean raise P(clean); from {low} on this goes to the normal queue."
+        towards = f"Contributions that stay clean raise P(clean); from {low} on this goes to the normal queue."
+        return towards + _how_much(inputs, verdict, thresholds.t_low)
     if verdict.lane is Lane.FAST_LANE:
         high = shown_threshold(thresholds.t_high or 0.0)
         return f"P(clean) below {high}, a denounce by a seed or the loss of trust would end the fast lane."
@@ -72,7 +95,12 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds) -
     if thresholds.t_high is None:
         needed = items_needed(thresholds.budget, thresholds.delta)
         return f"{_settled(needed)} {_need(needed)} before a fast lane can open.{_first_steps(verdict, evidence)}"
-    return _towards_fast_lane(verdict, thresholds.t_high)
+    return _towards_fast_lane(verdict, thresholds.t_high, _how_much(inputs, verdict, thresholds.t_high))
+
+
+def _how_much(inputs: Inputs | None, verdict: Verdict, target: float) -> str:
+    said = ways(inputs, verdict.estimate.probability, target) if inputs else ""
+    return f" {said}" if said else ""
 
 
 def lane_notice(thresholds: Thresholds) -> str:
@@ -159,7 +187,7 @@ def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
     return "".join(f" {step}" for step in steps)
 
 
-def _towards_fast_lane(verdict: Verdict, t_high: float) -> str:
+def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
     """What separates the normal queue from the fast lane; a seed's own vouch is all the trust that it asks for."""
     codes, probability = list(dict.fromkeys(reason.code for reason in verdict.reasons)), verdict.estimate.probability
     if "never_fast_path" in codes:
@@ -172,7 +200,7 @@ def _towards_fast_lane(verdict: Verdict, t_high: float) -> str:
     together = f" together with {' and '.join(wanted)}" if wanted else ""
     return (
         f"P(clean) of {shown_threshold(t_high)} or more{together} would put this in the fast lane; "
-        "contributions that stay clean raise it."
+        f"contributions that stay clean raise it.{how_much}"
     )
 
 
@@ -186,15 +214,23 @@ def _say_shut(params: Params) -> str:
 
 def _say_low(params: Params) -> str:
     low = number_of(params["t_low"])
-    return f"P(clean) is {shown_against(number_of(params['probability']), low)}, below {shown_threshold(low)}."
+    budget = params.get("budget")  # None where no certificate stands behind the threshold
+    few = "" if budget is None else f", where at most {100 * number_of(budget):.3g} % of all clean work is"
+    told = f"{shown_against(number_of(params['probability']), low)}{_within(params)}"
+    return f"P(clean) is {told}, below {shown_threshold(low)}{few}."
 
 
 def _say_below(params: Params) -> str:
     high = number_of(params["t_high"])
     return (
-        f"P(clean) is {shown_against(number_of(params['probability']), high)}; "
+        f"P(clean) is {shown_against(number_of(params['probability']), high)}{_within(params)}; "
         f"the fast lane starts at {shown_threshold(high)}."
     )
+
+
+def _within(params: Params) -> str:
+    """The interval in brackets, where it is told."""
+    return f" ({shown_interval(number_of(params['low']), number_of(params['high']))})" if "low" in params else ""
 
 
 def _say_too_low(params: Params) -> str:
@@ -251,7 +287,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
 # What a row's one line adds to trust path and track record; the other reasons stand in the open row. Anybody who may
 # read is told this line, so it names no threshold.
 CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "low_probability": lambda params: f"P(clean) is low ({shown(number_of(params['probability']))})",
+    "low_probability": lambda params: f"P(clean) is low, {shown(number_of(params['probability']))}{_within(params)}",
     "trusted_denouncers": _say_denounced,
     "not_enough_evidence": lambda params: "not enough evidence yet",
     "threshold_not_certified": lambda params: "threshold not certified",

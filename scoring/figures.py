@@ -1,6 +1,6 @@
 """Figures and names in words: rounded so that they never contradict a threshold, visible characters only. Pure."""
 
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from scoring.verdict import Param
 
@@ -20,6 +20,18 @@ def shown_against(probability: float, threshold: float) -> str:
         if (floored >= Decimal(str(threshold))) == (probability >= threshold):
             return f"{floored}"
     return f"{exact:f}"
+
+
+def shown_interval(low: float, high: float) -> str:
+    """The ends of an interval with two decimals, rounded outwards: what is shown is never surer than what is known."""
+    below, above = hundredths(low, high)
+    return f"{below / 100:.2f}\N{EN DASH}{above / 100:.2f}"
+
+
+def hundredths(low: float, high: float) -> tuple[int, int]:
+    """The ends of an interval in whole hundredths, rounded outwards."""
+    above = Decimal(str(high)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
+    return int(_floor(low, 2) * 100), int(above * 100)
 
 
 def shown_threshold(threshold: float) -> str:

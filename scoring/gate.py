@@ -108,7 +108,8 @@ def _of_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -
     if probability is None or (low and evidence.clean + evidence.not_clean == 0):  # lack of history flags nobody
         reasons.append(Reason("not_enough_evidence", {"waiting": evidence.waiting}))
     elif low:
-        reasons.append(Reason("low_probability", {"probability": probability, "t_low": thresholds.t_low}))
+        bound = {"budget": thresholds.low_budget} if thresholds.low_certified else {}
+        reasons.append(Reason("low_probability", {"probability": probability, "t_low": thresholds.t_low} | bound))
     if thresholds.t_high is None:
         reasons.append(shut_reason(thresholds))
     elif probability is not None and thresholds.t_low <= probability < thresholds.t_high:

@@ -11,8 +11,8 @@ from scoring.verdict import Circumstances, Content, Evidence, Measure, Predictio
 
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is no event worth a row
 # Told, and no reason to decide anew by itself: how many pull requests settled, which would touch all open ones, and the
-# shares of a model's P(clean), which move with every day that passes.
-TOLD = frozenset({"settled", "factors"})
+# shares of a model's P(clean) and what would raise it, which move with every day that passes.
+TOLD = frozenset({"settled", "factors", "ways"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from django.conf import settings
 
 from scoring.audit import AuditRules
 from scoring.rules import RepositoryRules, Thresholds
+from scoring.starter import FILE
 from scoring.trust import Parameters
 from scoring.verdict import Measure
 
@@ -31,6 +32,7 @@ class Policy:
     audit: AuditRules = field(default_factory=AuditRules)
     lane_traffic: int = 50  # settled pull requests a year without which a repository has no certified lane
     models: Path | None = None  # where the serving model lies; None: the shrunk rate serves
+    starter: Path | None = None  # the starter model's file; None: no order is borrowed
     audit_key: bytes = field(default=b"", repr=False, compare=False)  # empty: nothing is drawn, nor fast-laned for it
 
 
@@ -53,6 +55,7 @@ def policy_from_settings() -> Policy:
             t_high=settings.T_HIGH,
             budget=settings.FALSE_APPROVAL_BUDGET,
             delta=settings.FALSE_APPROVAL_DELTA,
+            low_budget=settings.FALSE_ALARM_BUDGET,
             trust=settings.TRUST_FAST_LANE,
             two_ways=settings.TRUST_TWO_WAYS,
             r_low=settings.R_LOW,
@@ -64,6 +67,7 @@ def policy_from_settings() -> Policy:
         repository=RepositoryRules(never_fast_paths=tuple(settings.NEVER_FAST_PATHS)),
         lane_traffic=settings.LANE_TRAFFIC,
         models=settings.MODEL_DIR,
+        starter=FILE if settings.BORROW_ORDER else None,
         audit=AuditRules(settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST),
         audit_key=str(settings.AUDIT_KEY).encode(),
     )

@@ -73,7 +73,8 @@ anti join hidden_people h on h.contributor_id = s.contributor_id where list_cont
 """
 # What the audit drew tells its lane to nobody until somebody answered.
 OPEN_LANES = f"""
-select c.repository_id, c.lane from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+select c.repository_id, c.lane, c.probability, c.low, c.high, c.cases, c.reasons, c.factors
+from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
 where c.contributor_id = ? and not {SEALED} order by p.opened_at desc, c.pull_uri
 """
 LISTED = f"contributor_id not in ({LEFT_OUT})"
@@ -138,7 +139,7 @@ def _scores(rows: Rows, judged: Sequence[tuple[Mapping[str, Any], Verdict]]) -> 
     lanes = rows.rows(OPEN_LANES, [judged[0][0]["contributor_id"]])
     shadowed = in_shadow(rows)
     made = (
-        _contributor_score(row, verdict, people, _seeds_of(seeds, row), names, _newest_lane(lanes, row))
+        _contributor_score(row, verdict, people, _seeds_of(seeds, row), names, _newest(lanes, row))
         for row, verdict in judged
     )
     pairs = zip(made, judged, strict=True)
@@ -155,10 +156,9 @@ def _seeds_of(seeds: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> tup
     return tuple(Person(seed["did"], display_name(seed)) for seed in here)
 
 
-def _newest_lane(lanes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Lane | None:
-    """Lane of the contributor's newest open pull request there (for the site: anywhere)."""
-    here = (one["lane"] for one in lanes if row["repository_id"] in (0, one["repository_id"]))
-    return next((Lane(lane) for lane in here), None)
+def _newest(lanes: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Verdict | None:
+    """The verdict on the contributor's newest open pull request there (for the site: anywhere)."""
+    return next((read_verdict(one) for one in lanes if row["repository_id"] in (0, one["repository_id"])), None)
 
 
 def _contributor_score(
@@ -167,13 +167,14 @@ def _contributor_score(
     people: People,
     seeds: tuple[Person, ...],
     names: Mapping[int, str],
-    newest: Lane | None,
+    newest: Verdict | None,
 ) -> ContributorScore:
     path = people.path(row["path"])
     return ContributorScore(
         person=people.persons[row["contributor_id"]],
         repository=names.get(row["repository_id"]),
-        decision=newest or verdict.lane,
+        decision=(newest or verdict).lane,
+        newest=newest,
         verdict=verdict,
         structural_trust=row["structural_trust"],
         eigentrust=row["eigentrust"],
@@ -265,12 +266,13 @@ def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ..
 def _history(rows: Rows, number: int) -> tuple[HistoryPoint, ...]:
     """Recorded scores at the site, oldest first; several passes may share the present of a recorded stream."""
     found = rows.rows(
-        "select as_of, probability, lane from scores "
+        "select as_of, probability, low, high, lane from scores "
         "where contributor_id = ? and repository_id = 0 and pull_uri is null "
         "order by as_of desc, decided_clock desc limit ?",
         [number, HISTORY_SHOWN],
     )
-    return tuple(HistoryPoint(row["as_of"], row["probability"], Lane(row["lane"])) for row in reversed(found))
+    figures = ("as_of", "probability", "low", "high")
+    return tuple(HistoryPoint(*(row[name] for name in figures), Lane(row["lane"])) for row in reversed(found))
 
 
 def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:

@@ -14,6 +14,7 @@ from scoring.approvals import current
 from scoring.audit_answers import DRAWN, SEALED, answers
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
+from scoring.inputs import read_inputs
 from scoring.read_repositories import in_shadow
 from scoring.review_costs import newest_costs
 from scoring.sealing import is_drawn, seal
@@ -45,7 +46,9 @@ left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c
 left join pull_pages g on g.pull_uri = c.pull_uri
 """
 QUEUE_ORDER: Mapping[QueueSort, str] = {
-    "lowest": f"case when {SEALED} then null else c.probability end asc nulls last, p.opened_at, c.pull_uri",
+    # Nobody reads off its place what is sealed.
+    "lowest": f"case when {SEALED} then null else coalesce(c.probability, c.borrowed) end asc nulls last, "
+    "p.opened_at, c.pull_uri",
     "oldest": "p.opened_at, c.pull_uri",
     "newest": "p.opened_at desc, c.pull_uri",
 }
@@ -213,12 +216,13 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
         content_risk=row["content_risk"],
         path=path,
         sentence=explain(verdict, known),
-        would_change=would_change(verdict, known, thresholds),
+        would_change=would_change(verdict, known, thresholds, read_inputs(row["inputs"]) if row["inputs"] else None),
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
         claim=CLAIMS.get(row["merge_proof"], ""),
         is_shut_here=thresholds.t_high is None,
+        borrowed_from=row["borrowed_from"] if row["probability"] is None else None,
     )
 
 

@@ -36,7 +36,9 @@ class Thresholds:
     """Where the lanes begin, and what the fast lane asks for besides. `t_high` None: the fast lane is shut.
 
     `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
-    of false approvals that may happen, `delta` the chance that it is exceeded all the same. `settled` is how many
+    of false approvals that may happen, `delta` the chance that it is exceeded all the same. `low_certified` says that
+    one stands behind `t_low`, by which at most `low_budget` of all clean work by people with a record is sent to a
+    person; at a `t_low` of 0 a low P(clean) sends nobody. `settled` is how many
     settled pull requests could count towards a certificate so far, None where nobody counted. `shut` says why a lane
     that was certified is shut, where it is (`scoring.certified`). `trust` is the s that the fast lane asks for,
     `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is
@@ -53,6 +55,8 @@ class Thresholds:
     delta: float = 0.05
     settled: int | None = None
     shut: Reason | None = None
+    low_certified: bool = False
+    low_budget: float = 0.05
     trust: float = 0.5
     two_ways: bool = True
     r_low: float = 0.20
@@ -75,6 +79,7 @@ class Thresholds:
         if self.account_change_days < 0 or self.silent_days < 1:
             raise ValueError("ACCOUNT_CHANGE_DAYS must be 0 or more and SILENT_DAYS 1 or more")
         items_needed(self.budget, self.delta)
+        items_needed(self.low_budget, self.delta)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from scoring.serving import Serving, predict, version_of
 from scoring.shaping import SETTLED
 from scoring.standing import StandingTrust
 from scoring.standing_people import StandingPeople
+from scoring.starter import Borrowing, Starter, borrow
 from scoring.structure import read_graph
 from scoring.verdict import Evidence, Prediction
 
@@ -47,6 +48,7 @@ from scoring.verdict import Evidence, Prediction
 STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()
 PEOPLE: WeakKeyDictionary[Store, StandingPeople] = WeakKeyDictionary()
 SERVING: dict[Path, Serving] = {}  # by the folder of models
+BORROWING: dict[Path, Borrowing] = {}  # by the file of the starter model
 STANDING_CERTIFICATES: dict[Path, Certificates] = {}  # by their folder
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
@@ -84,8 +86,9 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
     """
     with store.read() as rows:
         served = _served(policy)
+        starter = _starter(policy, served)
         is_cold = store not in PEOPLE and rows.value("select exists (from current_scores)")
-        otherwise = _was_judged_otherwise(rows, _rules_of(policy, served))
+        otherwise = _was_judged_otherwise(rows, _judged_by(policy, served, starter))
         if not (is_cold or otherwise or has_work(rows, clock.now())):
             return 0
         position = rows.value(INPUTS)
@@ -93,7 +96,7 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
     people = PEOPLE.setdefault(store, StandingPeople())
     with store.whole:
         try:
-            return _pass(store, people, clock.now(), policy, position, served)
+            return _pass(store, people, clock.now(), policy, position, served, starter)
         except BaseException:
             people.forget()
             raise
@@ -111,13 +114,33 @@ def _served(policy: Policy) -> Any:
     return SERVING.setdefault(policy.models, Serving(policy.models)).model()
 
 
+def _starter(policy: Policy, served: Any) -> Starter | None:
+    """The starter model that orders the queue now, None where a model of one's own serves or there is none."""
+    if served is not None or policy.starter is None:
+        return None
+    return BORROWING.setdefault(policy.starter, Borrowing(policy.starter)).starter()
+
+
+def _judged_by(policy: Policy, served: Any, starter: Starter | None) -> str:
+    """What a whole pass depends on: the rules of every judgement, and what its order is borrowed from."""
+    return f"{_rules_of(policy, served)}{starter.name if starter else ''}"
+
+
 def _rules_of(policy: Policy, served: Any) -> str:
     """Everything but what is known that a judgement depends on, in 16 hex digits."""
-    told = [replace(policy, audit_key=b"", models=None), version_of(served), gate_version()]
+    told = [replace(policy, audit_key=b"", models=None, starter=None), version_of(served), gate_version()]
     return hashlib.sha256(to_json(told).encode()).hexdigest()[:16]
 
 
-def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, position: int, served: Any) -> int:
+def _pass(
+    store: Store,
+    held: StandingPeople,
+    now: datetime,
+    policy: Policy,
+    position: int,
+    served: Any,
+    starter: Starter | None,
+) -> int:
     """Judge as of now, from the inputs up to `position`, whom and what they changed."""
     rules_of_all = _rules_of(policy, served)
     _rebuild_structure(store, held, now, policy)
@@ -133,8 +156,10 @@ def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, pos
         offered = read_evidence(rows, set(authors.values()))
         rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
         around = read_circumstances(rows, _moment(policy, now), rules, policy.repository, attested)
-        said = predict(rows, served, evidence, authors, now, policy.window_days)
-        one = Pass(position, now, store.wall(), policy, under[0], read_ballot(rows, now, policy), said)
+        said = predict(rows, served, evidence, authors, under, now, policy.window_days)
+        others = [uri for uri, row in opened.items() if not row["own"]]
+        borrowed = borrow(rows, starter, others, now, policy.window_days)
+        one = Pass(position, now, store.wall(), policy, under[0], read_ballot(rows, now, policy), said, borrowed)
     passes = {number: replace(one, thresholds=replace(its, settled=settled)) for number, its in under.items()}
     judged = _judge_all(one, passes, evidence)
     people = [_score_row(pair, fingerprints[pair], columns) for pair, columns in judged.items()]
@@ -149,7 +174,7 @@ def _pass(store: Store, held: StandingPeople, now: datetime, policy: Policy, pos
         txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": one.now})
         _replace(txn, "current_decisions", pulls)
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
-        told = {"judged_by": rules_of_all, SETTLED: str(settled)}
+        told = {"judged_by": _judged_by(policy, served, starter), SETTLED: str(settled)}
         txn.upsert("meta", [{"key": key, "value": value} for key, value in told.items()])
         scored = txn.value("select count(distinct contributor_id) from current_scores")
     held.settle()

@@ -32,4 +32,5 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
         sentence=ASKED,
         would_change="",
         is_sealed=True,
+        borrowed_from=None,
     )

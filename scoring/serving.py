@@ -7,7 +7,7 @@ to send moves the first by themselves (DESIGN.md §1.9).
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import numpy as np
 from ingest.transaction import Rows
 from scoring.derived import Pair
 from scoring.estimators import SHRUNK_RATE
-from scoring.verdict import Estimate, Factor, Prediction
+from scoring.rules import Thresholds
+from scoring.verdict import Estimate, Factor, Needed, Prediction
 
 LABEL = "label_clean_fix"  # what the P(clean) that is served means
 SHRUNK = "beta"  # the name of the shrunk rate among the models
@@ -64,11 +65,22 @@ def version_of(served: Any) -> str:
 
 
 def predict(
-    rows: Rows, served: Any, people: Collection[Pair], changes: Mapping[str, Pair], now: datetime, window_days: int
+    rows: Rows,
+    served: Any,
+    people: Collection[Pair],
+    changes: Mapping[str, Pair],
+    thresholds: Mapping[int, Thresholds],
+    now: datetime,
+    window_days: int,
 ) -> Predictions:
-    """What the model says of these people and of these open changes, each with its author and repository."""
+    """What the model says of these people and of these open changes, each with its author and repository.
+
+    `thresholds` by repository say which lane is the next that a change could come into.
+    """
     if served is None or served.person.model.name == SHRUNK:
         return Predictions()  # the gate reckons the shrunk rate from the record
+    if not people and not changes:
+        return Predictions(version_of(served))  # LightGBM divides by the number of rows
     columns, places = _read_columns(rows, sorted({*people, *changes.values()}), list(changes), now, window_days)
     version, alone = version_of(served), _told(served.person, columns)
     change = None if served.change.model.name == SHRUNK else _told(served.change, columns)
@@ -77,10 +89,36 @@ def predict(
         given = [alone.at(places[author])] if change is None else [change.at(places[uri]), alone.at(places[author])]
         return Prediction(*min(given, key=_probability), version)
 
+    said = {uri: of_change(uri, author) for uri, author in changes.items() if uri in places}
+    targets = np.array([_next(thresholds.get(changes[uri][1]), one.estimate.probability) for uri, one in said.items()])
+    asked = {"change": [places[uri] for uri in said], "person": [places[changes[uri]] for uri in said]}
+    ways = _ways(served, columns, asked, targets)
     return Predictions(
         version,
         {pair: Prediction(*alone.at(places[pair]), version) for pair in people},
-        {uri: of_change(uri, author) for uri, author in changes.items() if uri in places},
+        {uri: replace(one, ways=found) for (uri, one), found in zip(said.items(), ways, strict=True)},
+    )
+
+
+def _next(thresholds: Thresholds | None, probability: float | None) -> float:
+    """From which P(clean) on a change comes into the next lane; NaN where no P does."""
+    if thresholds is None or probability is None:
+        return np.nan
+    high = thresholds.t_high
+    return next((mark for mark in (thresholds.t_low, high) if mark is not None and probability < mark), np.nan)
+
+
+def _ways(
+    served: Any, columns: Mapping[str, Any], asked: Mapping[str, Sequence[int]], targets: Any
+) -> list[tuple[Needed, ...]]:
+    """What would bring each change to its target; `asked`: at which place of the columns each scope looks at it."""
+    from scoring.learning.counterfactual import what_would_do
+
+    parts = [(served.change, asked["change"]), (served.person, asked["person"])]
+    used = parts[1:] if served.change.model.name == SHRUNK else parts
+    return what_would_do(
+        [(part.probability, {name: column[places] for name, column in columns.items()}) for part, places in used],
+        targets,
     )
 
 

@@ -1,27 +1,32 @@
 """The Huey tasks of the judging hops."""
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
+from django.conf import settings
 from huey import crontab
 
 from ingest.queue import huey
 from ingest.runtime import current
+from ingest.snapshot import SnapshotReader
 from scoring.approvals import settle_approvals
 from scoring.policy import policy_from_settings
 from scoring.review_pulls import review_due
 from scoring.review_settings import reviewing_from_settings
 from scoring.score import score
 from scoring.shadow import record_shadow
+from scoring.training_child import TrainingChild
 
 PATIENCE_SECONDS = 1.0  # what takes longer is judged without it first
 LOOK_SECONDS = 0.02
 
 _sent: deque[tuple[dict[str, Any], str]] = deque()  # diffs that wait, with where their answers go
 _reading = Lock()
+_training: list[TrainingChild] = []  # of this process, once there is one
 
 
 def wait_while(is_so: Callable[[], bool], seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -87,9 +92,41 @@ def read_sent() -> None:
             read_sent()
 
 
+@huey.periodic_task(crontab(minute="23"))
+def extend_certificates() -> None:
+    """Every hour write a successor of each certificate that new outcomes are known of; most hours there is none."""
+    from scoring.lane_certificates import CERTIFICATES
+    from scoring.learning.successors import write_successors
+
+    folder = settings.MODEL_DIR / CERTIFICATES
+    if not folder.is_dir():
+        return
+    runtime = current()
+    with runtime.store.read() as rows:
+        write_successors(rows, folder, runtime.window_days, runtime.clock.now())
+
+
 @huey.periodic_task(crontab(minute="*/5"))
 def forget_sent() -> None:
     """Every five minutes forget the answers that are older than an hour."""
     from scoring.review_jobs import drop_old_replies
 
     drop_old_replies(huey, time.time())
+
+
+@huey.periodic_task(crontab(minute="41"))
+def train_again() -> None:
+    """Once an hour see whether TRAIN_DAYS have passed since the last training, and start another that nobody waits for.
+
+    A recording is not trained on: its present is not that of the files beside it.
+    """
+    if settings.STREAM_CLOCK:
+        return
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        if snapshot is None:
+            return
+    if not _training:
+        _training.append(TrainingChild(settings.MODEL_DIR, settings.LOG_DIR / "train.log"))
+    limits = ("--seconds", str(settings.TRAIN_SECONDS), "--megabytes", str(settings.TRAIN_MEMORY_MB))
+    command = (sys.executable, str(settings.BASE_DIR / "manage.py"), "train", *limits)
+    _training[0].follow(command, settings.TRAIN_DAYS, time.time())

@@ -53,16 +53,30 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Needed:
+    """What alone, all else as it is, would bring P(clean) to the next lane: `needed`, with the `value` that it has now.
+
+    `name` is 'clean_here' (`needed` more pull requests there that stay clean, where `value` are merged),
+    'structural_trust' or 'denounce_count'.
+    """
+
+    name: str
+    value: float
+    needed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What a trained model says of one contributor or one change.
 
     `factors` are the features that it weighed, with their shares of P(clean), the largest first; `model` names the file
-    that says how it was trained and how well it did.
+    that says how it was trained and how well it did. `ways` are told of changes that P keeps out of a better lane.
     """
 
     estimate: Estimate
     factors: tuple[Factor, ...]
     model: str
+    ways: tuple[Needed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,13 @@ PURE = {
 REVIEW = ("assessment", "deterministic", "cost_gate", "placing", "rendering", "prompt", "readings")
 PURE |= {f"scoring/{name}.py" for name in (*REVIEW, "claude_models", "claude_answers")}
 PURE |= {f"scoring/{name}.py" for name in ("rules", "conditions", "explain_conditions", "audit", "content/touched")}
-PURE |= {"scoring/briefing.py", "scoring/catalogue.py"}
+PURE |= {
+    "scoring/briefing.py",
+    "scoring/catalogue.py",
+    "scoring/explain_ways.py",
+    "triage/pills.py",
+    "triage/spoken.py",
+}
 PURE |= {"scoring/sealing.py", "scoring/tightened.py", "triage/incident_words.py"}
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
 RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
@@ -78,13 +84,20 @@ PURE |= {f"scoring/{name}.py" for name in ("repository_settings", "own_rules", "
 PURE |= {"triage/settings_form.py", "ingest/dids.py"}
 PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "arrivals")}
 PURE |= {"scoring/licences.py", *(f"scoring/packages/{name}.py" for name in ("likeness", "matching", "comparison"))}
-PURE |= {f"scoring/{name}.py" for name in ("need", "drift", "certified", "explain_certificate")}
-PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "lanes", "certificate", "certify", "lane_statistics")}
+PURE |= {f"scoring/{name}.py" for name in ("need", "drift", "certified", "explain_certificate", "low_threshold")}
+PURE |= {
+    f"scoring/learning/{name}.py"
+    for name in ("cases", "lanes", "certificate", "certify", "recompute", "lane_statistics")
+}
 LEARNED = (
     "boosted",
     "budgets",
     "card",
+    "counterfactual",
+    "weighed",
+    "widths",
     "backtest_words",
+    "low_budgets",
     "design",
     "figures",
     "lowered",

@@ -124,13 +124,14 @@ def get_score(
     request: Request,
     did: Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)],
     repo: Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")] = None,
+    briefing: Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")] = False,
 ) -> ScoreOut:
     """The chance that the contributor's next change is clean, the lane that follows, and why."""
     person = _did(did)
     snapshot = _published(request)
     score = read.score(snapshot, person, repo or None)
     if score is not None:
-        return score_out(score)
+        return score_out(score, briefing)
     if hidden := read.hidden_because(snapshot, person):
         raise ApiProblem(404, f"The account {person[:200]} {hidden}, so it is not judged here meanwhile.")
     if repo and read.score(snapshot, person) is not None:

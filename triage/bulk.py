@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from scoring.figures import shown
+from scoring.figures import shown, shown_interval
 from scoring.read import QueueRow
 from scoring.verdict import Lane
 from triage.actions import ActionProblem, Conflict, Wanted
@@ -24,18 +24,20 @@ class BulkSummary:
     count: int
     lines: int
     lowest: str  # the lowest P(clean), rounded down
+    interval: str  # of that one, 95 %; "" where there is none
     expected_bad: float
     must_type: bool
 
 
 def summary(found: Sequence[QueueRow]) -> BulkSummary:
     """The figures of the confirmation."""
-    lows = [row.verdict.estimate.probability for row in found]
-    lowest = min((value for value in lows if value is not None), default=None)
+    known = [row.verdict.estimate for row in found if row.verdict.estimate.probability is not None]
+    lowest = min(known, key=lambda estimate: estimate.probability or 0.0, default=None)
     return BulkSummary(
         count=len(found),
         lines=sum((row.added or 0) + (row.removed or 0) for row in found),
-        lowest="none" if lowest is None else shown(lowest),
+        lowest="none" if lowest is None else shown(lowest.probability or 0.0),
+        interval="" if lowest is None else shown_interval(lowest.low, lowest.high),
         expected_bad=sum(1 - row.verdict.estimate.low for row in found),
         must_type=len(found) > TYPED_ABOVE,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scoring.figures import shown, shown_threshold
+from scoring.figures import shown, shown_interval, shown_threshold
 from scoring.read import Dashboard, HistoryPoint
 from scoring.verdict import Lane
 
@@ -153,11 +153,12 @@ def percent(part: int, whole: int) -> str:
 
 def trend(history: Sequence[HistoryPoint]) -> Trend | None:
     """A contributor's scores over time; None where fewer than two have a number."""
-    known = [(point.as_of, point.probability) for point in history if point.probability is not None]
+    known = [(point.as_of, point.probability, point) for point in history if point.probability is not None]
     if len(known) < 2:
         return None
     known.sort(key=lambda pair: pair[0])
     step = 232 / (len(known) - 1)
-    spots = [(round(4 + index * step, 1), round(44 - 40 * value, 1)) for index, (_, value) in enumerate(known)]
-    summary = f"P(clean) went from {shown(known[0][1])} to {shown(known[-1][1])} over {len(known)} recorded scores"
+    spots = [(round(4 + index * step, 1), round(44 - 40 * value, 1)) for index, (_, value, _) in enumerate(known)]
+    first, last = (f"{shown(value)} ({shown_interval(one.low, one.high)})" for _, value, one in (known[0], known[-1]))
+    summary = f"P(clean) with its 95 % interval went from {first} to {last} over {len(known)} recorded scores"
     return Trend(" ".join(f"{x},{y}" for x, y in spots), *spots[-1], summary)

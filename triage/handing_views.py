@@ -24,9 +24,9 @@ from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
 from triage.objections import ObjectionProblem, answer
 from triage.permissions import Role, Roles, SignInNeeded, require
+from triage.pills import lane_word
 from triage.rights import handled_from
 from triage.rights_views import did_of, open_offers, refused
-from triage.rows import lane_word
 
 SHOWN = 200  # objections on the page, and links of one contributor
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from ingest.snapshot import Snapshot
 from scoring import explain, read
 from scoring.read import Seen
-from triage import as_shown, auditing, closing, incident_words, rows
+from triage import as_shown, auditing, closing, incident_words, pills
 from triage.access import safe_next
 from triage.act_forms import read_seen
 from triage.action_views import acting_page, answer_conflict, to_sign_in
@@ -67,8 +67,8 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "subject": subject,
         "mark": mark,
         "corrected": newest if newest.outcome not in BAD else None,
-        "lane": rows.lane_word(found.verdict),
-        "reasons": [visible(explain.sentence(reason)) for reason in found.verdict.reasons],
+        "lane": pills.lane_word(found.verdict),
+        "reasons": [visible(explain.sentence(reason)) for reason in explain.told_reasons(found.verdict)],
         "would_hold": [incident_words.tightened_words(one) for one in found.would_hold],
         "like_it": [(one, [incident_words.SHARE_WORDS[name] for name in one.shares]) for one in found.like_it],
         "shared": [(words, found.shared[name]) for name, words in incident_words.SHARE_WORDS.items()],

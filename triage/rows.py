@@ -1,22 +1,21 @@
 """What templates show, shaped from what `scoring.read` found. Pure: no Django, no store, the present is an argument."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2s
 from typing import Literal
 
-from scoring.explain import factor_label, sentence
+from scoring.explain import factor_label, sentence, told_reasons
 from scoring.explain_plain import plain_sentence
-from scoring.figures import shown
 from scoring.read import ContentReview, ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
 from scoring.verdict import Factor, Lane, Verdict
 from triage.forms import Bucket, QueueFilters
+from triage.pills import Kind, Pill, decided, pill, row_pill
 from triage.review_words import ReviewView, review_view
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
-from triage.words import age_words, interval_sentence, missing_evidence, no_path_words, visible
+from triage.words import age_words, borrowed_words, interval_sentence, missing_evidence, no_path_words, visible
 
-Kind = Literal["fast", "review", "flag", "unknown"]
 TINTS = 12  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
@@ -28,10 +27,6 @@ GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
     ("fast_lane", "Fast lane", "fast", "The fast lane is empty."),
     ("own", "Yours", "unknown", "No open pull request by somebody who may push."),
 )
-LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
-# What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
-WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
-LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +37,6 @@ class PersonView:
     name: str
     initials: str
     tint: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pill:
-    """Lane in words with an icon; `number` is P(clean) rounded down, "" where there is none."""
-
-    kind: Kind
-    number: str
-    word: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +130,7 @@ class GroupView:
     oldest: str
     oldest_first_timer: str
     rows: tuple[RowView, ...]
+    borrowed: str  # from where the order of those without a number is, "" where it is nobody else's
     rest: int
     page: int
     pages: int
@@ -166,38 +153,6 @@ def person_view(person: Person) -> PersonView:
     letters = [character for character in name.removeprefix("did:").split(":")[-1] if character.isalnum()]
     tint = blake2s(person.did.encode(), digest_size=2).digest()
     return PersonView(person.did, name, "".join(letters[:2]).upper() or "?", int.from_bytes(tint, "big") % TINTS)
-
-
-def pill(verdict: Verdict, shadow: bool = False) -> Pill:
-    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning.
-
-    In `shadow` mode the fast lane is only what it would be, in words and without its colour.
-    """
-    probability = verdict.estimate.probability
-    if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
-        return Pill("unknown", "", "Not enough evidence")
-    number = "" if probability is None else shown(probability)
-    if shadow and verdict.lane is Lane.FAST_LANE:
-        return Pill("unknown", number, "Would be fast lane")
-    return Pill("unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane], number, lane_word(verdict))
-
-
-def is_unblamed(verdict: Verdict) -> bool:
-    """Whether a person is asked though nothing was found, such as where the contributor objects: no warning, then."""
-    return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
-
-
-def lane_word(verdict: Verdict) -> str:
-    """The lane in a word or two."""
-    return "For a person" if is_unblamed(verdict) else LANE_WORDS[verdict.lane]
-
-
-def row_pill(row: QueueRow) -> Pill:
-    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number."""
-    if row.is_sealed:
-        return Pill("unknown", "", "Audit")
-    shown = pill(row.verdict, row.shadow)
-    return replace(shown, kind="unknown", word="Audited") if row.audited else shown
 
 
 def factor_bars(factors: Sequence[Factor]) -> tuple[FactorBar, ...]:
@@ -258,7 +213,7 @@ def judgement(
         no_path_words(verdict),
         factor_bars(verdict.factors),
         interval_sentence(verdict.estimate),
-        tuple(visible(say(reason)) for reason in verdict.reasons),
+        tuple(visible(say(reason)) for reason in told_reasons(verdict)),
         missing_evidence(verdict, path, content_risk),
         trust_view(explained, exact),
     )
@@ -268,17 +223,7 @@ def score_judgement(
     score: ContributorScore, explained: TrustExplanation | None = None, exact: bool = True
 ) -> Judgement:
     """The Who side of a person."""
-    return judgement(_decided(score), score.path, score.content_risk, explained, score.shadow, exact)
-
-
-def score_pill(score: ContributorScore) -> Pill:
-    """The pill of a person in one repository."""
-    return pill(_decided(score), score.shadow)
-
-
-def _decided(score: ContributorScore) -> Verdict:
-    """The verdict in the lane that `/score/{did}` names: that of the newest open pull request where there is one."""
-    return replace(score.verdict, lane=score.decision)
+    return judgement(decided(score), score.path, score.content_risk, explained, score.shadow, exact)
 
 
 def row_anchor(uri: str) -> str:
@@ -322,6 +267,12 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime, more: Expand
     return tuple(views)
 
 
+def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
+    """From where the order of these rows is borrowed, where that order is asked for."""
+    found = next((row.borrowed_from for row in rows if row.borrowed_from), None)
+    return borrowed_words(found) if filters.sort == "lowest" else ""
+
+
 def has_open(groups: Sequence[GroupView]) -> bool:
     """Whether one of the rows in view is expanded."""
     return any(row.judgement for group in groups for row in group.rows)
@@ -345,6 +296,7 @@ def _group_view(
         age_words(group.oldest if group else None, now),
         age_words(group.oldest_first_timer if group else None, now),
         tuple(row_view(row, now, row.uri == filters.opened, filters, more) for row in rows),
+        _borrowed_order(rows, filters),
         0 if filters.bucket else total - len(rows),
         min(filters.page, pages),
         pages,

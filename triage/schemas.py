@@ -8,6 +8,7 @@ from ninja import Field, Schema
 from scoring import read
 from scoring.verdict import Estimate, Factor, Lane, Measure
 from triage.dids import parse_handle
+from triage.spoken import BRIEFING_LENGTH, spoken
 
 EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 DECIMALS = 6  # finer than any estimate here is known; sums such as 1.0000000000000002 come back into [0, 1]
@@ -80,6 +81,9 @@ class ScoreOut(JudgedOut):
     shadow: bool = Field(
         description="The repository that decision is about is in shadow mode: it says what the lane would be, and "
         "nobody is offered to act on it."
+    )
+    briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
+        None, description="With briefing=1: one to three sentences to be read aloud, none of whose words another wrote."
     )
 
 
@@ -182,8 +186,8 @@ class LeaderboardOut(Schema):
     seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
 
 
-def score_out(score: read.ContributorScore) -> ScoreOut:
-    """A contributor's score as JSON."""
+def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
+    """A contributor's score as JSON, `briefed` with what is read aloud of it."""
     return ScoreOut(
         **_judged(score.person, score.verdict.estimate, score.decision),
         repository=score.repository,
@@ -197,6 +201,7 @@ def score_out(score: read.ContributorScore) -> ScoreOut:
         as_of=score.as_of.replace(tzinfo=UTC),
         model_version=score.model_version,
         shadow=score.shadow,
+        briefing=spoken(score) if briefed else None,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from scoring.figures import hundredths
 from scoring.read import Person
 from scoring.verdict import Estimate, Verdict
 
@@ -45,11 +46,19 @@ def interval_sentence(estimate: Estimate) -> str:
     """P(clean) in words with its interval and what it rests on."""
     if estimate.probability is None:
         return "No settled contribution yet, so there is no number. Unknown is not bad: a person looks, as usual."
+    low, high = hundredths(estimate.low, estimate.high)
     cases = f"{estimate.cases:,} settled contribution{'' if estimate.cases == 1 else 's'}"
     return (
         f"Of 100 contributions like the next one, about {round(estimate.probability * 100)} would be clean "
-        f"(95 % interval {round(estimate.low * 100)} to {round(estimate.high * 100)}, from {cases})."
+        f"(95 % interval {low} to {high}, from {cases})."
     )
+
+
+def borrowed_words(projects: int | None) -> str:
+    """From where an order is borrowed, "" where from nowhere."""
+    if projects is None:
+        return ""
+    return f"borrowed from {projects:,} other project{'' if projects == 1 else 's'}, not yet checked on yours"
 
 
 def is_denounced(verdict: Verdict) -> bool:

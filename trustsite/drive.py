@@ -44,6 +44,7 @@ CACHES = {
     "TRANSFORMERS_CACHE": "cache/transformers",
     "SENTENCE_TRANSFORMERS_HOME": "cache/sentence_transformers",
     "TORCH_HOME": "cache/torch",
+    "MPLCONFIGDIR": "cache/matplotlib",
 }
 
 

@@ -10,7 +10,7 @@ from ingest.transaction import Rows
 from scoring import read
 from scoring.assessment import DETERMINISTIC
 from scoring.derived import display_name
-from scoring.explain import sentence
+from scoring.explain import sentence, told_reasons
 from scoring.explain_content import MISSING_WORDS
 from scoring.figures import shown, things, visible_name
 from scoring.review_rows import ShownFlag
@@ -169,7 +169,7 @@ def _judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
 
 
 def _reasons(verdict: Verdict) -> tuple[str, ...]:
-    return tuple(sentence(reason) for reason in verdict.reasons[:REASONS])
+    return tuple(sentence(reason) for reason in told_reasons(verdict)[:REASONS])
 
 
 def _review(rows: Rows, uri: str) -> Read | None:

@@ -1,6 +1,7 @@
 """What commands learn from: a file of past pull requests, or the newest snapshot."""
 
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -27,3 +28,16 @@ def material_of(file: Path | None) -> Material:
         if snapshot is None:
             raise CommandError("Nothing was published yet: run the worker first, or name a FILE.", returncode=2)
         return read_material(snapshot, wall_now(), policy)
+
+
+def starter_of(file: Path, seed: int) -> dict[str, Any]:
+    """The starter file that a file of past pull requests gives; CommandError, in one sentence, where it gives none."""
+    from scoring.learning.design import FitProblem
+    from scoring.learning.starting import starter_of_file
+
+    if not file.is_file():
+        raise CommandError(f"{file} does not exist: name a file.", returncode=2)
+    try:
+        return starter_of_file(file, settings.STAGING_DIR, wall_now(), seed)
+    except (FitProblem, PastProblem) as problem:
+        raise CommandError(f"{str(problem).rstrip('.')}.", returncode=2) from problem

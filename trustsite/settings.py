@@ -199,8 +199,12 @@ R_HIGH: float = env.float("R_HIGH", 0.60, validate=unit)
 if R_HIGH <= R_LOW:
     raise EnvError(f"R_HIGH={R_HIGH} must be above R_LOW={R_LOW}: content would be clear and alarming at once.")
 FALSE_APPROVAL_BUDGET: float = env.float("FALSE_APPROVAL_BUDGET", 0.05, validate=inside_unit)
+FALSE_ALARM_BUDGET: float = env.float("FALSE_ALARM_BUDGET", 0.05, validate=inside_unit)
 FALSE_APPROVAL_DELTA: float = env.float("FALSE_APPROVAL_DELTA", 0.05, validate=inside_unit)
 CERTIFICATE_DAYS: int = env.int("CERTIFICATE_DAYS", 90, validate=check.Range(min=1, max=90))
+TRAIN_DAYS: int = env.int("TRAIN_DAYS", 7, validate=check.Range(min=0))
+TRAIN_SECONDS: int = env.int("TRAIN_SECONDS", 3600, validate=check.Range(min=1))
+TRAIN_MEMORY_MB: int = env.int("TRAIN_MEMORY_MB", 4000, validate=check.Range(min=500))
 LANE_TRAFFIC: int = env.int("LANE_TRAFFIC", 50, validate=check.Range(min=0))
 LANE_CONDITIONS: list[str] = env.list(
     "LANE_CONDITIONS",
@@ -213,6 +217,7 @@ LANE_CONDITIONS: list[str] = env.list(
 ACCOUNT_CHANGE_DAYS: int = env.int("ACCOUNT_CHANGE_DAYS", 14, validate=check.Range(min=0, max=365))
 SILENT_DAYS: int = env.int("SILENT_DAYS", 90, validate=check.Range(min=1, max=3650))
 NEVER_FAST_PATHS: list[str] = env.list("NEVER_FAST_PATHS", [], validate=_check_paths)
+BORROW_ORDER: bool = env.bool("BORROW_ORDER", True)
 AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=unit)
 AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=0, max=1000))
 AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))

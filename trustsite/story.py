@@ -7,10 +7,10 @@ from django.conf import settings
 
 from ingest.transaction import Rows
 from scoring import read
-from scoring.figures import shown
+from scoring.figures import shown, shown_interval
 from scoring.policy import policy_from_settings
 from scoring.trust import Parameters
-from scoring.verdict import Lane
+from scoring.verdict import Estimate, Lane
 from trustsite.world import World
 
 MAIN = "lantern"  # the repository in which people can act; the others show shadow mode
@@ -47,14 +47,24 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
     return lines, list(_promises(rows, world, judged_before, seen))
 
 
+def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Promise]:
+    """The promises of `tell` without the story's lines, which take most of its time."""
+    return list(_promises(rows, world, judged_before, _look(rows)))
+
+
 def _people(rows: Rows, world: World) -> Iterator[str]:
     """One line each for the parts of the story."""
     for name in ("mara", "sami", "alba", "ruben", "blitz", "mallory", "narcis", "castor", "grudge", "selma"):
         found = read.score(rows, world.cast[name])
         if found is not None:
-            probability = found.verdict.estimate.probability
-            chance = "not enough evidence" if probability is None else f"P(clean) {shown(probability)}"
+            chance = _chance(found.verdict.estimate)
             yield f"{found.person.name}: {LANE_WORDS[found.decision]}, {chance}. {found.explanation}."
+
+
+def _chance(estimate: Estimate) -> str:
+    if estimate.probability is None:
+        return "not enough evidence"
+    return f"P(clean) {shown(estimate.probability)} ({shown_interval(estimate.low, estimate.high)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,19 @@ from scoring.learning.budgets import BUDGETS, play, told_budget
 from scoring.learning.cases import LABELS, LabelName
 from scoring.learning.design import Floats
 from scoring.learning.figures import figures_of, gain_of, intervals_of
+from scoring.learning.low_budgets import told_low
 from scoring.learning.material import Material, data_version
 from scoring.learning.measures import auc, decompose, reliability
-from scoring.learning.records import settled_record
-from scoring.learning.rolling import Clock, Past, Scored, calibrate_quarters, score_quarters
+from scoring.learning.records import settled_record, with_record
+from scoring.learning.rolling import Clock, Past, Scored, blend, calibrate_quarters, score_quarters
+from scoring.learning.splits import gains_by_split, splits_of
 from scoring.learning.trees import Yearly
+from scoring.learning.weighed import weighed
+from scoring.learning.widths import widths_of
 from scoring.promotion import Candidate, Decision, decide
 
 SCOPES = ("change", "person")
+FITTED = ("logistic", "lightgbm")  # in each scope; the blend is the mean of what they said
 TEST_SHARE = 0.25
 YEARS = 5
 Mask = NDArray[np.bool_]
@@ -69,7 +74,7 @@ class Study:
 
 def steps(plan: Plan, material: Material) -> int:
     """How often `tell` is called by `run`."""
-    clock, tasks = _clock(plan, material), len(SCOPES) * (len(NAMES) - 1) + 1
+    clock, tasks = _clock(plan, material), len(SCOPES) * len(FITTED) + 1
     return len(plan.labels) * (tasks * (len(clock.quarters) - 1) + len(_lanes()))
 
 
@@ -91,15 +96,19 @@ def run(material: Material, plan: Plan, tell: Tell = lambda words: None) -> tupl
             one.result()
         for study in studies:
             for scope in SCOPES:
+                study.scored[scope, "blend"] = blend(study.past, study.clock, *_fitted(study, scope))
                 study.decided[scope] = _decide(study, scope, plan)
         lanes = list(pool.map(lambda study: _budgets(study, plan, tell), studies))
+        lows = list(pool.map(_low_budgets, studies))
     found = {study.label: _told(study, material, plan, lane) for study, lane in zip(studies, lanes, strict=True)}
+    for study, low in zip(studies, lows, strict=True):
+        found[study.label]["gate"]["without_push_holders"]["t_low"] = low
     return {
         "labels": found,
         "seed": plan.seed,
         "data": data_version(material.cases),
         "cases": len(material),
-    }, {study.label: _besides(study, plan) for study in studies}
+    }, {study.label: _besides(study, material, plan) for study in studies}
 
 
 def _clock(plan: Plan, material: Material) -> Clock:
@@ -127,17 +136,25 @@ def _study(material: Material, label: LabelName, clock: Clock) -> Study:
 
 def _tasks(studies: Sequence[Study]) -> list[tuple[Study, str, str]]:
     """The shrunk rate knows nothing of the change: it is scored once and stands in both scopes."""
-    slow_first = [(scope, name) for name in reversed(NAMES[1:]) for scope in SCOPES]
+    slow_first = [(scope, name) for name in reversed(FITTED) for scope in SCOPES]
     return [(study, scope, name) for scope, name in [*slow_first, ("person", "beta")] for study in studies]
 
 
 def _score(study: Study, material: Material, scope: str, name: str, plan: Plan, tell: Tell) -> None:
-    features = {**material.cases.features, **settled_record(material.cases, study.label)}
+    features = _features(study.label, material)
     scored = score_quarters(study.past, features, maker(name, material, scope, plan.seed), study.clock, tell)
     calibrate_quarters(study.past, scored, study.clock)
     study.scored[scope, name] = scored
     if name == "beta":
         study.scored["change", name] = scored
+
+
+def _features(label: LabelName, material: Material) -> dict[str, Floats]:
+    return {**material.cases.features, **settled_record(material.cases, label)}
+
+
+def _fitted(study: Study, scope: str) -> list[Scored]:
+    return [study.scored[scope, name] for name in FITTED]
 
 
 def maker(name: str, material: Material, scope: str, seed: int) -> Callable[[np.datetime64], Estimator]:
@@ -178,11 +195,18 @@ def _budgets(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, bool, floa
     return found
 
 
+def _low_budgets(study: Study) -> dict[str, dict[str, Any]]:
+    """What T_LOW would have done in the gate, of people with a record who may not push."""
+    group = with_record(settled_record(study.past.cases, study.label)) & ~study.past.cases.push_holder
+    told = (study.past, [study.served(one) for one in SCOPES], study.came, group, study.judged, study.clock)
+    return {str(budget): told_low(*told, budget) for budget in BUDGETS}
+
+
 def _told(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     return {
         **_scope(study, "change", material, plan, lanes),
         "person": _scope(study, "person", material, plan, {}),
-        "gate": _gate(study, plan, lanes),
+        "gate": _gate(study, material, plan, lanes),
     }
 
 
@@ -205,6 +229,8 @@ def _scope(
         },
         **_budget_part(lanes, "change", True),
         "gain": _gain(study, scope, tested, plan),
+        "splits": _splits(study, served, material, plan),
+        "venn_abers": widths_of(study.past, served, study.clock, tested, study.newcomers),
         "intervals": intervals_of(
             served.told[tested], _came(study, tested), cases.authors[tested], plan.draws, plan.seed
         ),
@@ -216,12 +242,13 @@ def _scope(
     }
 
 
-def _gate(study: Study, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+def _gate(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     told = np.minimum(study.served("person").told, study.served("change").told)
     capped = Scored(told, told)
     outside = study.tested & ~study.past.cases.push_holder
     return {
         "test": _figures(study, capped, study.tested, plan),
+        "splits": _splits(study, capped, material, plan),
         **_budget_part(lanes, "gate", True),
         "without_push_holders": {
             "test": _figures(study, capped, outside, plan),
@@ -256,13 +283,21 @@ def _gain(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
     return gain_of(*pair, _came(study, which), authors, plan.draws, plan.seed)
 
 
+def _splits(study: Study, served: Scored, material: Material, plan: Plan) -> dict[str, Any]:
+    """Where what serves lies above or below the Beta-shrunk rate in the test."""
+    cases, plain, came = study.past.cases, study.scored["person", "beta"], study.came.astype(np.float64)
+    parts = splits_of(cases, study.clock.quarters, material.repositories, study.newcomers, study.tested)
+    return gains_by_split(served.told, plain.told, came, cases.authors, parts, plan.draws, plan.seed)
+
+
 def _came(study: Study, which: Mask) -> Floats:
     return study.came[which].astype(np.float64)
 
 
-def _besides(study: Study, plan: Plan) -> dict[str, Any]:
-    """Of the test of each scope: the reliability curve and CORP; and what was decided and said aloud."""
-    found: dict[str, Any] = {}
+def _besides(study: Study, material: Material, plan: Plan) -> dict[str, Any]:
+    """Of the test of each scope: the reliability curve and CORP; what was decided and said aloud; what trees weigh."""
+    trees = study.scored["change", "lightgbm"].newest
+    found: dict[str, Any] = {"weighed": weighed(trees, _features(study.label, material), study.tested, plan.seed)}
     for scope in SCOPES:
         told, came = study.served(scope).told[study.tested], _came(study, study.tested)
         found[scope] = {

@@ -1,9 +1,16 @@
 """The backtest as a table of plain text. Pure."""
 
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from typing import Any
 
+from scoring.learning.widths import WIDE
+
 HEADING = f"{'':<34}{'n':>7}{'AUC':>8}{'Brier':>8}{'log-loss':>10}{'ECE':>8}  95 % band"
+RULES = (
+    "Lanes by the recipe (chosen monthly at even odds, authors by their design effect alone), and below each, as "
+    "certified, by the rule of a real certificate (30 authors, a delta of 5 % spent over all monthly attempts)."
+)
 LANES = f"{'':<34}{'lane':>7}{'share':>8}{'authors':>9}{'false':>7}{'really':>9}  95 % interval     plug-in"
 SCOPES = {"change": "with the change", "person": "the person alone"}
 
@@ -17,11 +24,17 @@ def table(found: Mapping[str, Any]) -> Iterator[str]:
         for scope, words in SCOPES.items():
             part = figures if scope == "change" else figures["person"]
             yield from _scope(part, words)
+            yield f"  {interval_words(part)}"
         yield _row("gate: the lower of the two", figures["gate"]["test"])
+        yield from _below(figures["gate"]["splits"])
+        yield from wrap(RULES, 100)
         yield LANES
         for part, words in _lanes(figures):
             for budget, lane in part["budgets"].items():
                 yield _lane(f"{words}, budget {float(budget):.0%}", lane)
+                yield _lane("  as certified", lane["certificate"])
+        for budget, low in figures["gate"]["without_push_holders"]["t_low"].items():
+            yield _low(float(budget), low)
         yield ""
 
 
@@ -35,6 +48,27 @@ def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
     yield _row("    newcomers", outside["newcomers"])
     for gain, who in ((part["gain"], "all"), (outside["gain"], "without push-holders")):
         yield f"  gain over the shrunk rate, {who}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
+
+
+def _below(splits: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The splits in which what serves lies below the shrunk rate."""
+    for name, split in splits.items():
+        if split["log_loss"] is not None and split["log_loss"] < 0:
+            sure = "for sure" if split["worse"] else "not for sure"
+            gain = f"{_signed(split['log_loss'])} {_interval(split['log_loss_ci'])}"
+            yield f"  below the shrunk rate, {sure}: {name} ({split['n']:,}), log-loss {gain}"
+
+
+def interval_words(part: Mapping[str, Any]) -> str:
+    """How sure P(clean) was in the test of one scope, newcomers apart, as a sentence."""
+    told = part["venn_abers"]
+    return f"Venn-Abers intervals: {_width(told)}; of newcomers {_width(told['newcomers'])}."
+
+
+def _width(told: Mapping[str, Any]) -> str:
+    if told["mean"] is None:
+        return "none"
+    return f"mean width {told['mean']:.3f}, {told['wide_share']:.0%} wider than {WIDE:g}"
 
 
 def _lanes(figures: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -54,7 +88,15 @@ def _row(words: str, figures: Mapping[str, Any]) -> str:
 def _lane(words: str, lane: Mapping[str, Any]) -> str:
     share = f"{lane['lane_share']:.1%}"
     counts = f"{lane['lane']:>7,}{share:>8}{lane['authors']:>9,}{lane['false_approvals']:>7,}"
-    return f"{words:<34}{counts}{_share(lane['rate']):>9}  {_shares(lane['rate_ci']):<18}{_share(lane['plug_in_rate'])}"
+    plain = _share(lane["plug_in_rate"]) if "plug_in_rate" in lane else ""
+    return f"{words:<34}{counts}{_share(lane['rate']):>9}  {_shares(lane['rate_ci']):<18}{plain}"
+
+
+def _low(budget: float, low: Mapping[str, Any]) -> str:
+    return (
+        f"T_LOW, gate, no push-holders, people with a record, budget {budget:.0%}: {low['sent']:,} of {low['n']:,} "
+        f"sent to a person, {_share(low['clean_sent'])} of the clean and {_share(low['bad_sent'])} of the others"
+    )
 
 
 def _number(value: float | None, width: int) -> str:

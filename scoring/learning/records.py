@@ -3,7 +3,7 @@
 These columns need the label, and so stand beside those of features.sql, which are the same for every label.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -22,17 +22,23 @@ PRIOR, STRENGTH = 0.7, 3.0  # of the faded rate
 
 RECORD = (
     Feature(CLEAN, "their earlier pull requests that turned out clean", "pull requests", 1, "push-holder"),
-    Feature(NOT_CLEAN, "their earlier pull requests that did not", "pull requests", -1, "push-holder"),
+    Feature(NOT_CLEAN, "their earlier pull requests that turned out not clean", "pull requests", -1, "push-holder"),
     Feature("waiting_long", "their pull requests that have waited long, everywhere", "pull requests", -1, "self"),
     Feature("waiting_long_here", "their pull requests that have waited long here", "pull requests", -1, "self"),
     Feature("lately_clean", "their lately clean pull requests, everywhere", "pull requests", 1, "push-holder"),
     Feature("lately_clean_here", "their lately clean pull requests here", "pull requests", 1, "push-holder"),
-    Feature("lately_not_clean", "those that lately were not, everywhere", "pull requests", 0, "self"),
-    Feature("lately_not_clean_here", "those that lately were not, here", "pull requests", 0, "self"),
+    Feature("lately_not_clean", "their lately not clean pull requests, everywhere", "pull requests", 0, "self"),
+    Feature("lately_not_clean_here", "their lately not clean pull requests here", "pull requests", 0, "self"),
     Feature(
         "lately_rate", "the share of their lately settled or long waiting ones that was clean", "0 to 1", 0, "self"
     ),
-    Feature("lately_rate_here", "the same in this repository", "0 to 1", 0, "self"),
+    Feature(
+        "lately_rate_here",
+        "the share of their lately settled or long waiting ones here that was clean",
+        "0 to 1",
+        0,
+        "self",
+    ),
 )
 
 
@@ -53,8 +59,18 @@ def settled_record(cases: Cases, label: LabelName) -> dict[str, Floats]:
         other = _sums(cases, groups, bad, found.known_from, FADE_DAYS)
         waits = _waiting(cases, groups)
         columns |= {f"waiting_long{where}": waits, f"lately_clean{where}": clean, f"lately_not_clean{where}": other}
-        columns[f"lately_rate{where}"] = (clean + PRIOR * STRENGTH) / (clean + other + waits + STRENGTH)
+        columns[f"lately_rate{where}"] = lately_rate(clean, other, waits)
     return columns
+
+
+def with_record(record: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Of which cases something that the author had sent before was settled by then, from `settled_record`."""
+    return record[CLEAN] + record[NOT_CLEAN] > 0
+
+
+def lately_rate(clean: Floats, other: Floats, waits: Floats) -> Floats:
+    """The faded clean rate of what counts as `clean`, `other` and waiting, each (n), shrunk towards PRIOR."""
+    return (clean + PRIOR * STRENGTH) / (clean + other + waits + STRENGTH)
 
 
 def record_of_people(

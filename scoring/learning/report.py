@@ -1,27 +1,30 @@
-"""The backtest as one page of charts that opens without a server: inline SVG, no script, nothing fetched. Pure.
+"""The backtest as one page of charts that opens without a server: drawn inline, no script, nothing fetched. Pure.
 
 Every name in it is escaped: repositories are named by strangers.
 """
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from scoring.learning.backtest_words import table
+from scoring.learning.backtest_words import interval_words, table
 from scoring.learning.measures import Bin
+from scoring.learning.weighed import Weighed, summary_plot
 
 SIDE, EDGE = 320, 36
 INNER = SIDE - 2 * EDGE
-COLOURS = {"beta": "#8a6d3b", "logistic": "#2a6f97", "lightgbm": "#2f7d4f"}
+COLOURS = {"beta": "#8a6d3b", "logistic": "#2a6f97", "lightgbm": "#2f7d4f", "blend": "#7b3fa0"}
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b }
 figure { display: inline-block; margin: 0 1.5rem 1.5rem 0; vertical-align: top }
-figcaption { max-width: 20rem } pre { overflow-x: auto; font-size: 13px } svg text { font: 11px system-ui, sans-serif }
+figcaption { max-width: 20rem } .wide figcaption { max-width: 40rem } .wide img { max-width: 100% }
+pre { overflow-x: auto; font-size: 13px } svg text { font: 11px system-ui, sans-serif }
 @media (prefers-color-scheme: dark) { body { background: #16181a; color: #e8e8e8 } svg { background: #fff } }
 """
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
 <title>Backtest</title><style>{style}</style></head><body>
 <h1>Backtest</h1>
 <p>{cases:,} pull requests, data {data}, seed {seed}. Each was scored by a model that knew only what was known
@@ -51,9 +54,24 @@ def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -
         yield f"<h3>{words}: {escape(test['model'])} serves</h3>"
         yield "".join(f"<p>{escape(one['name'])}: {escape(one['why'])}</p>" for one in part["decision"]["trials"][1:])
         yield "".join(f"<p>{escape(words)}</p>" for words in part["said"])
+        yield f"<p>{escape(interval_words(figures if scope == 'change' else figures['person']))}</p>"
         yield _figure(_reliability(part["reliability"]), _calibration_words(test, part["corp"]))
         yield _figure(_quarters(part["auc"]), "AUC of each quarter: " + _legend(part["auc"]))
     yield _figure(_lanes(figures["without_push_holders"]["budgets"]), "What each budget really gave, no push-holders.")
+    yield _summary(besides["weighed"])
+
+
+def _summary(found: Weighed | None) -> str:
+    """shap's summary plot as an image in the page."""
+    if found is None:
+        return "<p>No trees could be fitted, so there is nothing of what they weigh.</p>"
+    words = (
+        f"What the trees of the newest quarter weigh in {len(found.shares):,} cases of the test: a point a case, to "
+        "the right what raises P(clean), red where the value is high."
+    )
+    data = b64encode(summary_plot(found)).decode()
+    image = f'<img src="data:image/png;base64,{data}" alt="{escape(words)}">'
+    return f'<figure class="wide">{image}<figcaption>{escape(words)}</figcaption></figure>'
 
 
 def _figure(drawing: str, words: str) -> str:

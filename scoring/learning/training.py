@@ -15,19 +15,29 @@ from numpy.typing import NDArray
 from scoring.calibration import Calibrator, Platt, choose
 from scoring.estimators import NAMES, Estimator, make_estimator
 from scoring.labels import outcomes, settled
-from scoring.learning.backtest import SCOPES, maker
+from scoring.learning.backtest import FITTED, SCOPES, maker
+from scoring.learning.blended import without_alone_of
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.figures import figures_of, gain_of
-from scoring.learning.lowered import Lowered
 from scoring.learning.material import Material
 from scoring.learning.measures import auc
 from scoring.learning.records import settled_record
-from scoring.learning.rolling import FEWEST, Clock, Past, Scored, calibrate_quarters, fit_as_of, score_quarters
+from scoring.learning.rolling import (
+    FEWEST,
+    Clock,
+    Past,
+    Scored,
+    blend,
+    calibrate_quarters,
+    fit_as_of,
+    score_quarters,
+    settled_scores,
+)
 from scoring.learning.self_lift import largest_lift
 from scoring.promotion import Candidate, Decision, decide
 
-SEEDS = 3
+SEEDS, SEEDED = 3, ("lightgbm", "blend")
 MOST_LIFTED = 300  # cases on which the self-lift is tried
 VALIDATION_QUARTERS = 4
 Tell = Callable[[str], None]
@@ -52,6 +62,8 @@ def train(
 ) -> dict[str, Trained]:
     """Both scopes of DESIGN.md §4, "person" and "change". Never raises for a poor history: the shrunk rate then serves,
     and `said` says why."""
+    from threadpoolctl import threadpool_limits
+
     moment = np.datetime64(now, "us")
     past = Past(material.cases, label)
     ripe = material.cases.opened_at[settled(material.cases)]
@@ -59,7 +71,9 @@ def train(
     first = (last.astype("datetime64[M]") - 3 * (VALIDATION_QUARTERS - 1)).astype("datetime64[us]")
     clock = Clock.of(first, moment)
     features = {**material.cases.features, **settled_record(material.cases, label)}
-    return {scope: _scope(material, past, features, clock, scope, moment, draws, seed, tell) for scope in SCOPES}
+    # Two threads of BLAS on two busy cores took two to five times the CPU of one.
+    with threadpool_limits(1):
+        return {scope: _scope(material, past, features, clock, scope, moment, draws, seed, tell) for scope in SCOPES}
 
 
 def _scope(
@@ -74,9 +88,10 @@ def _scope(
     tell: Tell,
 ) -> Trained:
     scored = {}
-    for name in NAMES:
+    for name in ("beta", *FITTED):
         scored[name] = score_quarters(past, features, maker(name, material, scope, seed), clock, tell)
         calibrate_quarters(past, scored[name], clock)
+    scored["blend"] = blend(past, clock, *(scored[name] for name in FITTED))
     cases, came = past.cases, outcomes(past.cases, past.label).clean
     slice_ = settled(cases) & (came >= 0) & (cases.opened_at >= clock.judged_from)
     slice_ &= ~np.isnan(scored["beta"].told)
@@ -85,7 +100,7 @@ def _scope(
         Candidate(
             name,
             scored[name].told[slice_],
-            _over_seeds(material, past, features, clock, scope, slice_, judged, seed) if name == "lightgbm" else (),
+            _over_seeds(material, past, features, clock, scope, slice_, judged, name, seed) if name in SEEDED else (),
             _lift(material, past, features, clock, scope, slice_, name, seed),
         )
         for name in NAMES
@@ -107,7 +122,7 @@ def _scope(
         decision,
         figures,
         tuple(dict.fromkeys(said)),
-        *_settled_scores(past, served, moment),
+        *settled_scores(past, served.odds, moment),
         served.told,
     )
 
@@ -126,13 +141,6 @@ def _figures(
     each = {name: figures_of(told, judged, draws, seed, odds) for name, (told, odds) in on_slice.items()}
     gain = gain_of(on_slice[serves], on_slice["beta"], judged, authors, draws, seed)
     return {**each[serves], "models": each, "gain": gain}
-
-
-def _settled_scores(past: Past, scored: Scored, moment: np.datetime64) -> tuple[Floats, Floats]:
-    """Log odds and outcomes of what is settled for certain, for the intervals."""
-    known = past.window(moment)
-    certain = ~np.isnan(scored.odds[known.positions]) & (known.weight >= 1)
-    return scored.odds[known.positions[certain]], known.target[certain].astype(np.float64)
 
 
 def _calibration(past: Past, scored: Scored, moment: np.datetime64, figures: dict[str, Any]) -> Calibrator:
@@ -154,13 +162,14 @@ def _over_seeds(
     scope: str,
     slice_: Any,
     judged: Floats,
+    name: str,
     seed: int,
 ) -> tuple[float, ...]:
     """The AUC on the slice of models fitted once, at its beginning, with several seeds."""
     found, start = [], clock.judged_from
     for other in range(seed, seed + SEEDS):
         try:
-            model = maker("lightgbm", material, scope, other)(start)
+            model = maker(name, material, scope, other)(start)
             known = past.at(start)
             model.fit(
                 {name: column[known.positions] for name, column in features.items()}, known.target, weights=known.weight
@@ -188,5 +197,6 @@ def _lift(
     start, said = clock.judged_from, list[str]()
     model = fit_as_of(past.at(start), features, maker(name, material, scope, seed)(start), start, said)
     rows = {column: values[slice_][:MOST_LIFTED] for column, values in features.items()}
-    without = model.without.predict_proba(rows)[:, 1] if isinstance(model, Lowered) else None
+    less = without_alone_of(model)
+    without = less.predict_proba(rows)[:, 1] if less is not None else None
     return largest_lift(lambda moved: model.predict_proba(moved)[:, 1], rows, material.alone, without)

@@ -67,3 +67,25 @@ def test_nothing_that_others_wrote_is_ever_spoken(lane: Lane, reasons: list[Reas
     spoken = " ".join(lines)
     assert not re.search(r"://|did:|\.\./|instructions|\w\.\w", spoken)
     assert all(line.endswith(".") and line.count(".") == 1 for line in lines)
+
+
+def test_of_a_person_it_tells_what_their_next_change_could_have_and_not_that_none_was_reviewed() -> None:
+    reasons = (Reason("is_seed", {}), Reason("content_not_reviewed", {}))
+    lines = briefing(Verdict(Lane.FAST_LANE, KNOWN_OF_ANA, reasons, ()), "person")
+    assert lines[0] == "The next pull request of this contributor could be in the fast lane."
+    assert told(Lane.NORMAL_QUEUE, *reasons)[0].endswith("because its content was not reviewed yet.")
+
+
+def test_in_shadow_mode_the_fast_lane_is_only_what_it_would_be() -> None:
+    verdict = Verdict(Lane.FAST_LANE, KNOWN_OF_ANA, (Reason("is_seed", {}),), ())
+    assert briefing(verdict, shadow=True)[0] == "This pull request would be in the fast lane."
+    flagged = Verdict(Lane.NEEDS_HUMAN, KNOWN_OF_ANA, (Reason("high_flag", {"type": "security"}),), ())
+    assert briefing(flagged, shadow=True) == briefing(flagged)
+
+
+@given(st.sampled_from(Lane), st.lists(st.sampled_from((*HELD, "is_seed", "trust_reaches")), max_size=4))
+def test_it_is_short_enough_to_be_listened_to(lane: Lane, codes: list[str]) -> None:
+    params = dict.fromkeys((*NAMES, *NUMBERS), 1)
+    for of in ("change", "person"):
+        lines = briefing(Verdict(lane, KNOWN_OF_ANA, tuple(Reason(code, params) for code in codes), ()), of)
+        assert len(" ".join(lines)) <= 600

@@ -102,7 +102,7 @@ def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
 
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
     assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Denounced by a seed here; ")
-    assert "P(clean) is low (0.22)" in line(Evidence(not_clean=7))
+    assert "; P(clean) is low, 0.22 (0.04\N{EN DASH}0.50)" in line(Evidence(not_clean=7))
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
     assert line(VOUCHED, Thresholds(t_high=0.5)).endswith("; threshold not certified")
 

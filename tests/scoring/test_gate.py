@@ -57,6 +57,15 @@ def test_a_perfect_record_without_a_trust_path_is_not_fast_laned() -> None:
     assert (lane, reasons[0].code) == (Lane.NORMAL_QUEUE, "no_trust_path")
 
 
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 900), st.integers(0, 9))
+def test_no_prediction_of_any_model_sends_who_has_no_history_to_a_person(
+    probability: float, trust: float, similar: int, waiting: int
+) -> None:
+    said = Prediction(Estimate(probability, 0.0, 1.0, similar), (), "any")
+    newcomer = Evidence(structural_trust=trust, waiting=waiting)
+    assert judge(newcomer, OPEN, 0.55, 5.0, said).lane is not Lane.NEEDS_HUMAN
+
+
 @pytest.mark.parametrize("trust", [0.0, 0.001, 1.0])
 @pytest.mark.parametrize("probability", [0.30, 0.9, 1.0, None])
 def test_without_a_threshold_there_is_no_fast_lane(trust: float, probability: float | None) -> None:

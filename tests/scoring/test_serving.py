@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,44 +9,65 @@ import numpy as np
 import pytest
 
 from ingest.store import StreamClock
+from scoring import read
 from scoring.calibration import Platt
-from scoring.estimators import SHRUNK_RATE
+from scoring.estimators import NAMES, SHRUNK_RATE
 from scoring.explain import factor_label
+from scoring.explain_ways import WAYS
 from scoring.inputs import judge_inputs, read_inputs
 from scoring.learning.boosted import Boosted
 from scoring.learning.material import COLUMNS
 from scoring.learning.model_files import FORMAT, _features, load_model, save_model, serve
 from scoring.learning.simple import Logistic
 from scoring.policy import Policy
+from scoring.rules import Thresholds
 from scoring.score import score
-from scoring.serving import LABEL, _read_columns, version_of
+from scoring.serving import LABEL, Predictions, _read_columns, predict, version_of
 from scoring.shaping import read_verdict
+from scoring.verdict import Lane
 from scoring.why import judge_again
 from tests.ingest.stream import ANA, at
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 
+WARNINGS = frozenset({"denounced_by_seed", "high_flag", "content_risk_high", "low_probability"})
 PERSON = {one.name: one.direction for one in COLUMNS if one.of == "person"}
 CHANGE = {one.name: one.direction for one in COLUMNS}
 ROWS = 200
+SHUT = Thresholds()
 
 
-def made_up_model(seed: int, offset: float = 0.0, names: tuple[str, str] = ("logistic", "logistic")) -> dict[str, Any]:
-    """The record of a model that was fitted to columns drawn at random; `offset` lifts what it says of changes."""
+def made_up_model(
+    seed: int,
+    offset: float = 0.0,
+    names: tuple[str, str] = ("logistic", "logistic"),
+    alone: float = 0.0,
+    rounds: int = 5,
+) -> dict[str, Any]:
+    """The record of a model that was fitted to columns drawn at random.
+
+    `offset` lifts what it says of changes, and `alone` of people.
+    """
     draw = np.random.default_rng(seed)
     columns = {name: draw.lognormal(0, 1, ROWS) for name in CHANGE}
     labels = (draw.random(ROWS) < 0.7).astype(np.int8)
     parts = {}
     for (scope, directions), name in zip({"person": PERSON, "change": CHANGE}.items(), names, strict=True):
-        made = Boosted(directions, seed=seed, rounds=5) if name == "lightgbm" else Logistic(directions)
+        made = Boosted(directions, seed=seed, rounds=rounds) if name == "lightgbm" else Logistic(directions)
         model = made.fit(columns, labels)
         odds = model.decision_function(columns)
         parts[scope] = {
             "model": model.as_dict(),
-            "calibration": Platt(1.0, offset if scope == "change" else 0.0).as_dict(),
+            "calibration": Platt(1.0, offset if scope == "change" else alone).as_dict(),
             "settled": {"odds": odds.tolist(), "came": labels.tolist()},
         }
     return {"format": FORMAT, "features": _features(), "scopes": parts, "seed": seed}
+
+
+def shrunk(prior: float) -> dict[str, Any]:
+    """A kept shrunk rate."""
+    counts = {"clean": "clean_before", "not_clean": "not_clean_before"}
+    return {"name": "beta", **counts, "strength": 5.0, "prior": prior}
 
 
 @pytest.fixture
@@ -61,10 +81,10 @@ def judge(world: Result, tmp_path: Path) -> Callable[[dict[str, Any] | None], di
     """Lets a model serve (None: what serves goes on), runs a pass and returns the decisions by address."""
     folder = tmp_path / "models"
 
-    def judged(record: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    def judged(record: dict[str, Any] | None, thresholds: Thresholds = SHUT) -> dict[str, dict[str, Any]]:
         if record is not None:
             serve(folder, LABEL, save_model(folder, record, ""))
-        score(world.store, StreamClock(world.store), replace(Policy(), models=folder))
+        score(world.store, StreamClock(world.store), Policy(thresholds=thresholds, models=folder))
         with world.store.read() as rows:
             return {row["pull_uri"]: row for row in rows.rows("select * from current_decisions")}
 
@@ -82,9 +102,7 @@ def test_what_the_model_says_stands_in_every_judgement_with_its_interval(
 ) -> None:
     record = made_up_model(1, names=(names[0], "logistic" if names[1] == "beta" else names[1]))
     if names[1] == "beta":
-        record["scopes"]["change"]["model"] = {
-            "name": "beta", "clean": "clean_before", "not_clean": "not_clean_before", "strength": 5.0, "prior": 0.6,
-        }  # fmt: skip
+        record["scopes"]["change"]["model"] = shrunk(0.6)
     for row in [*judge(record).values(), *people(world)]:
         assert row["model_version"].startswith(LABEL)
         assert 0 <= row["low"] <= row["probability"] <= row["high"] <= 1
@@ -98,6 +116,13 @@ def test_every_factor_has_words(judge: Callable) -> None:
     for row in judge(made_up_model(1)).values():
         for factor in read_verdict(row).factors:
             assert factor_label(factor.name) != factor.name.replace("_", " ").capitalize()
+
+
+@pytest.mark.parametrize("name", ["logistic", "lightgbm"])
+def test_where_nobody_is_to_be_judged_a_model_says_nothing(world: Result, tmp_path: Path, name: str) -> None:
+    served = load_model(tmp_path, save_model(tmp_path, made_up_model(1, names=(name, name)), ""))
+    with world.store.read() as rows:
+        assert predict(rows, served, [], {}, {}, at(30), 14) == Predictions(version_of(served))
 
 
 @pytest.mark.parametrize("name", ["logistic", "lightgbm"])
@@ -130,6 +155,41 @@ def test_whatever_somebody_sends_says_no_more_of_it_than_of_its_author(world: Re
         assert row["probability"] == alone[row["contributor_id"], row["repository_id"]]
     lowered = judge(made_up_model(1, offset=-9.0))
     assert all(row["probability"] < decisions[uri]["probability"] for uri, row in lowered.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_model_serves_and_however_low_it_says_nobody_needs_a_person_for_lack_of_history(
+    world: Result, judge: Callable, name: str
+) -> None:
+    fitted = "logistic" if name == "beta" else name
+    record = made_up_model(1, -40.0, (fitted, fitted), -40.0)
+    if name == "beta":
+        for scope in record["scopes"].values():
+            scope["model"] = shrunk(0.01)
+    decisions = judge(record).values()
+    rows = [(row, {one.code: one.params for one in read_verdict(row).reasons}) for row in [*people(world), *decisions]]
+    unknown = [(row, told) for row, told in rows if not told["track_record"]["cases"]]
+    assert len(unknown) >= 3
+    for row, told in unknown:
+        assert row["lane"] == Lane.NORMAL_QUEUE or told.keys() & WARNINGS - {"low_probability"}
+        assert "low_probability" not in told
+    known = [row for row, told in rows if told["track_record"]["cases"]]
+    assert name == "beta" or all(row["lane"] == Lane.NEEDS_HUMAN for row in known)
+
+
+def test_the_next_lane_is_told_with_what_would_bring_it_there_and_it_would(world: Result, judge: Callable) -> None:
+    before = judge(made_up_model(1))
+    high = max(row["probability"] for row in before.values()) + 0.002
+    after = judge(None, Thresholds(t_low=0.0, t_high=high))
+    predicted = {uri: read_inputs(row["inputs"]).prediction for uri, row in after.items()}
+    ways = {uri: said.ways for uri, said in predicted.items() if said}
+    assert ways.keys() == after.keys()
+    assert any(ways.values())
+    assert {way.name for found in ways.values() for way in found} <= set(WAYS)
+    with world.store.read() as rows:
+        told = {row.uri: row.would_change for row in read.pulls(rows, list(ways))}
+    for uri, found in ways.items():
+        assert ("Each of these alone would bring" in told[uri]) == bool(found)
 
 
 def test_of_the_site_it_is_unknown_what_is_usual_in_a_repository(world: Result) -> None:

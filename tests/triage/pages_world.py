@@ -272,7 +272,9 @@ class DrawnWorld:
             per_repository=(replace(score, repository="core"),),
             vouches=(read.VouchLine(ANA, "vouch", "<i>solid</i>\u202e", NOW),),
             pulls=(read.PullLine(self.rows[1].uri, HOSTILE[0], "core", NOW, "open", "open"),),
-            history=tuple(read.HistoryPoint(NOW - timedelta(days=day), 0.6, verdict.lane) for day in range(3)),
+            history=tuple(
+                read.HistoryPoint(NOW - timedelta(days=day), 0.6, 0.4, 0.8, verdict.lane) for day in range(3)
+            ),
             did_created_at=None,
             first_seen_at=NOW,
             account_status="active",

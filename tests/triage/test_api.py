@@ -42,7 +42,7 @@ SCORE = read.ContributorScore(
 )
 PROMISED = (
     "calibrated_prob structural_trust eigentrust content_risk decision explanation top_factors seeds did handle "
-    "repository interval cases as_of model_version trust_measure shadow"
+    "repository interval cases as_of model_version trust_measure shadow briefing"
 )
 ROW = read.LeaderboardRow(1, MARA, VERDICT, merged=14, reverts=0, distance=1, provisional=False)
 
@@ -54,6 +54,18 @@ def unpublished(settings: Settings, tmp_path: Path) -> None:
     """Anybody may read, and nothing was published yet."""
     settings.PUBLIC_READ = True
     settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+
+
+def test_what_is_read_aloud_is_about_the_newest_pull_request_or_else_the_person() -> None:
+    flagged = Verdict(Lane.NEEDS_HUMAN, Estimate(0.4, 0.2, 0.6, 3), (Reason("high_flag", {"type": "security"}),), ())
+    told = score_out(replace(SCORE, newest=flagged), briefed=True).briefing
+    assert told is not None
+    assert told.startswith("This pull request needs a person, because its review found a security problem.")
+    drawn = replace(flagged, reasons=(Reason("audit_drawn", {"odds": 1.0}),))
+    of_person = score_out(SCORE, briefed=True).briefing
+    assert of_person is not None
+    assert of_person.startswith("The next pull request of this contributor would wait in the normal queue.")
+    assert score_out(replace(SCORE, newest=drawn), briefed=True).briefing == of_person, "it was answered already"
 
 
 @pytest.mark.parametrize("path", [f"/score/{PERSON}", "/metrics"])

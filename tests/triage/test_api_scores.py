@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from ingest.store import Store
 from scoring import read
 from scoring.verdict import Estimate
 from tests.triage.site import Site
+from triage.spoken import BRIEFING_LENGTH
 from triage.words import interval_sentence
 
 LANES = {"fast_lane", "normal_queue", "needs_human"}
@@ -134,3 +136,13 @@ def test_a_hidden_account_is_answered_404_with_the_reason(client: Client, site: 
         answer = client.get(path)
         assert answer.status_code == 404
         assert "was deactivated by its owner" in html.unescape(answer.content.decode())
+
+
+def test_what_is_read_aloud_comes_only_where_it_is_asked_for(client: Client, site: Site) -> None:
+    assert get_json(client, f"/score/{site.cast['mara']}")["briefing"] is None
+    for name in ("mara", "mallory", "sami"):
+        did = site.cast[name]
+        told = get_json(client, f"/score/{did}?briefing=1")["briefing"]
+        assert 1 <= told.count(".") <= 3
+        assert len(told) <= BRIEFING_LENGTH
+        assert not re.search(r"did:|://|/|\.\w|@", told), "no name, address or path is read aloud"

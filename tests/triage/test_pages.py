@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -140,6 +141,20 @@ def test_without_evidence_there_is_a_pill_without_a_number(client: Client, world
     assert pill is not None
     assert "Not enough evidence" in pill[0]
     assert not re.search(r"0\.\d", pill[0])
+
+
+def test_a_borrowed_order_is_called_one_where_it_orders_and_no_number_is_made_of_it(
+    client: Client, world: DrawnWorld
+) -> None:
+    borrowed = "borrowed from 11 other projects, not yet checked on yours"
+    assert borrowed not in text_of(client, "/")
+    world.rows = tuple(replace(row, borrowed_from=11) if row.first_timer else row for row in drawn_rows())
+    assert text_of(client, "/").count(f"Rows without a number: order {borrowed}.") == 1
+    assert borrowed not in text_of(client, "/?sort=oldest")
+    newcomer = next(row.uri for row in world.rows if row.borrowed_from)
+    page = text_of(client, f"/?sort=oldest&open={quote(newcomer)}")
+    assert page.count(f"Its place among the lowest scores is {borrowed}.") == 1
+    assert "Not enough evidence" in page
 
 
 def test_a_long_group_is_cut_and_its_bucket_has_pages(client: Client, world: DrawnWorld) -> None:

@@ -14,7 +14,7 @@ from scoring.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.verdict import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.pages_world import NOW, DrawnWorld
-from triage import charts, forms, rows, words
+from triage import charts, forms, pills, rows, words
 
 BOARD: Dashboard = DrawnWorld().dashboard(None)
 TOKENS = (PROJECT / "static/css/tokens.css").read_text()
@@ -28,7 +28,9 @@ PAIRS = [
 
 
 def verdict_of(lane: Lane, probability: float | None) -> Verdict:
-    return Verdict(lane, Estimate(probability, 0.2, 0.9, 4), (Reason("is_seed", {}),), ())
+    return Verdict(
+        lane, Estimate(probability, 0.2, 0.9, 4), (Reason("is_seed", {}), Reason("track_record", {"cases": 5})), ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,27 +80,27 @@ def test_a_joiner_inside_an_emoji_stays_and_elsewhere_does_not() -> None:
 
 
 def test_a_pill_rounds_down_so_that_it_never_looks_like_a_threshold_it_missed() -> None:
-    assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.8999)) == rows.Pill("review", "0.89", "Review")
+    assert pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.8999)) == pills.Pill("review", "0.89", "Review")
 
 
 def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_flag() -> None:
-    assert rows.pill(verdict_of(Lane.FAST_LANE, 0.93), True) == rows.Pill("unknown", "0.93", "Would be fast lane")
-    assert rows.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1), True) == rows.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1))
-    assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7), True) == rows.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7))
+    assert pills.pill(verdict_of(Lane.FAST_LANE, 0.93), True) == pills.Pill("unknown", "0.93", "Would be fast lane")
+    assert pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1), True) == pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1))
+    assert pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7), True) == pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7))
 
 
 def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one() -> None:
-    assert rows.pill(verdict_of(Lane.NORMAL_QUEUE, None)) == rows.Pill("unknown", "", "Not enough evidence")
+    assert pills.pill(verdict_of(Lane.NORMAL_QUEUE, None)) == pills.Pill("unknown", "", "Not enough evidence")
     flagged = replace(verdict_of(Lane.NEEDS_HUMAN, None), reasons=(Reason("high_flag", {}),))
-    assert rows.pill(flagged) == rows.Pill("flag", "", "Flagged")
+    assert pills.pill(flagged) == pills.Pill("flag", "", "Flagged")
 
 
 @pytest.mark.parametrize("code", ["objection_open", "attestation_missing"])
 def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -> None:
-    asked = replace(verdict_of(Lane.NEEDS_HUMAN, 0.6), reasons=(Reason(code, {}), Reason("merged_here", {})))
-    assert rows.pill(asked) == rows.Pill("unknown", "0.60", "For a person")
+    asked = replace(verdict_of(Lane.NEEDS_HUMAN, 0.6), reasons=(Reason(code, {}), Reason("track_record", {"cases": 5})))
+    assert pills.pill(asked) == pills.Pill("unknown", "0.60", "For a person")
     found = replace(asked, reasons=(*asked.reasons, Reason("content_risk_high", {})))
-    assert rows.pill(found) == rows.Pill("flag", "0.60", "Flagged")
+    assert pills.pill(found) == pills.Pill("flag", "0.60", "Flagged")
 
 
 def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:
@@ -127,7 +129,7 @@ def test_a_factor_that_does_not_move_the_score_has_no_bar_and_no_effect() -> Non
 
 def test_the_interval_is_said_with_what_it_rests_on() -> None:
     said = words.interval_sentence(Estimate(0.71, 0.601, 0.812, 1))
-    assert "about 71 would be clean (95 % interval 60 to 81, from 1 settled contribution)" in said
+    assert "about 71 would be clean (95 % interval 60 to 82, from 1 settled contribution)" in said
     assert "Unknown is not bad" in words.interval_sentence(Estimate(None, 0, 1, 0))
 
 
@@ -158,12 +160,15 @@ def test_lane_shares_fill_the_whole_bar(counts: tuple[int, int, int]) -> None:
 
 
 def test_a_trend_needs_two_scores_with_a_number() -> None:
-    points = [HistoryPoint(NOW, value, Lane.NORMAL_QUEUE) for value in (None, 0.5)]
+    points = [HistoryPoint(NOW, value, 0.2, 0.9, Lane.NORMAL_QUEUE) for value in (None, 0.5)]
     assert charts.trend(points) is None
-    later = HistoryPoint(datetime(2026, 5, 1), 0.8, Lane.NORMAL_QUEUE)
+    later = HistoryPoint(datetime(2026, 5, 1), 0.8, 0.5, 0.95, Lane.NORMAL_QUEUE)
     drawn = charts.trend([later, *points])
     assert drawn is not None
-    assert drawn.summary == "P(clean) went from 0.50 to 0.80 over 2 recorded scores"
+    assert drawn.summary == (
+        "P(clean) with its 95 % interval went from 0.50 (0.20\N{EN DASH}0.90) to 0.80 (0.50\N{EN DASH}0.95) "
+        "over 2 recorded scores"
+    )
 
 
 @given(

@@ -11,7 +11,6 @@ import pytest
 from pytest_django import Settings
 
 from ingest.store import Store, StreamClock
-from ingest.transaction import Rows
 from scoring import read
 from scoring.gate import Thresholds
 from scoring.policy import policy_from_settings
@@ -23,7 +22,7 @@ from triage.models import Maintainer
 from trustsite import drive
 from trustsite.management.commands import demo
 from trustsite.management.commands.demo import open_account
-from trustsite.story import CAUGHT, MAIN, NAMED, VOIDED, Promise, tell
+from trustsite.story import CAUGHT, MAIN, NAMED, VOIDED, promises, tell
 from trustsite.world import World, build_world
 
 POLICY = replace(UNAUDITED, thresholds=Thresholds(t_high=0.8))
@@ -115,13 +114,6 @@ def ended(played: tuple[Path, read.QueueRow]) -> Iterator[Result]:
 
 class Undone(Exception):
     """Takes a transaction back."""
-
-
-def promises(rows: Rows, world: World, before: read.QueueRow) -> dict[str, bool]:
-    """Which promises hold."""
-    told: list[Promise] = tell(rows, world, before)[1]
-    assert len({promise.words for promise in told}) == len(told)
-    return {promise.words: promise.kept for promise in told}
 
 
 THEM = "(select contributor_id from contributors where did = $did)"
@@ -232,8 +224,10 @@ def test_every_promise_holds_and_has_a_breach_below(
     ended: Result, world: World, played: tuple[Path, read.QueueRow]
 ) -> None:
     with ended.reading() as rows:
-        told = promises(rows, world, played[1])
-    assert told == dict.fromkeys((words for words, _, _ in BREACHES), True)
+        told = tell(rows, world, played[1])[1]
+        assert promises(rows, world, played[1]) == told
+    assert len({promise.words for promise in told}) == len(told)
+    assert {promise.words: promise.kept for promise in told} == dict.fromkeys((words for words, _, _ in BREACHES), True)
 
 
 @pytest.mark.usefixtures("prior")
@@ -243,7 +237,9 @@ def test_a_promise_that_does_not_hold_is_told_as_broken(
 ) -> None:
     with suppress(Undone), ended.store.write() as transaction:
         transaction.execute(statement.replace("$did", f"'{world.cast[name]}'"))
-        assert promises(transaction, world, played[1])[words] is False
+        kept = {promise.words: promise.kept for promise in promises(transaction, world, played[1])}
+        assert len(kept) == len({words for words, _, _ in BREACHES})
+        assert kept[words] is False
         raise Undone
 
 

@@ -9,8 +9,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scoring import explain
-from scoring.verdict import Lane, Measure
-from triage import rows, trust_words, words
+from scoring.figures import shown_interval
+from scoring.read import HistoryPoint
+from scoring.verdict import Estimate, Lane, Measure
+from triage import pills, rows, trust_words, words
 from triage.act_forms import written_choice
 from triage.act_words import action_words
 from triage.acting import RowActs
@@ -19,12 +21,19 @@ from triage.forms import Bucket, LeaderboardFilters, QueueFilters
 register = template.Library()
 
 register.filter("visible", words.visible)
-register.filter("pill", rows.pill)
-register.filter("score_pill", rows.score_pill)
+register.filter("borrowed", words.borrowed_words)
+register.filter("pill", pills.pill)
+register.filter("score_pill", pills.score_pill)
 register.filter("person", rows.person_view)
 register.filter("worth_words", trust_words.worth_words)
 register.filter("probability", explain.shown)
 register.filter("threshold", explain.shown_threshold)
+
+
+@register.filter
+def interval(told: Estimate | HistoryPoint) -> str:
+    """The 95 % interval of a probability, rounded outwards."""
+    return shown_interval(told.low, told.high)
 
 
 @register.simple_tag
@@ -71,7 +80,7 @@ def choice(act: RowActs, uri: str) -> str:
 @register.filter
 def lane(value: Lane) -> str:
     """A lane in the words of the queue."""
-    return rows.LANE_WORDS[value]
+    return pills.LANE_WORDS[value]
 
 
 @register.filter

@@ -1,6 +1,7 @@
 """The backtest on a made-up history: its shape, that it repeats itself, and that nothing later leaks into it."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from scoring.labels import outcomes, settled
 from scoring.learning.backtest import BacktestProblem, Plan, run, steps
-from scoring.learning.backtest_words import table
+from scoring.learning.backtest_words import interval_words, table
 from scoring.learning.budgets import play
 from scoring.learning.cases import Cases
 from scoring.learning.measures import auc
@@ -16,21 +17,13 @@ from scoring.learning.records import settled_record
 from scoring.learning.report import page
 from scoring.learning.rolling import Clock, Past, calibrate_quarters, score_quarters
 from scoring.learning.simple import Logistic
+from scoring.learning.widths import interval_widths, widths_of
 from tests.scoring.learning.people import made_up, material
 
 PLAN = Plan(labels=("label_merge",), quarters=2, draws=20, seed=3)
 FIGURES = {"n", "auc", "brier", "log_loss", "ece", "ece_band"}
-LANE = {
-    "n",
-    "lane",
-    "authors",
-    "lane_share",
-    "false_approvals",
-    "rate",
-    "rate_ci",
-    "plug_in_rate",
-    "quarters_over",
-}
+CERTIFICATE = {"lane", "authors", "lane_share", "false_approvals", "rate", "rate_ci"}
+LANE = CERTIFICATE | {"n", "plug_in_rate", "quarters_over", "certificate"}
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +36,30 @@ def ran() -> tuple[dict, dict, list[str]]:
 def test_the_figures_have_the_promised_shape(ran: tuple[dict, dict, list[str]]) -> None:
     label = json.loads(json.dumps(ran[0], allow_nan=False))["labels"]["label_merge"]
     assert set(label["test"]) == {"from", "model"} | FIGURES
-    assert set(label["models"]) == {"beta", "logistic", "lightgbm"}
+    assert set(label["models"]) == {"beta", "logistic", "lightgbm", "blend"}
     assert all(set(figures) == FIGURES for figures in label["models"].values())
     assert set(label["budgets"]) == set(label["without_push_holders"]["budgets"]) == {"0.05", "0.1"}
     assert all(set(lane) == LANE for lane in label["budgets"].values())
+    assert all(set(lane["certificate"]) == CERTIFICATE for lane in label["budgets"].values())
+    low = label["gate"]["without_push_holders"]["t_low"]
+    assert [set(one) for one in low.values()] == [{"n", "months", "sent", "clean_sent", "bad_sent"}] * 2
     assert set(label["repositories"]) == {"one", "two", "three"}
     assert label["newcomers"]["n"] < label["without_push_holders"]["n"] < label["test"]["n"]
+
+
+def test_how_wide_the_intervals_were_stands_in_figures_table_and_page(ran: tuple[dict, dict, list[str]]) -> None:
+    found, besides, _ = ran
+    label = found["labels"]["label_merge"]
+    for part in (label, label["person"]):
+        told, newcomers = part["venn_abers"], part["venn_abers"]["newcomers"]
+        assert told["n"] == label["test"]["n"]
+        assert newcomers["n"] == label["newcomers"]["n"]
+        assert 0 < told["mean"] < 1
+        assert 0 <= told["wide_share"] <= 1
+    words = interval_words(label)
+    assert f"mean width {label['venn_abers']['mean']:.3f}" in words
+    assert words in "\n".join(table(found))
+    assert words in page(found, besides)
 
 
 def test_the_bar_ends_where_it_said(ran: tuple[dict, dict, list[str]]) -> None:
@@ -61,9 +72,12 @@ def test_table_and_page_hold_every_label_and_fetch_nothing(ran: tuple[dict, dict
     text, drawn = "\n".join(table(found)), page(found, besides)
     assert "label_merge" in text
     assert "without push-holders" in text
+    assert text.count("as certified  ") == 8  # everybody or not, the change or the gate, two budgets
     assert drawn.count("<svg") == 5
     assert "<script" not in drawn
-    assert not any(fetching in drawn for fetching in ("http:", "https:", "src=", "href=", "url("))
+    assert drawn.count('src="data:image/png;base64,') == 1
+    shown = re.sub(r'src="data:image/png;base64,[A-Za-z0-9+/=]+"', "", drawn)
+    assert not any(fetching in shown for fetching in ("http:", "https:", "src=", "href=", "url("))
 
 
 def test_the_same_seed_gives_the_same_figures(ran: tuple[dict, dict, list[str]]) -> None:
@@ -120,6 +134,24 @@ def test_the_lane_of_a_month_rests_on_earlier_months_only() -> None:
     judged = CASES.opened_at >= CLOCK.judged_from
     assert found.told[lane].min() > np.nanmedian(found.told[judged])
     assert not lane[~judged].any()
+
+
+def test_an_interval_rests_on_what_was_settled_before_and_without_that_is_everything() -> None:
+    past, everybody = Past(CASES, "label_merge"), np.ones(len(CASES), dtype=bool)
+    found = score_quarters(past, CASES.features, lambda as_of: Logistic({"worth": 0, "noise": 0}), CLOCK, print)
+    calibrate_quarters(past, found, CLOCK)
+    judged = ~np.isnan(found.told)
+    widths = interval_widths(past, found, CLOCK, everybody)
+    assert np.array_equal(np.isnan(widths), ~judged)
+    assert 0 < np.median(widths[judged]) < 0.5
+    few = everybody & (np.arange(len(CASES)) % 7 == 0)
+    told = widths_of(past, found, CLOCK, everybody, few)
+    assert told["newcomers"]["n"] == (few & judged).sum()
+    assert told["newcomers"]["mean"] == pytest.approx(widths[few & judged].mean(), abs=1e-6)
+    assert told["wide_share"] == pytest.approx((widths[judged] > 0.1).mean(), abs=1e-6)
+    unknown = replace(found, odds=np.where(CASES.opened_at < CLOCK.judged_from, np.nan, found.odds))
+    first = judged & (CASES.opened_at < CLOCK.judged_from + np.timedelta64(28, "D"))
+    assert (interval_widths(past, unknown, CLOCK, first)[first] == 1.0).all()
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -1,10 +1,10 @@
 """The shrunk rate on authors of another forge, at the one date whose outcome the file holds.
 
 Rates at 2022-07-01 against the share merged until 2023-01-01, each author counting once; the bar is that of
-facts/numbers.md. What came after 2023-01-01, the last date of the file, is not in it.
+facts/numbers.md. Its other date is 2023-01-01, the last of the file: what came after it is not in the file.
 """
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,15 @@ def pair(shared: Path, before: str, after: str) -> tuple[np.ndarray, np.ndarray,
     return rows[:, 0], rows[:, 1], np.clip(rows[:, 3].round(), 0, rows[:, 2]) / rows[:, 2]
 
 
+def figures(told: np.ndarray, came: np.ndarray) -> tuple[float, float, float]:
+    """AUC, Brier and calibration error, each author counting once with the share that came."""
+    brier = np.mean(came * (told - 1) ** 2 + (1 - came) * told**2)
+    bins = np.minimum((told * 10).astype(int), 9)
+    error = sum(abs((told - came)[bins == one].sum()) for one in range(10)) / len(told)
+    both, sides = np.concatenate([told, told]), np.repeat([1.0, 0.0], len(told))
+    return auc(both, sides, np.concatenate([came, 1 - came])), float(brier), float(error)
+
+
 def test_the_shrunk_rate_meets_the_bar_that_every_model_has_to_pass(shared: Path) -> None:
     data = shared / "data"
     earlier = np.concatenate([pair(data, *dates)[2] for dates in pairwise(DATES[:4])])
@@ -36,11 +45,16 @@ def test_the_shrunk_rate_meets_the_bar_that_every_model_has_to_pass(shared: Path
     shares = np.concatenate([earlier, 1 - earlier])
     number, merged, came = pair(data, "2022-07-01", "2023-01-01")
     model = ShrunkRate().fit({}, sides[shares > 0], weights=shares[shares > 0])
-    told = model.predict_proba({CLEAN: merged, NOT_CLEAN: number - merged})[:, 1]
-    brier = np.mean(came * (told - 1) ** 2 + (1 - came) * told**2)
-    bins = np.minimum((told * 10).astype(int), 9)
-    error = sum(abs((told - came)[bins == one].sum()) for one in range(10)) / len(told)
-    both = np.concatenate([told, told])
-    ordered = auc(both, np.repeat([1.0, 0.0], len(told)), np.concatenate([came, 1 - came]))
-    assert (round(ordered, 3), round(float(brier), 4)) == pytest.approx((0.656, 0.1695), abs=5e-4)
+    ordered, brier, error = figures(model.predict_proba({CLEAN: merged, NOT_CLEAN: number - merged})[:, 1], came)
+    assert (round(ordered, 3), round(brier, 4)) == pytest.approx((0.656, 0.1695), abs=5e-4)
     assert error <= 0.0125
+
+
+def test_no_two_dates_of_the_file_give_the_raw_rate_that_was_measured_at_its_last_one(shared: Path) -> None:
+    raw = []
+    for dates in combinations(DATES, 2):
+        number, merged, came = pair(shared / "data", *dates)
+        raw.append(figures(merged / number, came))
+    assert len(raw) == 10
+    measured = np.array([0.544, 0.285, 0.238])
+    assert min(np.abs(np.array(one) - measured).max() for one in raw) > 0.05

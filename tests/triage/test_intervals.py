@@ -1,0 +1,115 @@
+"""Of somebody with little record no probability is shown without its interval: pages, templates and JSON."""
+
+import html
+import re
+from dataclasses import replace
+from inspect import getmembers, isclass
+
+import pytest
+from django.test import Client
+from ninja import Schema
+from pytest_django import Settings
+
+from scoring.figures import shown, shown_interval
+from scoring.verdict import Estimate, Lane, Reason, Verdict
+from tests.sources import PROJECT
+from tests.triage.pages_world import ANA, MARA, DrawnWorld, draw, judged, pull_request, sign_in
+from triage import schemas
+from triage.bulk import summary
+from triage.pills import FEW, pill, row_pill
+
+HERE = "did:plc:corecorecorecorecorecore"
+NEAR = 120  # characters of text between a probability and its interval
+# What a template may print a probability by.
+PRINTED = re.compile(r"\{\{ *[\w.]*(?:probability *\||\.probability\b|pill\.number|summary\.lowest)")
+TEMPLATES = sorted((PROJECT / "templates").rglob("*.html"))
+
+
+def newcomer(cases: int, lane: Lane = Lane.NORMAL_QUEUE) -> Verdict:
+    return Verdict(lane, Estimate(0.6137, 0.2161, 0.8802, 900), (Reason("track_record", {"cases": cases}),), ())
+
+
+@pytest.mark.parametrize("lane", list(Lane))
+@pytest.mark.parametrize("shadow", [False, True])
+@pytest.mark.parametrize("cases", [0, FEW - 1])
+def test_a_pill_of_a_newcomer_has_its_interval_whatever_a_model_has_learned_from(
+    lane: Lane, shadow: bool, cases: int
+) -> None:
+    found = pill(newcomer(cases, lane), shadow)
+    assert (found.number, found.interval) == ("0.61", "0.21\N{EN DASH}0.89")
+
+
+def test_a_pill_of_a_long_record_is_short_and_one_without_a_number_has_no_interval() -> None:
+    assert pill(newcomer(FEW)).interval == ""
+    unknown = replace(newcomer(0), estimate=Estimate(None, 0.2, 0.9, 0))
+    assert pill(unknown).interval == ""
+
+
+def test_a_judgement_that_says_nothing_of_a_record_counts_as_a_newcomers() -> None:
+    assert pill(replace(newcomer(40), reasons=(Reason("is_seed", {}),))).interval
+
+
+def test_what_the_audit_keeps_sealed_has_neither_number_nor_interval() -> None:
+    row = replace(pull_request(1, ANA, "title", 2, 1), is_sealed=True)
+    assert (row_pill(row).number, row_pill(row).interval) == ("", "")
+
+
+def test_the_lowest_of_several_to_approve_is_told_with_its_interval() -> None:
+    low, high = pull_request(1, ANA, "title", 2, 1), pull_request(2, ANA, "title", 120, 0)
+    estimate = low.verdict.estimate
+    assert shown_interval(estimate.low, estimate.high) == summary((high, low)).interval
+
+
+def test_an_interval_is_rounded_outwards() -> None:
+    assert shown_interval(0.2199, 0.8801) == "0.21\N{EN DASH}0.89"
+    assert shown_interval(0.0, 1.0) == "0.00\N{EN DASH}1.00"
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(template: object) -> None:
+    """What is new and prints one has to say the interval in the same line, or is found here."""
+    for line in (PROJECT / "templates" / str(template)).read_text().splitlines():
+        if PRINTED.search(line):
+            assert "interval" in line, line
+
+
+def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
+    found = {path.name for path in TEMPLATES if PRINTED.search(path.read_text())}
+    assert found == {"pill.html", "contributor.html", "incident.html", "bulk.html"}
+
+
+def test_every_shape_of_json_that_has_a_probability_of_somebody_has_its_interval() -> None:
+    shapes = [shape for _, shape in getmembers(schemas, isclass) if issubclass(shape, Schema)]
+    told = [shape for shape in shapes if "calibrated_prob" in shape.model_fields]
+    assert len(told) >= 3
+    assert all(shape.model_fields["interval"].is_required() for shape in told)
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch, settings: Settings, client: Client) -> dict[str, str]:
+    """The text of every page that shows people, where everybody is a newcomer with three clean ones of four."""
+    settings.PUBLIC_READ = settings.STREAM_CLOCK = True
+    rows = tuple(pull_request(number, MARA, "Cache the listing", 3, 1) for number in range(3))
+    draw(monkeypatch, DrawnWorld(rows=rows))
+    sign_in(client, "maintainer", HERE)
+    found = ["/", f"/?open={rows[0].uri}", f"/pull/{rows[0].uri}", "/leaderboard", f"/c/{MARA.did}", "/dashboard"]
+    return {page: _text(client.get(page).content.decode()) for page in found}
+
+
+def _text(page: str) -> str:
+    """What is read, by ear too."""
+    labels = " ".join(re.findall(r'aria-label="([^"]*)"', page))
+    return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", page + labels).split()))
+
+
+@pytest.mark.django_db
+def test_no_page_shows_a_newcomers_probability_without_its_interval_near(pages: dict[str, str]) -> None:
+    estimate = judged(3, 1, ())[0].estimate
+    assert estimate.probability is not None
+    number, interval = shown(estimate.probability), shown_interval(estimate.low, estimate.high)
+    for page, text in pages.items():
+        places = [found.start() for found in re.finditer(rf"(?<![\d.]){re.escape(number)}(?!\d)", text)]
+        assert places or page == "/dashboard", page
+        assert all(interval in text[max(0, place - NEAR) : place + NEAR] for place in places), page
+    history = pages[f"/c/{MARA.did}"]
+    assert len(re.findall("0.60 [(]?0.40\N{EN DASH}0.80", history)) >= 5, "in the curve's words and each row of it"

@@ -1,0 +1,78 @@
+"""The pill of a pull request or a person: its lane in a word, with P(clean) where there is one. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scoring.figures import number_of, shown, shown_interval
+from scoring.read import ContributorScore, QueueRow
+from scoring.verdict import Lane, Verdict
+
+Kind = Literal["fast", "review", "flag", "unknown"]
+FEW = 5  # settled contributions, under which a number is never shown without its interval
+LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
+# What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
+WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
+LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "Review", Lane.FAST_LANE: "Fast lane"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pill:
+    """Lane in words with an icon; `number` is P(clean) rounded down, "" where there is none.
+
+    `interval` is its 95 % interval where it rests on little of the contributor's own, else "".
+    """
+
+    kind: Kind
+    number: str
+    word: str
+    interval: str = ""
+
+
+def pill(verdict: Verdict, shadow: bool = False) -> Pill:
+    """The pill of a verdict. Without evidence it says so instead of a number, unless the lane is a warning.
+
+    In `shadow` mode the fast lane is only what it would be, in words and without its colour.
+    """
+    probability = verdict.estimate.probability
+    if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
+        return Pill("unknown", "", "Not enough evidence")
+    number = "" if probability is None else shown(probability)
+    interval = shown_interval(verdict.estimate.low, verdict.estimate.high) if number and is_newcomer(verdict) else ""
+    if shadow and verdict.lane is Lane.FAST_LANE:
+        return Pill("unknown", number, "Would be fast lane", interval)
+    kind = "unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
+    return Pill(kind, number, lane_word(verdict), interval)
+
+
+def is_newcomer(verdict: Verdict) -> bool:
+    """Whether fewer than FEW of the contributor's own contributions are settled, whatever a model has learned from."""
+    record = next((reason.params for reason in verdict.reasons if reason.code == "track_record"), {})
+    return number_of(record.get("cases") or 0) < FEW
+
+
+def is_unblamed(verdict: Verdict) -> bool:
+    """Whether a person is asked though nothing was found, such as where the contributor objects: no warning, then."""
+    return verdict.lane is Lane.NEEDS_HUMAN and not any(reason.code in WARNINGS for reason in verdict.reasons)
+
+
+def lane_word(verdict: Verdict) -> str:
+    """The lane in a word or two."""
+    return "For a person" if is_unblamed(verdict) else LANE_WORDS[verdict.lane]
+
+
+def row_pill(row: QueueRow) -> Pill:
+    """The pill of a row. What the audit drew is neutral: no lane and, until somebody answered, no number."""
+    if row.is_sealed:
+        return Pill("unknown", "", "Audit")
+    shown = pill(row.verdict, row.shadow)
+    return replace(shown, kind="unknown", word="Audited") if row.audited else shown
+
+
+def score_pill(score: ContributorScore) -> Pill:
+    """The pill of a person in one repository."""
+    return pill(decided(score), score.shadow)
+
+
+def decided(score: ContributorScore) -> Verdict:
+    """The verdict in the lane that `/score/{did}` names: that of the newest open pull request where there is one."""
+    return replace(score.verdict, lane=score.decision)
