@@ -34,9 +34,10 @@ class Outcomes:
 
 
 class Known(NamedTuple):
-    """Rows to train on: `positions` in the cases, ascending; `target` is 1 or 0; `weight` lies in (0, 1].
+    """Rows to train on: `positions` in the cases, ascending; `target` is 1 or 0; `weight` is above 0.
 
-    A case that is not settled yet has two rows, whose weights sum to 1.
+    It is 1 of what is settled, more of an answer of the audit; a case that is not settled yet has two rows, whose
+    weights sum to 1.
     """
 
     positions: NDArray[np.int64]

@@ -105,7 +105,7 @@ LEARNED = (
     "report",
     "rolling",
 )
-PURE |= {f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees")} | {
+PURE |= {f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees", "waved", "blended")} | {
     "scoring/promotion.py"
 }
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}

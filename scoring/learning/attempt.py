@@ -1,14 +1,12 @@
 """The attempt to certify a threshold for a model that was just trained: which cases count, and with which score."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.transaction import Rows
 from scoring.labels import as_known, clean_as_sent, known_by
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import Certificate, Label
@@ -18,39 +16,10 @@ from scoring.learning.lane_tables import Kept
 from scoring.learning.lanes import Judged
 from scoring.learning.records import settled_record, with_record
 from scoring.learning.training import Trained
+from scoring.learning.waved import Audited, Waved
 from scoring.threshold import DEFAULT
 
 Floats = NDArray[np.float64]
-# Of what the lane let through only the audited ones count, each for the 1 / odds that it stands for: that nobody said
-# anything of the others does not make them clean. The first answer was given before lane and score were shown.
-AUDITED = """
-select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, known_from) as bad,
-  min(known_from) as known_from
-from audits where known_from <= ? group by pull_uri
-"""
-WAVED = "select distinct pull_uri from scores where pull_uri is not null and lane = 'fast_lane' and as_of <= ?"
-
-
-class Audited(NamedTuple):
-    """What a person answered of one that the audit drew, by which odds it was drawn, and when that was known."""
-
-    odds: float
-    bad: bool
-    known_from: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Waved:
-    """What the fast lane let through, and of it what was audited, by address."""
-
-    audited: Mapping[str, Audited] = field(default_factory=dict)
-    addresses: Collection[str] = ()
-
-
-def read_lane(rows: Rows, now: datetime) -> Waved:
-    """What the lane let through until now."""
-    audited = {row.pop("pull_uri"): Audited(**row) for row in rows.rows(AUDITED, [now])}
-    return Waved(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})
 
 
 def attempt(
@@ -95,10 +64,9 @@ def settled_cases(
 ) -> Settled:
     """Every case with the P(clean) that the gate would have had at its opening; NaN for what the lane let through
     unheard."""
-    unheard = np.array([key in lane.addresses and key not in lane.audited for key in cases.keys], dtype=np.bool_)
     return Settled(
         keys=[str(key) for key in cases.keys],
-        scores=np.where(unheard, np.nan, _given(trained)),
+        scores=np.where(lane.unheard(cases), np.nan, _given(trained)),
         bad=bad_shares(cases, definition, counted, lane.audited, now),
         odds=np.array([lane.audited[key].odds if key in lane.audited else 1.0 for key in cases.keys], dtype=np.float64),
         authors=cases.authors,

@@ -123,7 +123,8 @@ def _clock(plan: Plan, material: Material) -> Clock:
 
 def _study(material: Material, label: LabelName, clock: Clock) -> Study:
     cases = material.cases
-    came = outcomes(cases, label).clean
+    past = Past(cases, label, material.lane)
+    came = past.came()
     ripe = settled(cases) & (came >= 0)
     judged = ripe & (cases.opened_at >= clock.judged_from)
     known = cases.opened_at[outcomes(cases, "label_merge").clean >= 0]  # one beginning for every label
@@ -131,7 +132,7 @@ def _study(material: Material, label: LabelName, clock: Clock) -> Study:
     first = np.zeros(len(cases), dtype=bool)
     first[np.unique(cases.authors, return_index=True)[1]] = True
     tested = judged & (cases.opened_at >= start)
-    return Study(label, Past(cases, label), clock, came, judged, tested, first)
+    return Study(label, past, clock, came, judged, tested, first)
 
 
 def _tasks(studies: Sequence[Study]) -> list[tuple[Study, str, str]]:

@@ -6,11 +6,11 @@ import numpy as np
 
 from ingest.transaction import Rows
 from scoring.labels import outcomes
-from scoring.learning.attempt import bad_shares, read_lane
+from scoring.learning.attempt import bad_shares
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import Certificate, Later, case_name, to_seconds
 from scoring.learning.recompute import differences_to_store, later_differences
-from scoring.learning.relation import build_cases, read_cases
+from scoring.learning.relation import build_cases, read_cases, read_lane
 
 Fact = tuple[bool | None, int, bool]  # (bad or None where nobody knows, author, push_holder)
 Outcome = tuple[int, float, float]  # (seconds when it became known, 1 for bad or 0, odds)

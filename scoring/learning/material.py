@@ -13,11 +13,13 @@ from scoring.features import add_features
 from scoring.learning.cases import Cases
 from scoring.learning.design import Directions
 from scoring.learning.records import RECORD
-from scoring.learning.relation import build_cases, read_cases
+from scoring.learning.relation import build_cases, read_cases, read_lane
 from scoring.learning.slices import build_slices
+from scoring.learning.waved import Waved
 from scoring.policy import Policy
 
 COLUMNS = (*FEATURES, *RECORD)
+NOTHING = Waved()
 REPOSITORIES = """
 select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' || c.repository_id) as name
 from cases c left join repositories r on r.repository_id = c.repository_id
@@ -31,7 +33,8 @@ class Material:
 
     Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004.
 
-    `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number.
+    `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number. `lane` is what
+    the fast lane let through.
     """
 
     cases: Cases
@@ -39,12 +42,13 @@ class Material:
     change: Directions
     alone: tuple[str, ...]
     repositories: Mapping[int, str]
+    lane: Waved = NOTHING
 
     def __len__(self) -> int:
         return len(self.cases)
 
 
-def material_of(cases: Cases, repositories: Mapping[int, str]) -> Material:
+def material_of(cases: Cases, repositories: Mapping[int, str], lane: Waved = NOTHING) -> Material:
     """The material of cases that carry the catalogued features."""
     return Material(
         cases,
@@ -52,6 +56,7 @@ def material_of(cases: Cases, repositories: Mapping[int, str]) -> Material:
         {feature.name: feature.direction for feature in (*FEATURES, *RECORD[:2])},
         tuple(feature.name for feature in COLUMNS if feature.of == "person" and feature.moved_by == "self"),
         repositories,
+        lane,
     )
 
 
@@ -60,7 +65,8 @@ def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
     build_cases(rows, now, policy.window_days)
     build_slices(rows, now, policy)
     cases = add_features(rows, read_cases(rows))
-    return material_of(cases, {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)})
+    names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
+    return material_of(cases, names, read_lane(rows, now))
 
 
 def data_version(cases: Cases) -> str:

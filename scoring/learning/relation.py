@@ -11,6 +11,7 @@ from ingest.titles import TITLE_SAYS
 from ingest.transaction import Rows
 from scoring.derived import STATEMENTS
 from scoring.learning.cases import Cases, Times
+from scoring.learning.waved import Audited, Waved
 
 QUIET_DAYS = 180  # without a new round: as good as refused
 CASES = Path(__file__).with_name("cases.sql").read_text()
@@ -27,6 +28,14 @@ TIMES = (
 COLUMNS = f"select key, author_id, repository_id, push_holder, as_sent, {', '.join(TIMES)} from cases"
 READ = f"{COLUMNS} where not is_bot order by opened_at, key"
 WITHOUT_CHECKS = "select avg((not checks_known)::integer) from cases where not is_bot"
+
+# The first answer was given before lane and score were shown.
+AUDITED = """
+select pull_uri, arg_min(odds, known_from) as odds, arg_min(not would_merge, known_from) as bad,
+  min(known_from) as known_from
+from audits where known_from <= ? group by pull_uri
+"""
+WAVED = "select distinct pull_uri from scores where pull_uri is not null and lane = 'fast_lane' and as_of <= ?"
 
 
 def build_cases(rows: Rows, now: datetime, window_days: int) -> None:
@@ -69,3 +78,9 @@ def _times(found: Mapping[str, Any], name: str) -> Times:
     if np.ma.isMaskedArray(column):
         column = column.filled(np.datetime64("NaT"))
     return np.asarray(column, dtype="datetime64[us]")
+
+
+def read_lane(rows: Rows, now: datetime) -> Waved:
+    """What the lane let through until now."""
+    audited = {row.pop("pull_uri"): Audited(**row) for row in rows.rows(AUDITED, [now])}
+    return Waved(audited, {row["pull_uri"] for row in rows.rows(WAVED, [now])})

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from scoring.calibration import fit_platt
 from scoring.estimators import Estimator
-from scoring.labels import Known, known_by
+from scoring.labels import Known, known_by, outcomes
 from scoring.learning.blended import mean_odds
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.simple import ShrunkRate
+from scoring.learning.waved import Waved
 
 DAY = np.timedelta64(1, "D")
 LOOK_BACK = 365 * DAY
@@ -62,16 +63,26 @@ class Scored:
 class Past:
     """The labels of one definition as they were known at each moment; the same moments are asked for many times."""
 
-    def __init__(self, cases: Cases, label: LabelName) -> None:
+    def __init__(self, cases: Cases, label: LabelName, lane: Waved | None = None) -> None:
         self.cases = cases
         self.label = label
+        self.lane = lane or Waved()
         self._known: dict[np.datetime64, Known] = {}
 
     def at(self, moment: np.datetime64) -> Known:
-        """Survival-weighted labels of what was opened before the moment."""
+        """Survival-weighted labels of what was opened before the moment, and the answers of the audit."""
         if moment not in self._known:
-            self._known[moment] = known_by(self.cases, self.label, moment)
+            self._known[moment] = self.lane.hear(known_by(self.cases, self.label, moment), self.cases, moment)
         return self._known[moment]
+
+    def came(self) -> NDArray[np.int8]:
+        """What became of each case in the end: 1 clean, 0 not, -1 unknown, as of what the lane let through unheard."""
+        found = outcomes(self.cases, self.label).clean
+        if self.lane:
+            found[self.lane.unheard(self.cases)] = -1
+            told = self.lane.answered(self.cases, self.cases.observed_until.max())
+            found[told.positions] = told.target
+        return found
 
     def window(self, moment: np.datetime64) -> Known:
         """Those of them that a map or threshold chosen at the moment rests on."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from scoring.calibration import Calibrator, Platt, choose
 from scoring.estimators import NAMES, Estimator, make_estimator
-from scoring.labels import outcomes, settled
+from scoring.labels import settled
 from scoring.learning.backtest import FITTED, SCOPES, maker
 from scoring.learning.blended import without_alone_of
 from scoring.learning.cases import LabelName
@@ -65,7 +65,7 @@ def train(
     from threadpoolctl import threadpool_limits
 
     moment = np.datetime64(now, "us")
-    past = Past(material.cases, label)
+    past = Past(material.cases, label, material.lane)
     ripe = material.cases.opened_at[settled(material.cases)]
     last = ripe[-1] if len(ripe) else moment
     first = (last.astype("datetime64[M]") - 3 * (VALIDATION_QUARTERS - 1)).astype("datetime64[us]")
@@ -92,7 +92,7 @@ def _scope(
         scored[name] = score_quarters(past, features, maker(name, material, scope, seed), clock, tell)
         calibrate_quarters(past, scored[name], clock)
     scored["blend"] = blend(past, clock, *(scored[name] for name in FITTED))
-    cases, came = past.cases, outcomes(past.cases, past.label).clean
+    cases, came = past.cases, past.came()
     slice_ = settled(cases) & (came >= 0) & (cases.opened_at >= clock.judged_from)
     slice_ &= ~np.isnan(scored["beta"].told)
     judged = came[slice_].astype(np.float64)

@@ -9,7 +9,7 @@ import pytest
 
 from scoring.calibration import Platt
 from scoring.labels import outcomes
-from scoring.learning.attempt import Audited, Waved, attempt, lane_table
+from scoring.learning.attempt import attempt, lane_table
 from scoring.learning.cases import Cases
 from scoring.learning.certificate import Certificate, CertificateProblem, Side, case_name
 from scoring.learning.certify import Terms, bytes_and_name
@@ -17,6 +17,7 @@ from scoring.learning.design import Floats
 from scoring.learning.recompute import differences
 from scoring.learning.simple import ShrunkRate
 from scoring.learning.training import Trained
+from scoring.learning.waved import Audited, Waved
 from tests.scoring.learning.people import DAY, made_up
 
 MODEL = "cd" * 32

@@ -25,12 +25,12 @@ from scoring.starter import starter_words
 from trustsite.material import material_of, starter_of
 
 if TYPE_CHECKING:
-    from scoring.learning.attempt import Waved
     from scoring.learning.cases import Cases
     from scoring.learning.certificate import Certificate, Side
     from scoring.learning.certify import Terms
     from scoring.learning.material import Material
     from scoring.learning.training import Trained
+    from scoring.learning.waved import Waved
 
 
 FOREIGN = "It learned from a file alone, not from what this store knows: import_history comes first."
@@ -121,8 +121,10 @@ class Command(BaseCommand):
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
     ) -> str:
         """Keep the table of thresholds, and attempt to certify both for the model that serves now; in sentences."""
-        from scoring.learning.attempt import Waved, lane_table, read_lane
+        from scoring.learning.attempt import lane_table
         from scoring.learning.lane_tables import keep_table
+        from scoring.learning.relation import read_lane
+        from scoring.learning.waved import Waved
 
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             lane = read_lane(snapshot, now) if snapshot else Waved()
