@@ -1,7 +1,8 @@
 """Training: which model serves a label now, fitted to all that is known, with its map, figures and card. Plain values.
 
-The validation slice is what was opened in the last judged year and is settled; models are scored on it as they would
-have been then, quarter by quarter. The map rests on the last twelve months of those scores.
+The validation slice is what was opened in the five years that a backtest judges too, and is settled: of one year a real
+history had 576 cases, on which no two models can be told apart. Models are scored on it as they would have been then,
+quarter by quarter. The map rests on the last twelve months of those scores.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scoring.calibration import Calibrator, Platt, choose
 from scoring.estimators import NAMES, Estimator, make_estimator
 from scoring.labels import settled
-from scoring.learning.backtest import FITTED, SCOPES, maker
+from scoring.learning.backtest import FITTED, SCOPES, YEARS, maker
 from scoring.learning.blended import without_alone_of
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
@@ -39,7 +40,6 @@ from scoring.promotion import Candidate, Decision, decide
 
 SEEDS, SEEDED = 3, ("lightgbm", "blend")
 MOST_LIFTED = 300  # cases on which the self-lift is tried
-VALIDATION_QUARTERS = 4
 Tell = Callable[[str], None]
 
 
@@ -57,146 +57,145 @@ class Trained:
     told: Floats  # P(clean) of every case as given at its opening, NaN where none was
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one scope of a model, "person" or "change", is trained on, and as of when."""
+
+    name: str
+    material: Material
+    past: Past
+    features: Mapping[str, Floats]
+    clock: Clock
+    moment: np.datetime64
+    draws: int
+    seed: int
+
+    def make(self, name: str, seed: int | None = None) -> Callable[[np.datetime64], Estimator]:
+        """Makes the estimators of this name and scope."""
+        return maker(name, self.material, self.name, self.seed if seed is None else seed)
+
+    def score(self, tell: Tell) -> dict[str, Scored]:
+        """What each model would have said of every case at its opening."""
+        scored = {}
+        for name in ("beta", *FITTED):
+            scored[name] = score_quarters(self.past, self.features, self.make(name), self.clock, tell)
+            calibrate_quarters(self.past, scored[name], self.clock)
+        scored["blend"] = blend(self.past, self.clock, *(scored[name] for name in FITTED))
+        return scored
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The settled cases of the judged years: which they are, what came of them (n of the slice), and by whom."""
+
+    which: NDArray[np.bool_]
+    came: Floats
+    authors: NDArray[np.int64]
+
+
 def train(
     material: Material, label: LabelName, now: datetime, draws: int, seed: int, tell: Tell = lambda words: None
 ) -> dict[str, Trained]:
     """Both scopes of DESIGN.md §4, "person" and "change". Never raises for a poor history: the shrunk rate then serves,
     and `said` says why."""
-    from threadpoolctl import threadpool_limits
-
     moment = np.datetime64(now, "us")
     past = Past(material.cases, label, material.lane)
     ripe = material.cases.opened_at[settled(material.cases)]
     last = ripe[-1] if len(ripe) else moment
-    first = (last.astype("datetime64[M]") - 3 * (VALIDATION_QUARTERS - 1)).astype("datetime64[us]")
+    first = (last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]")
     clock = Clock.of(first, moment)
     features = {**material.cases.features, **settled_record(material.cases, label)}
-    # Two threads of BLAS on two busy cores took two to five times the CPU of one.
-    with threadpool_limits(1):
-        return {scope: _scope(material, past, features, clock, scope, moment, draws, seed, tell) for scope in SCOPES}
+    return {name: _train(Scope(name, material, past, features, clock, moment, draws, seed), tell) for name in SCOPES}
 
 
-def _scope(
-    material: Material,
-    past: Past,
-    features: dict[str, Floats],
-    clock: Clock,
-    scope: str,
-    moment: np.datetime64,
-    draws: int,
-    seed: int,
-    tell: Tell,
-) -> Trained:
-    scored = {}
-    for name in ("beta", *FITTED):
-        scored[name] = score_quarters(past, features, maker(name, material, scope, seed), clock, tell)
-        calibrate_quarters(past, scored[name], clock)
-    scored["blend"] = blend(past, clock, *(scored[name] for name in FITTED))
-    cases, came = past.cases, past.came()
-    slice_ = settled(cases) & (came >= 0) & (cases.opened_at >= clock.judged_from)
-    slice_ &= ~np.isnan(scored["beta"].told)
-    judged = came[slice_].astype(np.float64)
-    candidates = [
-        Candidate(
-            name,
-            scored[name].told[slice_],
-            _over_seeds(material, past, features, clock, scope, slice_, judged, name, seed) if name in SEEDED else (),
-            _lift(material, past, features, clock, scope, slice_, name, seed),
-        )
-        for name in NAMES
-    ]
-    decision = decide(candidates, judged, cases.authors[slice_], draws, seed)
-    said = [*scored[decision.serves].said]
-    alone = material.alone if scope == "person" else ()
-    directions = material.person if scope == "person" else material.change
-    wanted = make_estimator(decision.serves, directions, seed, alone)
-    known = past.at(moment)
+def _train(scope: Scope, tell: Tell) -> Trained:
+    scored = scope.score(tell)
+    held = _slice(scope, scored["beta"])
+    decision = decide(_candidates(scope, scored, held), held.came, held.authors, scope.draws, scope.seed)
+    served, said = scored[decision.serves], [*scored[decision.serves].said]
+    known = scope.past.at(scope.moment)
     if not len(known.positions):
         said.append("There is no history to learn from: the shrunk rate serves with a prior of one half.")
-    model = fit_as_of(known, features, wanted, moment, said)
-    served = scored[decision.serves]
-    figures = _figures(scored, decision.serves, slice_, judged, cases.authors[slice_], draws, seed)
+    wanted = _whole(scope, decision.serves)
+    model = fit_as_of(known, scope.features, wanted, scope.moment, said)
+    figures = _figures(scope, scored, decision.serves, held)
     return Trained(
         model,
-        _calibration(past, served, moment, figures),
+        _calibration(scope, served, figures),
         decision,
         figures,
         tuple(dict.fromkeys(said)),
-        *settled_scores(past, served.odds, moment),
+        *settled_scores(scope.past, served.odds, scope.moment),
         served.told,
     )
 
 
-def _figures(
-    scored: Mapping[str, Scored],
-    serves: str,
-    slice_: NDArray[np.bool_],
-    judged: Floats,
-    authors: NDArray[np.int64],
-    draws: int,
-    seed: int,
-) -> dict[str, Any]:
+def _slice(scope: Scope, plain: Scored) -> Slice:
+    cases, came = scope.past.cases, scope.past.came()
+    which = settled(cases) & (came >= 0) & (cases.opened_at >= scope.clock.judged_from) & ~np.isnan(plain.told)
+    return Slice(which, came[which].astype(np.float64), cases.authors[which])
+
+
+def _candidates(scope: Scope, scored: Mapping[str, Scored], held: Slice) -> list[Candidate]:
+    return [
+        Candidate(
+            name,
+            scored[name].told[held.which],
+            _over_seeds(scope, held, name) if name in SEEDED else (),
+            _lift(scope, held, name),
+        )
+        for name in NAMES
+    ]
+
+
+def _whole(scope: Scope, name: str) -> Estimator:
+    """The estimator that is fitted to everything; its trees are counted anew."""
+    person = scope.name == "person"
+    directions = scope.material.person if person else scope.material.change
+    return make_estimator(name, directions, scope.seed, scope.material.alone if person else ())
+
+
+def _figures(scope: Scope, scored: Mapping[str, Scored], serves: str, held: Slice) -> dict[str, Any]:
     """How what serves did on the slice, every model beside it, and its gain over the shrunk rate."""
-    on_slice = {name: (one.told[slice_], one.odds[slice_]) for name, one in scored.items()}
-    each = {name: figures_of(told, judged, draws, seed, odds) for name, (told, odds) in on_slice.items()}
-    gain = gain_of(on_slice[serves], on_slice["beta"], judged, authors, draws, seed)
+    on_slice = {name: (one.told[held.which], one.odds[held.which]) for name, one in scored.items()}
+    each = {name: figures_of(told, held.came, scope.draws, scope.seed, odds) for name, (told, odds) in on_slice.items()}
+    gain = gain_of(on_slice[serves], on_slice["beta"], held.came, held.authors, scope.draws, scope.seed)
     return {**each[serves], "models": each, "gain": gain}
 
 
-def _calibration(past: Past, scored: Scored, moment: np.datetime64, figures: dict[str, Any]) -> Calibrator:
+def _calibration(scope: Scope, scored: Scored, figures: dict[str, Any]) -> Calibrator:
     """Plain Platt unless another map beats it on held-out authors; with few cases the score as it is."""
-    known = past.window(moment)
+    known = scope.past.window(scope.moment)
     given = ~np.isnan(scored.odds[known.positions])
     positions, target, weight = known.positions[given], known.target[given], known.weight[given]
     if weight.sum() < FEWEST:
         return Platt(1.0, 0.0)
-    found, figures["maps"] = choose(scored.odds[positions], target, past.cases.authors[positions], weight)
+    found, figures["maps"] = choose(scored.odds[positions], target, scope.past.cases.authors[positions], weight)
     return found
 
 
-def _over_seeds(
-    material: Material,
-    past: Past,
-    features: dict[str, Floats],
-    clock: Clock,
-    scope: str,
-    slice_: Any,
-    judged: Floats,
-    name: str,
-    seed: int,
-) -> tuple[float, ...]:
+def _over_seeds(scope: Scope, held: Slice, name: str) -> tuple[float, ...]:
     """The AUC on the slice of models fitted once, at its beginning, with several seeds."""
-    found, start = [], clock.judged_from
-    for other in range(seed, seed + SEEDS):
+    found, start = [], scope.clock.judged_from
+    known = scope.past.at(start)
+    rows = {column: values[known.positions] for column, values in scope.features.items()}
+    asked = {column: values[held.which] for column, values in scope.features.items()}
+    for seed in range(scope.seed, scope.seed + SEEDS):
         try:
-            model = maker(name, material, scope, other)(start)
-            known = past.at(start)
-            model.fit(
-                {name: column[known.positions] for name, column in features.items()}, known.target, weights=known.weight
-            )
+            model = scope.make(name, seed)(start).fit(rows, known.target, weights=known.weight)
         except FitProblem:
             return ()
-        odds = model.decision_function({name: column[slice_] for name, column in features.items()})
-        found.append(auc(odds, judged))
+        found.append(auc(model.decision_function(asked), held.came))
     return tuple(found)
 
 
-def _lift(
-    material: Material,
-    past: Past,
-    features: dict[str, Floats],
-    clock: Clock,
-    scope: str,
-    slice_: Any,
-    name: str,
-    seed: int,
-) -> float:
+def _lift(scope: Scope, held: Slice, name: str) -> float:
     """What a person could gain alone under the model fitted at the beginning of the slice; a change is capped."""
-    if scope != "person" or not slice_.any():
+    if scope.name != "person" or not held.which.any():
         return 0.0
-    start, said = clock.judged_from, list[str]()
-    model = fit_as_of(past.at(start), features, maker(name, material, scope, seed)(start), start, said)
-    rows = {column: values[slice_][:MOST_LIFTED] for column, values in features.items()}
+    start, said = scope.clock.judged_from, list[str]()
+    model = fit_as_of(scope.past.at(start), scope.features, scope.make(name)(start), start, said)
+    rows = {column: values[held.which][:MOST_LIFTED] for column, values in scope.features.items()}
     less = without_alone_of(model)
     without = less.predict_proba(rows)[:, 1] if less is not None else None
-    return largest_lift(lambda moved: model.predict_proba(moved)[:, 1], rows, material.alone, without)
+    return largest_lift(lambda moved: model.predict_proba(moved)[:, 1], rows, scope.material.alone, without)
