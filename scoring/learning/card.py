@@ -36,7 +36,7 @@ def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
     if not figures["n"]:
         yield "There was no settled pull request to judge it on."
         return
-    yield f"On the {figures['n']:,} settled pull requests of the newest five years, scored as they would have been then:"
+    yield f"On the {figures['n']:,} settled ones of the newest five years, scored as they would have been then:"
     yield ""
     yield from (f"- {name}: {_shown(figures[key])}" for key, name in NAMED.items())
     low, high = figures["ece_band"]
