@@ -1,12 +1,14 @@
 """What a command hands to the owner of the store, by name: plain values in, plain values out."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ingest import advisories, backfill, erase, past_pulls, watch
+from ingest.backfill.owned import OwnerProblem, find_owned
 from ingest.backfill.runs import begin
 from ingest.letters import retry_dead_letters
 from ingest.past_files import PastProblem
@@ -33,6 +35,15 @@ def _add_maintainer(runtime: Runtime, wanted: Told, show: Callable[[Told], None]
         return {"keys": keys, "records": watch.records_of(store, keys)}
     except watch.UnknownRepository as problem:
         raise JobProblem(str(problem)) from problem
+
+
+def _find_owned(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`who`, a handle or DID: what `ingest.backfill.owned.Owner` says of its repositories, as JSON values."""
+    try:
+        found = find_owned(runtime.store, runtime.backfill, wanted["who"], lambda step: show({"step": step}))
+    except OwnerProblem as problem:
+        raise JobProblem(str(problem)) from problem
+    return msgspec.to_builtins(asdict(found))
 
 
 def _begin_backfill(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
@@ -107,6 +118,7 @@ JOBS: Mapping[str, Job] = {
     "add_maintainer": _add_maintainer,
     "begin_backfill": _begin_backfill,
     "erase": _erase,
+    "find_owned": _find_owned,
     "import_history": _import_history,
     "import_osv": _import_osv,
     "remove_history": _remove_history,

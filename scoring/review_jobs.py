@@ -15,6 +15,7 @@ from scoring.review_diff import Artefact, review_artefact, told
 from scoring.review_settings import ledger_from_settings, reviewer_from_settings
 
 PREFIX = "review"
+FOUND = "found"  # of what was looked up for /setup
 KEPT_SECONDS = 3600
 MOST_WAITING = 50  # diffs of 1 MB at most, held in memory
 # What stands in place of an answer. A start of the worker empties the queue, these words with it.
@@ -28,9 +29,9 @@ def new_job(now: float) -> str:
     return f"{int(now)}-{secrets.token_hex(16)}"
 
 
-def reply_key(job: str) -> str:
+def reply_key(job: str, prefix: str = PREFIX) -> str:
     """Under which the answer of a job is put."""
-    return f"{PREFIX}:{job}"
+    return f"{prefix}:{job}"
 
 
 def review_sent(store: Store, artefact: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def review_sent(store: Store, artefact: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def drop_old_replies(huey: Huey, now: float) -> None:
-    """Forget answers that nobody has fetched for an hour: they quote what was sent."""
+    """Forget answers of an hour ago: they quote what was sent, or say what somebody owns."""
     for key in huey.all_results():
         prefix, _, job = str(key).partition(":")
         sent_at = job.partition("-")[0]
-        if prefix == PREFIX and sent_at.isdigit() and now - int(sent_at) > KEPT_SECONDS:
+        if prefix in (PREFIX, FOUND) and sent_at.isdigit() and now - int(sent_at) > KEPT_SECONDS:
             huey.delete(key)

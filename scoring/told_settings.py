@@ -40,7 +40,15 @@ def take_settings(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> Non
     changed_at = parse_time(payload["changed_at"])
     if changed_at is None:
         raise ValueError(f"{key} does not say when the settings were changed")
-    write_settings(runtime.store, payload["repo_key"], read_told(payload["settings"]), changed_at)
+    key = _key_now(runtime.store, payload["repo_key"])
+    write_settings(runtime.store, key, read_told(payload["settings"]), changed_at)
+
+
+def _key_now(store: Store, repo_key: str) -> str:
+    """The key of the repository that had this one: it has another once the operator said whose it is."""
+    sql = "select repo_key from repositories join repository_aliases using (repository_id) where alias = ?"
+    with store.read() as rows:
+        return rows.value(sql, [repo_key]) or repo_key
 
 
 def switch_shadow(store: Store, repo_key: str, shadow: bool, now: datetime) -> None:

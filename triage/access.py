@@ -18,15 +18,17 @@ from django.shortcuts import redirect, render, resolve_url
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from ingest.snapshot import Snapshot
 from scoring import read
 from triage import throttle
-from triage.dids import parse_handle
+from triage.dids import LONGEST_DID, parse_handle
 from triage.middleware import Request
 from triage.models import ApiToken, Person, SignInMethod
+from triage.passwords import BY_LINK, WRONG, find_person
 from triage.permissions import Role, Roles, roles_of
 from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
 from triage.tokens import find_token, new_secret, same_hash, secret_hash
@@ -156,11 +158,14 @@ def use_link(token: str, now: datetime) -> Person:
 
 
 @never_cache
+@sensitive_post_parameters()
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: Request) -> HttpResponse:
-    """The sign-in page; a POST with `link`, a whole sign-in link or its token, signs in."""
+    """The sign-in page; a POST with `name` and `password`, or with `link`, a sign-in link or its token, signs in."""
     if request.method != "POST":
         return redirect(safe_next(request)) if request.user.is_authenticated else _show(request, "sign_in.html")
+    if "password" in request.POST:
+        return _enter_by_password(request)
     address, _, _ = request.POST.get("link", "").strip().partition("?")
     return _enter(request, address.rstrip("/").rpartition("/")[2], "sign_in.html")
 
@@ -232,6 +237,21 @@ def _enter(request: Request, token: str, template: str) -> HttpResponse:
     except SignInProblem as problem:
         return _show(request, template, problem)
     login(request, person)  # a new session key: nobody can have planted this one
+    request.session[BY_LINK] = True
+    if person.has_password or roles_of(person).highest() < Role.MAINTAINER:
+        return redirect(safe_next(request))
+    return redirect(f"{resolve_url('set_password')}?{urlencode({'next': safe_next(request)})}")
+
+
+def _enter_by_password(request: Request) -> HttpResponse:
+    try:
+        with _counted(request):
+            person = find_person(request.POST.get("name", ""), request.POST["password"], time.time())
+            if person is None:
+                raise SignInProblem(403, WRONG)
+    except SignInProblem as problem:
+        return _show(request, "sign_in.html", problem)
+    login(request, person)
     return redirect(safe_next(request))
 
 
@@ -255,6 +275,7 @@ def _show(
     context = {
         "next": safe_next(request),
         "problem": problem.sentence if problem else "",
+        "name": request.POST.get("name", "")[:LONGEST_DID],
         "invited": invited,
         "demo": settings.DEMO_MAINTAINER is not None and is_local(request),
     }

@@ -22,6 +22,7 @@ WORDS: Mapping[str, str] = {
     "objection.made": "Objected",
     "objection.accepted": "Accepted an objection",
     "objection.rejected": "Rejected an objection",
+    "repository.watched": "Had a repository watched",
     "role.changed": "Changed a role",
     "settings.changed": "Changed settings",
 }

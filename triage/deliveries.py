@@ -16,7 +16,7 @@ from scoring.told_actions import take_action
 from scoring.told_closures import take_closure, take_opening
 from scoring.told_roles import tell_role
 from scoring.told_settings import take_settings
-from scoring.told_watched import take_watched
+from scoring.told_watched import take_first_reading, take_watched
 from triage.models import LeaderboardWish, OutboxEntry
 from triage.objections import naive, to_tell
 from triage.roles import is_seed
@@ -60,6 +60,7 @@ DELIVERIES: Mapping[str, Deliver] = {
     "action": take_action,
     "settings.changed": take_settings,
     "watched": take_watched,
+    "first_reading": take_first_reading,
     "role": deliver_role,
     "objection": deliver_objection,
     "leaderboard_wish": deliver_leaderboard_wish,

@@ -32,7 +32,7 @@ def forget_account(did: str, handle: str | None) -> int:
     owned = Q(repo_key=did) | Q(repo_key__startswith=f"at://{did}/")
     with transaction.atomic():
         person = Person.objects.filter(did=did).first()
-        gone = _end_sessions(person) if person else 0
+        gone = _end_choices(did) + (_end_sessions(person) if person else 0)
         gone += Maintainer.objects.filter(owned).delete()[0]
         gone += RepositoryChoice.objects.filter(owned).delete()[0]
         gone += _forget_settings(did)
@@ -155,3 +155,9 @@ def _end_sessions(person: Person) -> int:
     """Sessions name their person inside signed data, so each is read."""
     own = [row.pk for row in Session.objects.all() if row.get_decoded().get("_auth_user_id") == str(person.pk)]
     return Session.objects.filter(pk__in=own).delete()[0]
+
+
+def _end_choices(did: str) -> int:
+    """Sessions of others in which somebody is about to choose from this person's repositories."""
+    named = [row.pk for row in Session.objects.all() if did in str(row.get_decoded().get("setup", ""))]
+    return Session.objects.filter(pk__in=named).delete()[0]

@@ -24,6 +24,7 @@ from triage.middleware import Request
 from triage.permissions import Role, require, role_of
 from triage.repository_choices import MAY_CHANGE, ChangedMeanwhile, history, newest, save
 from triage.settings_form import change_words, form_fields, read_form, typed_of
+from triage.views import first_run
 
 NONE: Mapping[str, str] = MappingProxyType({})
 SAVED = "Saved. The worker takes it over within seconds and decides every open pull request here anew."
@@ -37,6 +38,8 @@ def settings_list(request: Request) -> HttpResponse:
     """The watched repositories, each with a link to its settings."""
     require(request, "", Role.VIEWER)
     found = read.watched_repositories(request.snapshot) if request.snapshot else ()
+    if not found:
+        return first_run(request)
     return render(request, "settings_list.html", {"repositories": found})
 
 

@@ -21,6 +21,8 @@ HOPS = {
     "drop_old_diffs": "Dropping older diffs",
 }
 
+SEE_LOG = "It is tried again by itself; where it stays so, the worker's log says why."
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -91,7 +93,7 @@ def _store(status: Status) -> Trouble | None:
         left = f"{status.free_bytes // 1_000_000} MB left"
         sentence = f"The drive is full ({left}): nothing new is stored until space is freed, then it goes on by itself."
         return Trouble("Drive full", sentence, "stopped")
-    return Trouble("Not storing", f"Nothing new is stored: {status.store_problem}.", "stopped")
+    return Trouble("Not storing", f"Nothing new is stored: {status.store_problem}. {SEE_LOG}", "stopped")
 
 
 def _listener(status: Status) -> Trouble | None:
@@ -104,7 +106,7 @@ def _listener(status: Status) -> Trouble | None:
 def _publisher(status: Status) -> Trouble | None:
     if status.publisher_problem is None:
         return None
-    return Trouble("Not publishing", f"What came in since cannot be shown: {status.publisher_problem}.")
+    return Trouble("Not publishing", f"What came in since cannot be shown: {status.publisher_problem}. {SEE_LOG}")
 
 
 def _backfill(status: Status) -> Trouble | None:

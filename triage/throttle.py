@@ -1,4 +1,4 @@
-"""A fixed-window limit on failed attempts from one address, kept in Django's cache."""
+"""A fixed-window limit on failed attempts, by address and by account, kept in Django's cache."""
 
 import ipaddress
 import math
@@ -7,6 +7,7 @@ from contextlib import suppress
 from django.core.cache import cache
 
 LIMIT = 20
+ACCOUNT_LIMIT = 100  # from all addresses together: who has many of them guesses no faster
 WINDOW_SECONDS = 300
 
 
@@ -22,17 +23,33 @@ def network_of(address: str) -> str:
 
 def seconds_to_wait(purpose: str, address: str, now: float) -> int:
     """0 where this address may try at `now` (Unix seconds), else the seconds until its window ends."""
-    failures = cache.get(_key(purpose, address, now), 0)
-    return math.ceil(WINDOW_SECONDS - now % WINDOW_SECONDS) if failures >= LIMIT else 0
+    return _wait(_key(purpose, network_of(address), now), LIMIT, now)
 
 
 def count_failure(purpose: str, address: str, now: float) -> None:
     """Count one failed attempt at `now`; who succeeds is not counted, since many people may share an address."""
-    key = _key(purpose, address, now)
+    _count(_key(purpose, network_of(address), now))
+
+
+def seconds_to_wait_for(account: str, now: float) -> int:
+    """0 where the password of this account may be tried at `now`, from wherever, else the seconds to wait."""
+    return _wait(_key("account", account, now), ACCOUNT_LIMIT, now)
+
+
+def count_failure_for(account: str, now: float) -> None:
+    """Count one wrong password for this account at `now`."""
+    _count(_key("account", account, now))
+
+
+def _wait(key: str, limit: int, now: float) -> int:
+    return math.ceil(WINDOW_SECONDS - now % WINDOW_SECONDS) if cache.get(key, 0) >= limit else 0
+
+
+def _count(key: str) -> None:
     cache.add(key, 0, WINDOW_SECONDS)
     with suppress(ValueError):  # the cache dropped the key between the two calls, under pressure
         cache.incr(key)
 
 
-def _key(purpose: str, address: str, now: float) -> str:
-    return f"throttle:{purpose}:{network_of(address)}:{now // WINDOW_SECONDS:.0f}"
+def _key(purpose: str, whom: str, now: float) -> str:
+    return f"throttle:{purpose}:{whom}:{now // WINDOW_SECONDS:.0f}"

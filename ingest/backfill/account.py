@@ -87,6 +87,8 @@ class Account:
     did: str
     attempts: int = 0
     due_at: datetime | None = None
+    page_limit: int | None = None  # None: ACCOUNT_PAGES
+    seconds_limit: float | None = None  # None: ACCOUNT_SECONDS
     waits: int = 0
     problem: str | None = None  # why the newest try failed
     state: str = "waiting"
@@ -105,6 +107,14 @@ class Account:
     _cursors: set[int] = field(default_factory=set)
     _rows: int = 0  # place in PAGE_ROWS
     _seconds: float = 0.0
+
+    @property
+    def _most_pages(self) -> int:
+        return ACCOUNT_PAGES if self.page_limit is None else self.page_limit
+
+    @property
+    def _longest(self) -> float:
+        return ACCOUNT_SECONDS if self.seconds_limit is None else self.seconds_limit
 
     def directory(self, plc_url: str) -> str:
         """The host that knows where this account lives."""
@@ -129,8 +139,8 @@ class Account:
             while self.pending:
                 self._list_page(sources, staging, self.pending[-1])
                 on_page()
-                if self._seconds + time.monotonic() - began > ACCOUNT_SECONDS:
-                    self._cut(f"listing it took longer than {ACCOUNT_SECONDS / 60:.0f} minutes")
+                if self._seconds + time.monotonic() - began > self._longest:
+                    self._cut(f"listing it took longer than {self._longest / 60:.0f} minutes")
         finally:
             self._seconds += time.monotonic() - began
         self.listed_at = sources.clock.now()
@@ -226,8 +236,8 @@ class Account:
             self._leave(collection)
         elif not fresh or hash(page.cursor) in self._cursors or len(page.cursor) > CURSOR_LIMIT:
             self._leave(collection, f"{collection} is listed without an end")
-        elif len(self.pages) >= ACCOUNT_PAGES or sum(staged.size for staged in self.pages) > ACCOUNT_BYTES:
-            self._cut(f"it has more than {ACCOUNT_PAGES} pages or {ACCOUNT_BYTES // 1_000_000} MB of records")
+        elif len(self.pages) >= self._most_pages or sum(staged.size for staged in self.pages) > ACCOUNT_BYTES:
+            self._cut(f"it has more than {self._most_pages} pages or {ACCOUNT_BYTES // 1_000_000} MB of records")
         else:
             self._cursors.add(hash(page.cursor))
             self._cursor = page.cursor

@@ -2,7 +2,6 @@
 
 import heapq
 import queue
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from random import SystemRandom
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from ingest.backfill.account import Account
@@ -26,6 +26,14 @@ HOST_TRIES = 20  # failures in a row after which a host is not asked again in th
 FIRST_WAIT, LONGEST_WAIT = 4.0, 300.0  # a failed try waits 4, 16, 64 and 256 s: some 6 minutes in all
 TICK = 0.25
 _DICE = SystemRandom()  # the generator of the process is others' to seed
+
+
+class Ending(Protocol):
+    """What says that no more is to be begun: a threading.Event, or more than that."""
+
+    def is_set(self) -> bool:
+        """Whether it is time."""
+        ...
 
 
 @dataclass(slots=True)
@@ -48,7 +56,7 @@ class Crew:
         self._numbers = count()
         self._open = self._active = 0
 
-    def work(self, accounts: Iterable[Account], stopping: threading.Event) -> Iterator[Account | None]:
+    def work(self, accounts: Iterable[Account], stopping: Ending) -> Iterator[Account | None]:
         """List the accounts; yields each whenever its row changed, and None at least every quarter of a second.
 
         Ends when all are listed or given up, or soon after `stopping` is set or the fetcher closed. Raises OSError

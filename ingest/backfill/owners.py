@@ -1,11 +1,12 @@
 """The repositories of one owner, so that a maintainer can watch one whose record is older than the stream keeps."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ingest import watch
-from ingest.backfill.account import Account
+from ingest.backfill.account import Account, Entry, read_page, usable
 from ingest.backfill.commit import log_accounts
 from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
@@ -36,10 +37,28 @@ def make_known(
 
 def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str], None]) -> str:
     """Log every repository record of the owner; the name with the owner's DID, as a handle is not proven here yet."""
-    staging = Staging(sources.staging_dir / "backfill" / uuid.uuid4().hex)
     try:
         tell(f"{name[:200]} is not known here yet: its owner is asked for.")
         account = Account(_owner(sources.fetcher, name))
+        with repository_records(store, sources, account, tell):
+            pass
+    except FetchProblem as problem:
+        raise watch.UnknownRepository(
+            f"{name[:200]} could not be looked up: {problem}. Check the name, then try again."
+        ) from problem
+    return name if AT_URI.fullmatch(name) else f"{account.did}/{name.partition('/')[2]}"
+
+
+@contextmanager
+def repository_records(
+    store: Store, sources: Sources, account: Account, tell: Callable[[str], None]
+) -> Generator[list[tuple[str, Entry]]]:
+    """Log and derive every repository record of an account; the records by key, and their pages until the block ends.
+
+    Raises FetchProblem; an account that has no data server ends as 'absent', without records.
+    """
+    staging = Staging(sources.staging_dir / "backfill" / uuid.uuid4().hex)
+    try:
         while account.state == "waiting":
             tell(f"The records of {account.did[:200]} are asked for.")
             account.advance(
@@ -47,15 +66,12 @@ def _fetch_owner(store: Store, sources: Sources, name: str, tell: Callable[[str]
             )
         if account.state == "done":
             log_accounts(store, [account])
-    except FetchProblem as problem:
-        raise watch.UnknownRepository(
-            f"{name[:200]} could not be looked up: {problem}. Check the name, then try again."
-        ) from problem
+        while derive(store):
+            tell("What was read is taken in.")
+        pages = (read_page(page.path.read_bytes()) for page in account.pages)
+        yield [found for page in pages for found in usable(account.did, REPOSITORY, page)]
     finally:
         staging.close()
-    while derive(store):
-        tell("What was read is taken in.")
-    return name if AT_URI.fullmatch(name) else f"{account.did}/{name.partition('/')[2]}"
 
 
 def _owner(fetcher: Fetcher, name: str) -> str:

@@ -46,9 +46,13 @@ def begin(
     dids: Sequence[str] = (),
     collections: Sequence[str] = (),
     witnessed_until: datetime | None = None,
+    run_id: str | None = None,
 ) -> str:
-    """Enter a run, of these accounts or else of all that can be found; its name. It is worked off by the next turn."""
-    run_id = uuid.uuid4().hex
+    """Enter a run, of these accounts or else of all that can be found; its name. It is worked off by the next turn.
+
+    A run that is given a name is entered once, however often it is asked for.
+    """
+    run_id = run_id or uuid.uuid4().hex
     row = {
         "run_id": run_id,
         "reason": reason,
@@ -61,7 +65,7 @@ def begin(
         "ended_clock": None,
     }
     with store.write() as txn:
-        txn.append("backfills", [row])
+        txn.append_new("backfills", [row])
         txn.append_new("backfill_accounts", [_waiting(run_id, did) for did in dict.fromkeys(dids)])
     return run_id
 
@@ -78,17 +82,27 @@ def next_run(store: Store, has_hosts: bool = True) -> Run | None:
     """The oldest run that is not done; else one that is entered now for the gaps that no run has filled.
 
     Without hosts that name accounts, for gaps that were found since the last such run began.
-    One that still looks for accounts comes last: while no host answers, it would hold up what is asked for by hand.
+    What a maintainer waits for comes first. One that still looks for accounts comes last: while no host answers, it
+    would hold up what is asked for by hand.
     """
     with store.read() as rows:
         row = rows.row(
-            "select * from backfills where state <> 'done' order by state = 'finding', began_clock, run_id limit 1"
+            "select * from backfills where state <> 'done' "
+            "order by state = 'finding', reason <> 'setup', began_clock, run_id limit 1"
         )
         gap_us = rows.value(OPEN_GAP, [has_hosts])
     if row is None and gap_us is not None:
         begin(store, "gap", witnessed_until=from_microseconds(gap_us))
         return next_run(store, has_hosts)
     return _run(row) if row else None
+
+
+def is_outrun(store: Store, run: Run) -> bool:
+    """Whether a run waits that a maintainer set off, while this is another: then this one goes on after it."""
+    if run.reason == "setup":
+        return False
+    with store.read() as rows:
+        return bool(rows.value("select exists (from backfills where state <> 'done' and reason = 'setup')"))
 
 
 def is_incomplete(rows: Rows) -> bool:
@@ -124,6 +138,12 @@ def keep_accounts(store: Store, run: Run, dids: Sequence[str], notes: Sequence[s
     with store.write() as txn:
         sql = "update backfills set state = 'listing', notes = ?, is_whole = is_whole and ? where run_id = ?"
         txn.execute(sql, [[*notes][:20], has_hosts, run.run_id])
+
+
+def add_accounts(store: Store, run: Run, dids: Sequence[str]) -> None:
+    """Have the run list these accounts too."""
+    with store.write() as txn:
+        txn.append_new("backfill_accounts", [_waiting(run.run_id, did) for did in dids])
 
 
 def waiting(rows: Rows, run: Run) -> list[Account]:

@@ -3,14 +3,15 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import duckdb
 
 from ingest.backfill import runs
 from ingest.backfill.census import find_accounts
+from ingest.backfill.circle import widen
 from ingest.backfill.commit import Book
-from ingest.backfill.crew import FIRST_WAIT, Crew
+from ingest.backfill.crew import FIRST_WAIT, Crew, Ending
 from ingest.backfill.runs import Run
 from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
@@ -39,8 +40,9 @@ def take_turn(
     on_commit: Callable[[], None] = lambda: None,
     first_wait: float = FIRST_WAIT,
 ) -> Run | None:
-    """Work on the oldest run until it is done or `stopping` is set; None where there is none. Raises BackfillProblem.
+    """Work on the next run until it is done or `stopping` is set; None where there is none. Raises BackfillProblem.
 
+    A run that a maintainer set off interrupts any other, and widens to whom its answers lead to before it is done.
     `first_wait` is how many seconds a first failed try of an account waits.
     """
     try:
@@ -63,10 +65,27 @@ def _take_turn(
     if run.state == "finding":
         run = runs.look_anew(store, run)
         _find(store, sources, run, stopping)
-    if not stopping.is_set() and _list(store, sources, run, stopping, on_commit, first_wait):
+    ending = _Ending(store, run, stopping)
+    while not ending.is_set() and _list(store, sources, run, ending, on_commit, first_wait):
+        if run.reason == "setup" and widen(store, run):
+            continue
         runs.end(store, run)
         on_commit()
+        break
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """Whether this run is to be left: the worker stops, or another comes first. Asked four times a second."""
+
+    store: Store
+    run: Run
+    stopping: threading.Event
+
+    def is_set(self) -> bool:
+        """Whether it is time."""
+        return self.stopping.is_set() or runs.is_outrun(self.store, self.run)
 
 
 def _narrowed(sources: Sources, run: Run) -> Sources:
@@ -89,7 +108,7 @@ def _list(
     store: Store,
     sources: Sources,
     run: Run,
-    stopping: threading.Event,
+    ending: Ending,
     on_commit: Callable[[], None],
     first_wait: float,
 ) -> bool:
@@ -99,7 +118,7 @@ def _list(
     try:
         with store.read() as rows:
             accounts = runs.waiting(rows, run)
-        for account in Crew(sources, staging, first_wait).work(accounts, stopping):
+        for account in Crew(sources, staging, first_wait).work(accounts, ending):
             if account is not None:
                 book.take(account)
             if book.is_due and book.flush():

@@ -114,7 +114,7 @@ create table fetches (
 -- One run of a backfill: every account that keeps our records, asked for them.
 create table backfills (
   run_id varchar primary key,
-  reason varchar not null,            -- 'first_start', 'gap', 'by_hand'
+  reason varchar not null,            -- 'first_start', 'gap', 'by_hand', 'setup'
   state varchar not null,             -- 'finding', 'listing', 'done'
   collections varchar[] not null,     -- asked for by hand; empty: all that are registered
   is_whole boolean not null,          -- every account in every collection: only such a run fills gaps

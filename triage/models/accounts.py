@@ -7,12 +7,13 @@ from django.db import models
 
 
 class Person(AbstractBaseUser):
-    """Someone who uses this site, known by DID alone; `handle` is only for display.
+    """Someone who uses this site, known by DID alone; `handle` is for display and, where one person has it, a name.
 
-    How they sign in stands in SignInMethod, so a person has no password field.
+    `password` is a hash of django.contrib.auth, "" where none was set: sessions end when it changes. One-time links
+    stand in SignInMethod.
     """
 
-    password = None  # type: ignore[assignment]
+    password: Any = models.CharField(max_length=128, blank=True, default="")
     did = models.CharField(max_length=2048, unique=True)
     handle = models.CharField(max_length=253, blank=True)
     is_active = models.BooleanField(default=True)
@@ -24,6 +25,11 @@ class Person(AbstractBaseUser):
     def __str__(self) -> str:
         """The handle where one is known, else the DID."""
         return str(self.handle or self.did)
+
+    @property
+    def has_password(self) -> bool:
+        """Whether a password was set; Django's own word takes an empty hash for one."""
+        return bool(self.password) and self.has_usable_password()
 
 
 class SignInMethod(models.Model):

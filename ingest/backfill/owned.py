@@ -1,0 +1,196 @@
+"""The repositories of an account, and who may push to each, so that a person can choose which are watched here."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ingest.backfill.account import Account, Entry
+from ingest.backfill.owners import repository_records
+from ingest.backfill.sources import Sources
+from ingest.forge import push_holders
+from ingest.identity import is_did, resolve_handle
+from ingest.net import Fetcher, FetchProblem
+from ingest.records import AT_URI, REPOSITORY
+from ingest.store import Store
+
+PAGES, SECONDS = 20, 60.0  # of the list: 2,000 repositories are more than anybody ticks
+LISTED = 200  # repositories that are offered
+KNOTS_ASKED, KNOTS_SECONDS = 50, 20.0
+NOT_ASKED = "not asked: there were too many, or others took too long"
+# The repositories that these records describe.
+KNOWN = """
+select a.alias as record, r.repo_key, r.knot,
+  coalesce((select min(d.alias) from repository_aliases d
+    where d.repository_id = r.repository_id and d.alias like 'did:%'), r.repo_key) as did,
+  exists (from watched_repositories w where w.repository_id = r.repository_id) as watched
+from repository_aliases a join repositories r using (repository_id)
+where a.alias in (select unnest(?)) and r.deleted_at is null
+"""
+NAMES = "select did, handle from contributors where handle_verified and did in (select unnest(?))"
+Tell = Callable[[str], None]
+
+
+class OwnerProblem(ValueError):
+    """An account whose repositories cannot be listed; the message is one or two sentences that say what to do."""
+
+
+class _Said(msgspec.Struct):
+    """What a repository's record says, as far as it can be read."""
+
+    name: Any = None
+    source: Any = None
+    repoDid: Any = None  # noqa: N815 - the wire's spelling
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A repository of the account. `holders` are DIDs, without its owner; `silent` says why they are not known.
+
+    `record` is the at-uri of its record. One `is_disputed` that somebody else's record named first.
+    """
+
+    record: str
+    repo_key: str
+    name: str
+    knot: str
+    is_fork: bool
+    is_watched: bool
+    is_disputed: bool
+    holders: tuple[str, ...]
+    silent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An account with its repositories by name; `left_out` says what of the list is missing, `handles` names DIDs."""
+
+    did: str
+    host: str
+    repositories: tuple[Owned, ...]
+    left_out: str
+    handles: Mapping[str, str]
+
+
+def find_owned(store: Store, sources: Sources, who: str, tell: Tell) -> Owner:
+    """The repositories of a handle or DID, as its data server lists them. Raises OwnerProblem.
+
+    Their records are logged. `tell` is called with a sentence at each step. At most LISTED are told, and the knots of
+    KNOTS_ASKED of them are asked who may push.
+    """
+    account = Account(_did(sources.fetcher, who), page_limit=PAGES, seconds_limit=SECONDS)
+    try:
+        with repository_records(store, sources, account, tell) as listed:
+            said = _said(account.did, listed)
+    except FetchProblem as problem:
+        raise OwnerProblem(_why_not(account, who, problem)) from problem
+    host = _host(account)
+    if account.state == "absent":
+        raise OwnerProblem(f"{who} keeps no records: {account.reason}. Give the account that owns the repositories.")
+    if not said:
+        missing = f" ({account.reason})" if account.reason else ""
+        raise OwnerProblem(f"{who} has no repository: its data server {host} lists none{missing}.")
+    owned = _owned(store, sources.fetcher, account.did, said, tell)
+    more = len(said) - len(owned)
+    notes = [account.reason or "", f"{more:,} more are not shown" if more > 0 else ""]
+    return Owner(account.did, host, owned, "; ".join(filter(None, notes)), _handles(store, owned))
+
+
+def _did(fetcher: Fetcher, who: str) -> str:
+    if is_did(who):
+        return who
+    try:
+        return resolve_handle(fetcher, who)
+    except FetchProblem as problem:
+        advice = "Try again in a minute." if problem.retry else "Check the spelling, or give the account's DID."
+        raise OwnerProblem(f"{who} leads to no account: {problem}. {advice}") from problem
+
+
+def _why_not(account: Account, who: str, problem: FetchProblem) -> str:
+    if account.identity is None:
+        if problem.absent:
+            return f"{who} is no account: the directory knows nothing of {account.did}. Check the spelling."
+        return f"{who} could not be looked up in the directory: {problem}. Try again in a minute."
+    host = _host(account)
+    return f"The data server {host} of {who} did not list its repositories: {problem}. Nothing was changed; try later."
+
+
+def _host(account: Account) -> str:
+    """The data server of an account, "" where none is known."""
+    pds = account.identity.pds if account.identity else None
+    return urlsplit(pds or "").netloc
+
+
+def _said(did: str, listed: Sequence[tuple[str, Entry]]) -> dict[str, _Said]:
+    """What each record says, by its at-uri."""
+    return {f"at://{did}/{REPOSITORY}/{rkey}": _read(entry.value) for rkey, entry in listed}
+
+
+def _read(value: msgspec.Raw) -> _Said:
+    try:
+        return msgspec.json.decode(value, type=_Said)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return _Said()  # the log has it as a dead letter
+
+
+def _owned(store: Store, fetcher: Fetcher, did: str, said: Mapping[str, _Said], tell: Tell) -> tuple[Owned, ...]:
+    with store.read() as rows:
+        known = rows.rows(KNOWN, [list(said)])
+    known.sort(key=lambda row: (_name(row["record"], said).lower(), row["record"]))
+    known = known[:LISTED]
+    holders = _ask_knots(fetcher, known, tell)
+    return tuple(_one(row, did, said, *holders[row["record"]]) for row in known)
+
+
+def _name(record: str, said: Mapping[str, _Said]) -> str:
+    name, parts = said[record].name, AT_URI.fullmatch(record)
+    return (name if isinstance(name, str) and name else parts[3] if parts else record)[:200]
+
+
+def _one(row: Mapping[str, Any], did: str, said: Mapping[str, _Said], holders: tuple[str, ...], silent: str) -> Owned:
+    record = row["record"]
+    return Owned(
+        record=record,
+        repo_key=row["repo_key"],
+        name=_name(record, said),
+        knot=row["knot"] or "",
+        is_fork=bool(said[record].source),
+        is_watched=row["watched"],
+        is_disputed=isinstance(named := said[record].repoDid, str) and is_did(named) and named != row["repo_key"],
+        holders=tuple(holder for holder in holders if holder != did),
+        silent=silent,
+    )
+
+
+def _ask_knots(
+    fetcher: Fetcher, known: Sequence[Mapping[str, Any]], tell: Tell
+) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Who may push to each, or why that is not known; within the bounds in number and time."""
+    ends = time.monotonic() + KNOTS_SECONDS
+    found: dict[str, tuple[tuple[str, ...], str]] = {}
+    for place, row in enumerate(known):
+        if place >= KNOTS_ASKED or time.monotonic() > ends:
+            found[row["record"]] = (), NOT_ASKED
+            continue
+        tell(f"Who may push is asked: {place + 1} of {len(known)}.")
+        found[row["record"]] = _ask_knot(fetcher, row)
+    return found
+
+
+def _ask_knot(fetcher: Fetcher, row: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    if not row["knot"]:
+        return (), "its record names no knot"
+    try:
+        return tuple(holder.did for holder in push_holders(fetcher, row["knot"], row["did"])), ""
+    except FetchProblem as problem:
+        return (), str(problem)
+
+
+def _handles(store: Store, owned: Sequence[Owned]) -> dict[str, str]:
+    """The verified handles of everybody who may push, as far as they are known here."""
+    dids = sorted({did for one in owned for did in one.holders})
+    with store.read() as rows:
+        return {row["did"]: row["handle"] for row in rows.rows(NAMES, [dids])}

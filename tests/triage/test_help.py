@@ -1,0 +1,153 @@
+"""Help where one stands: every number has its sentence, every empty state a next step, and /about tells the truth."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring.objections import DAYS
+from tests.ingest.stream import MARA
+from tests.pipeline import UNAUDITED
+from tests.triage.acting_site import ActingSite
+from tests.triage.lane_site import NEXT, lane_site
+from triage.about_view import facts_from_settings
+from triage.about_words import sections
+from triage.help_words import HELP, PLACES, help_for
+
+pytestmark = pytest.mark.django_db
+BEN = "did:plc:" + "3" * 24
+PATHS = {
+    "queue": "/",
+    "panel": f"/?open={quote(NEXT)}",
+    "dashboard": "/dashboard",
+    "charts": "/dashboard",
+    "stored": "/dashboard",
+    "contributor": f"/c/{MARA}",
+    "vouched": f"/c/{MARA}",
+    "kept": f"/c/{MARA}",
+    "leaderboard": "/leaderboard",
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with lane_site(tmp_path, settings, monkeypatch) as made:
+        yield made
+
+
+def shown(client: Client, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200, path
+    return answer.content.decode()
+
+
+def about(settings: Settings, **changes: object) -> str:
+    for name, value in changes.items():
+        setattr(settings, name, value)
+    return " ".join(sentence for part in sections(facts_from_settings((1, 3))) for sentence in part.sentences)
+
+
+def test_every_number_of_a_page_has_its_sentence_there(site: ActingSite, client: Client) -> None:
+    for place, path in PATHS.items():
+        page = shown(client, path)
+        for name, _ in help_for(place, 14, 0.05):
+            assert f"<strong>{name.replace('&', '&amp;')}</strong>:" in page, (place, name)
+
+
+def test_every_label_of_the_dashboard_and_the_tiles_of_the_queue_is_explained(site: ActingSite, client: Client) -> None:
+    page = shown(client, "/dashboard")
+    labels = re.findall(r"<dt>([^<]+)</dt>", page)
+    listed = page[: page.index("First-timers and regulars")]  # the tables of charts name their own columns
+    labels += re.findall(r'<tr><th scope="row">([A-Z][^<:]+)</th>', listed)
+    assert len(labels) >= 11
+    assert [label for label in labels if label not in HELP] == []
+    tiles = re.findall(r'class="tile-name[^>]*>.*?</svg> ([^<]+)</span>', shown(client, "/"))
+    assert len(tiles) == 4
+    assert [tile for tile in tiles if tile.strip() not in HELP] == []
+
+
+def test_help_opens_without_scripts_or_a_pointer_that_hovers(site: ActingSite, client: Client) -> None:
+    page = shown(client, "/")
+    assert page.count('<details class="help">') == 1
+    assert not re.search(r'<details class="help">(?:(?!</details>).)*title=', page, re.DOTALL)
+
+
+def test_each_sentence_stands_somewhere_and_is_short_enough_to_be_read() -> None:
+    used = {name for names in PLACES.values() for name in names}
+    assert used == HELP.keys()
+    assert [name for name, words in HELP.items() if len(words) > 260 or not words.endswith(".")] == []
+
+
+def test_help_names_the_window_and_the_budget_of_the_site() -> None:
+    told = dict(help_for("queue", 30, 0.025))
+    assert "within 30 days" in told["P(clean)"]
+    assert "budget of 2.5 %" in told["Fast lane"]
+    assert not any("{" in words for words in told.values())
+
+
+def test_an_empty_fast_lane_says_what_is_lacking_and_which_vouches_help(
+    site: ActingSite, client: Client, settings: Settings
+) -> None:
+    maintainer = site.maintainer(BEN, "ben.example")
+    site.result.policy = UNAUDITED
+    site.result.judge()
+    site.publish()
+    page = shown(maintainer, "/?bucket=fast_lane")
+    assert "The fast lane is shut" in page
+    assert "needed" in page
+    assert "Vouches worth making" in page
+    assert "Vouches worth making" not in shown(client, "/?bucket=fast_lane"), "a reader makes none here"
+
+
+def test_about_is_linked_from_every_page_and_open_to_everybody(
+    site: ActingSite, client: Client, settings: Settings
+) -> None:
+    settings.PUBLIC_READ = False
+    page = shown(client, "/about")
+    assert page.count("<h1>") == 1
+    for part in ("What is never used", "What leaves this machine", "How to object"):
+        assert part in page
+    for path in ("/about", "/sign-in"):
+        assert 'href="/about"' in shown(client, path)
+
+
+def test_about_says_whether_claude_is_on_and_which_models_read(settings: Settings) -> None:
+    off = about(settings, ANTHROPIC_API_KEY="")
+    assert "Claude is off here" in off
+    assert "To Anthropic: nothing" in off
+    on = about(
+        settings, ANTHROPIC_API_KEY="sk-very-secret", CLAUDE_MODEL="m-1", CLAUDE_HARD_MODEL="", REVIEW_DOLLARS_A_DAY=2.5
+    )
+    assert "Claude (m-1) reads those of repositories whose maintainers allow it, now 1 of 3" in on
+    assert "at most $2.50 a day" in on
+    assert "api.anthropic.com" in on
+    assert "sk-very-secret" not in on
+
+
+def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Settings) -> None:
+    told = about(
+        settings,
+        FALSE_APPROVAL_BUDGET=0.02,
+        LABEL_WINDOW_DAYS=21,
+        PLC_URL="https://plc.example.test",
+        ASK_ADVISORIES=True,
+        STREAM_CLOCK=False,
+        T_HIGH=0.9,
+    )
+    for words in ("at most 2 %", "within 21 days", "plc.example.test", "set by hand", f"within {DAYS} days"):
+        assert words in told
+    assert "To osv.dev and deps.dev: names and versions" in told
+    assert "To osv.dev and deps.dev: nothing" in about(settings, ASK_ADVISORIES=False)
+
+
+def test_about_a_recording_says_that_nothing_leaves(settings: Settings) -> None:
+    assert "Nothing: a recording is shown" in about(settings, STREAM_CLOCK=True)
+
+
+@pytest.mark.parametrize("measure", ["first_passage", "eigentrust"])
+def test_about_explains_the_measure_that_serves(settings: Settings, measure: str) -> None:
+    assert ("EigenTrust" in about(settings, TRUST=measure)) == (measure == "eigentrust")

@@ -1,0 +1,165 @@
+"""How the site works, what it never uses, what leaves the machine and how to object, from its real settings. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from scoring.verdict import Measure
+
+SEEDS = "Trust starts at the seeds: owners of what is watched, people who may push to it, and its maintainers. "
+MEASURES: dict[Measure, str] = {
+    "first_passage": SEEDS + "It flows along vouches for at most {hops} steps, less with each, and nobody passes on "
+    "more than a set amount in all: accounts that vouch for one another gain nothing by being many.",
+    "eigentrust": SEEDS + "It is handed on along vouches until it settles (EigenTrust). This measure is the baseline: "
+    "people can raise it by their own vouches.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The settings that the page speaks of, as they are. `budget`, `delta` and `audited` are shares, `window` days.
+
+    `models` are the ids that read changes, empty where no key is set. `readers` are the repositories whose changes
+    Claude may read and all that are watched, None where the viewer may not know.
+    """
+
+    measure: Measure
+    hops: int
+    window: int
+    budget: float
+    delta: float
+    is_by_hand: bool
+    audited: float
+    models: tuple[str, ...]
+    dollars: float
+    api: str
+    readers: tuple[int, int] | None
+    streams: tuple[str, ...]
+    directories: tuple[str, ...]  # of accounts: the PLC directory and those that say who keeps our records
+    profiles: str
+    forge: str
+    asks_advisories: bool
+    objection_days: int
+    is_recording: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: its anchor, its heading, its sentences."""
+
+    anchor: str
+    title: str
+    sentences: tuple[str, ...]
+
+
+def sections(facts: Facts) -> tuple[Section, ...]:
+    """The whole page."""
+    return (
+        Section("what", "What this site does", _what()),
+        Section("method", "How it judges", _method(facts)),
+        Section("never", "What is never used", _never()),
+        Section("leaves", "What leaves this machine", _leaves(facts)),
+        Section("object", "How to object", _object(facts)),
+    )
+
+
+def _what() -> tuple[str, ...]:
+    return (
+        "It sorts incoming pull requests of watched Tangled repositories into three lanes: fast lane, needs review, "
+        "flagged. It informs people who decide. It never merges by itself, blocks, bans or closes anything.",
+        "It knows only public records of the network, what the repositories' own servers say, and what maintainers do "
+        "here.",
+    )
+
+
+def _method(facts: Facts) -> tuple[str, ...]:
+    by_hand = (
+        " At present the threshold is set by hand by whoever runs this site, and no certificate stands behind it."
+        if facts.is_by_hand
+        else " Where nothing can be certified the fast lane stays shut and says what is missing."
+    )
+    return (
+        "Who: structural trust. " + MEASURES[facts.measure].format(hops=facts.hops),
+        "Track record: merges that are proven, by somebody who may push or by the patch itself. One was clean where "
+        f"nobody reverted it or had to fix its lines within {facts.window} days.",
+        "P(clean) is a calibrated probability of that, with a 95 % interval. Without a settled contribution there is "
+        "no number: unknown is not bad.",
+        "What: scanners read every change of a watched repository, and content can only lower a lane, never lift one. "
+        + _reader(facts),
+        f"The fast lane opens only at a score whose share of bad approvals is at most {_percent(facts.budget)}, shown "
+        f"on past outcomes with a risk of error of {_percent(facts.delta)}." + by_hand,
+        f"Of what is fast-laned, at least {_percent(facts.audited)} is drawn for a person to check without seeing the "
+        "score.",
+    )
+
+
+def _reader(facts: Facts) -> str:
+    if not facts.models:
+        return "Claude is off here: no key is set, so the scanners alone review."
+    names = " or ".join(facts.models)
+    told = f"Claude ({names}) reads those of repositories whose maintainers allow it"
+    if facts.readers is not None:
+        told += f", now {facts.readers[0]:,} of {facts.readers[1]:,}"
+    return f"{told}, for at most ${facts.dollars:,.2f} a day; it is told nothing about who wrote them."
+
+
+def _never() -> tuple[str, ...]:
+    return (
+        "Where somebody is or comes from, their nationality, name, gender, language, picture, employer, address or "
+        "time zone. None of it is asked for, guessed or bought.",
+        "Who wrote a change, where its content is reviewed: neither name, handle, DID, e-mail, date nor history "
+        "reaches the reviewer.",
+        "Denounces by people whom no seed trusts, and what people claim about themselves without proof. A repository "
+        "in the tier sensitive asks for a signed attestation that the contributor made on purpose; nothing is inferred "
+        "where it is missing.",
+    )
+
+
+def _leaves(facts: Facts) -> tuple[str, ...]:
+    if facts.is_recording:
+        return ("Nothing: a recording is shown, and the other servers are stand-ins on this machine.",)
+    told = [
+        f"To Anthropic: {_to_anthropic(facts)}",
+        f"To the stream ({_hosts(facts.streams)}): that we listen, and to which kinds of records.",
+        f"To directories ({_hosts(facts.directories)}): the DIDs that are looked up, and which kinds of records we ask "
+        "about.",
+        "To data servers, knots, spindles and the domains of handles: which account, repository or run is asked for, "
+        "as any reader of the network would ask.",
+        f"To {_hosts((facts.profiles,))}: the DIDs of people who themselves declare that they are on Bluesky.",
+        f"To {_hosts((facts.forge,))}: which repository's list of pull requests we read, for their numbers.",
+    ]
+    if facts.asks_advisories:
+        told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
+    else:
+        told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
+    told.append("Scores, decisions and what maintainers do stay here. No visitor is counted or followed.")
+    return tuple(told)
+
+
+def _to_anthropic(facts: Facts) -> str:
+    if not facts.models:
+        return "nothing, since no key is set."
+    allowed = "" if facts.readers is None else f" ({facts.readers[0]:,} of {facts.readers[1]:,} now)"
+    return (
+        f"diffs, titles and descriptions of changes to repositories whose maintainers allow it{allowed}, scrubbed of "
+        f"names and addresses, to {_hosts((facts.api,))}. Diffs of other repositories never."
+    )
+
+
+def _object(facts: Facts) -> tuple[str, ...]:
+    return (
+        "Sign in as your DID or ask a maintainer for a link: your page then shows everything stored about you, with "
+        "its source, and takes an objection to a score, a decision or a record.",
+        f"A person answers within {facts.objection_days} days, and meanwhile the objection stands beside the decision. "
+        "You can be left out of the leaderboard on request.",
+        "Deleting a record on your own server removes its effect here; deleting your account erases you here, from "
+        "every table and file.",
+    )
+
+
+def _hosts(addresses: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(urlsplit(address).netloc for address in addresses)) or "nobody"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"

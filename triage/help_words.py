@@ -1,0 +1,110 @@
+"""What each number on the pages means and does not mean, in plain sentences. Pure.
+
+A sentence may name {window}, the days until a merge counts as clean, and {budget}, the share of false approvals in
+percent, as the site's settings have them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+UNKNOWN = "Unknown is not bad"
+HELP: Mapping[str, str] = {
+    # The queue.
+    "Open": "Pull requests of watched repositories that are neither merged nor closed. Those of people who may push "
+    "are in a group of their own and count in no lane.",
+    "Flagged": "A person has to look first: a finding in the change, a denounce by a seed, a low score of somebody "
+    "with a record, or a check that failed. It says where to look, not that anybody meant harm.",
+    "Needs review": "The usual way. Most newcomers are here because too little is known of them: that is no distrust.",
+    "Fast lane": "Everything that was asked for is there: trust, record, content, and a threshold that keeps the "
+    "budget of {budget} % false approvals. It is an offer to approve; nothing is approved by itself.",
+    "P(clean)": "Of 100 such changes, how many would need neither a revert nor a fix of their lines within {window} "
+    "days after a merge as sent. It says nothing about taste, usefulness or the person.",
+    "95 % interval": "Where the true share lies as far as the record so far can tell. A wide one means few past cases, "
+    "not poor work.",
+    "Not enough evidence": "No contribution of this person has settled yet, so there is no number. "
+    + UNKNOWN
+    + ": a person looks, as usual.",
+    "Content risk": "From 0 to 1, what scanners, and Claude where a repository allows it, found in the change itself. "
+    "0 says that nothing was found, not that nothing is there. It can only lower a lane.",
+    "Structural trust": "From 0 to 1, how much of the seeds' trust arrives along vouches. It is as seen from these "
+    "seeds: others would see another figure, and 0 means that no path is known, not that anybody is distrusted.",
+    "The bars": "How much each fact moved P(clean) up or down, all else as it is. A long bar is a large effect in this "
+    "model, no proof that the fact is the cause.",
+    # The dashboard.
+    "Fast lane rate": "Fast-laned pull requests of all that are open now. A high rate is good only while false "
+    "approvals keep within the budget of {budget} %.",
+    "False approvals, backtest": "Of past pull requests that the fast lane would have taken, how many turned out bad. "
+    "People reviewed those too, so the rate without review may be higher.",
+    "Vouch graph": "Everybody who wrote a record that reached this site, and the vouches and denounces that stand "
+    "among them. Size is no quality: anybody can make accounts, and only what a seed reaches carries trust.",
+    "Ingest lag": "How long ago the newest event happened. On a quiet network it grows although nothing is wrong; the "
+    "pill above says so when something is.",
+    "Dead letters": "Events that could not be read. They are kept and tried again after an update; strangers can send "
+    "as many as they like, and none of them changes a score.",
+    "Scores of contributors": "How many people have which P(clean). People without a settled contribution are counted "
+    "beside it: they have no number, and none is guessed.",
+    "Lanes of open pull requests": "Where the open ones stand now. Shares of a few pull requests jump; look at the "
+    "counts beside them.",
+    "Pull requests": "All that reached this site, open or not, of watched repositories and others.",
+    "Repositories, of these watched": "Queue, reviews and decisions exist only for watched ones.",
+    "Open pull requests whose content was read": "By the scanners at least. One that is not read is never fast lane.",
+    "Readings by a model in thirty days": "Calls to Claude and what they cost by the price list of this site; the "
+    "bill is Anthropic's.",
+    "Gaps in the stream, not filled yet": "Times that nobody listened. Until a backfill has filled one, something may "
+    "be missing from any score.",
+    "Unknown collections, fields and values": "Shapes of records that this version does not know. They are kept as "
+    "they came, and change nothing until they are understood.",
+    "Account events of strangers, only counted": "News about accounts that wrote nothing here. They are not kept.",
+    # A contributor.
+    "Vouches": "Who says on the network that they trust this person. A vouch weighs what its author is trusted by the "
+    "seeds, so a hundred by strangers weigh nothing, and none at all is unknown, not bad.",
+    "Score history": "P(clean) as it was recorded at each moment. It moves when an outcome becomes known, when a vouch "
+    "comes or goes, and when another model serves; a step down is no verdict on newer work.",
+    "Merged here": "Merges by somebody who may push, or proven by the patch. What the author says of their own work "
+    "does not count.",
+    "Clean of settled": "Of the merges whose {window} days are over, those that needed neither revert nor fix. What is "
+    "younger is not counted either way.",
+    "With your vouch": "What structural trust would be with one more vouch by you. It says nothing about whether they "
+    "deserve it: vouch only for whom you know.",
+    "Stored rows": "Everything public that reached this site about the DID, whether or not a score uses it.",
+    # The leaderboard.
+    "Rank": "The order under the chosen column, as seen from these seeds. It is no prize and no measure of a person.",
+    "Merged": "Contributions that were merged, as far as that is proven.",
+    "Reverts": "Merged contributions that were taken back in time. A revert is often nobody's fault.",
+    "Hops": "Vouches between a seed and this person on the shortest way. Fewer are not better work.",
+}
+QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "P(clean)", "95 % interval", "Not enough evidence")
+PANEL = ("P(clean)", "95 % interval", "Structural trust", "The bars", "Content risk")
+DASHBOARD = ("Fast lane rate", "False approvals, backtest", "Vouch graph", "Ingest lag", "Dead letters")
+CHARTS = ("Scores of contributors", "P(clean)", "Not enough evidence")
+STORED = (
+    "Lanes of open pull requests",
+    "Pull requests",
+    "Repositories, of these watched",
+    "Open pull requests whose content was read",
+    "Readings by a model in thirty days",
+    "Gaps in the stream, not filled yet",
+    "Unknown collections, fields and values",
+    "Account events of strangers, only counted",
+)
+CONTRIBUTOR = ("P(clean)", "95 % interval", "Not enough evidence", "Structural trust", "The bars")
+VOUCHED = ("Vouches", "Score history")
+WORTH = ("Merged here", "Clean of settled", "Structural trust", "With your vouch")
+LEADERBOARD = ("Rank", "P(clean)", "95 % interval", "Merged", "Reverts", "Hops")
+KEPT = ("Stored rows",)
+PLACES: Mapping[str, Sequence[str]] = {
+    "queue": QUEUE,
+    "panel": PANEL,
+    "dashboard": DASHBOARD,
+    "charts": CHARTS,
+    "stored": STORED,
+    "contributor": CONTRIBUTOR,
+    "vouched": VOUCHED,
+    "worth": WORTH,
+    "kept": KEPT,
+    "leaderboard": LEADERBOARD,
+}
+
+
+def help_for(place: str, window: int, budget: float) -> tuple[tuple[str, str], ...]:
+    """The numbers of one place and their sentences; `budget` is a share in (0, 1)."""
+    return tuple((name, HELP[name].format(window=window, budget=f"{100 * budget:g}")) for name in PLACES[place])
