@@ -1,5 +1,8 @@
 """What was found in the content of a pull request, read from a snapshot."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ingest.transaction import Rows
 from scoring.answers import ContentReview
 from scoring.review_rows import shown_findings, shown_flags
@@ -12,11 +15,26 @@ where p.pull_uri = ? order by v.reviewed_clock desc, v.rules limit 1
 """
 
 
+# The newest of one round, whatever was said beside it.
+ROUND_REVIEW = """
+select * from content_reviews where pull_uri = ? and patch_ref = ? and state <> 'running'
+order by reviewed_clock desc, rules limit 1
+"""
+
+
 def content_review(rows: Rows, uri: str) -> ContentReview | None:
     """The newest review of the round that stands; None where nobody has read it yet."""
     row = rows.row(REVIEW, [uri])
-    if row is None:
-        return None
+    return _review(row) if row else None
+
+
+def round_review(rows: Rows, uri: str, patch_ref: str) -> ContentReview | None:
+    """The newest review of the round with this patch; None where nobody read it."""
+    row = rows.row(ROUND_REVIEW, [uri, patch_ref])
+    return _review(row) if row else None
+
+
+def _review(row: Mapping[str, Any]) -> ContentReview:
     return ContentReview(
         risk=row["content_risk"],
         recommended=row["recommended"],

@@ -1,15 +1,17 @@
 """The What side of an open row: what the review of a change found, in words apart from the site's own. Pure."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from scoring.assessment import DETERMINISTIC
+from scoring.assessment import DETERMINISTIC, LOCATION_LENGTH
 from scoring.deterministic import place
 from scoring.explain_content import FLAG_WORDS, MISSING_WORDS
 from scoring.read import ContentReview, ShownFinding, ShownFlag
+from triage.diff_places import named_path, place_anchor, read_place
 from triage.words import visible
 
 SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
+ORDER = ("high", "medium", "low")
 # Why Claude was asked or not, by the cost gate's code.
 ASKED_WORDS = {
     "review_off": "Content review is off for this repository: what the scanners find counts all the same.",
@@ -27,7 +29,11 @@ ASKED_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class NoteView:
-    """A flag or a finding as shown: what it is, where, and the line it quotes ("" for none)."""
+    """A flag or a finding as shown: what it is, where, and the line it quotes ("" for none).
+
+    `path` is the file as reviewers name it, "" for the change as a whole; `line` counts in the new file, in the old one
+    where it was `removed`.
+    """
 
     severity: str
     kind: str
@@ -35,6 +41,14 @@ class NoteView:
     text: str
     quote: str
     source: str
+    path: str = ""
+    line: int | None = None
+    removed: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """The id of its place in the diff, "" for the change as a whole."""
+        return place_anchor(self.path, self.line, self.removed) if self.path else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +63,34 @@ class ReviewView:
     cost: str
 
 
-def review_view(found: ContentReview | None) -> ReviewView | None:
-    """The review as shown; None where there is none."""
+def review_view(found: ContentReview | None, quotes: Mapping[str, str] | None = None) -> ReviewView | None:
+    """The review as shown; None where there is none. `quotes` are lines that flags name, by the ids of their places."""
     if found is None:
         return None
-    told = {(finding.explanation, _place(finding)) for finding in found.findings}
-    flags = [flag for flag in found.flags if (flag.explanation, flag.location) not in told]
     return ReviewView(
         found.risk,
         visible(found.summary),
         _state(found),
         ASKED_WORDS.get(found.asked_because, ""),
-        (*_from_findings(found.findings), *_from_flags(flags, found.reviewer)),
+        tuple(note if note.quote else _quoted(note, quotes or {}) for note in review_notes(found)),
         f"This reading cost ${found.dollars:.4f}." if found.dollars else "",
     )
+
+
+def _quoted(note: NoteView, quotes: Mapping[str, str]) -> NoteView:
+    return replace(note, quote=quotes.get(note.anchor, ""))
+
+
+def review_notes(found: ContentReview) -> tuple[NoteView, ...]:
+    """Findings and flags, strongest first; a flag that repeats a finding is told once."""
+    told = {(finding.explanation, _place(finding)) for finding in found.findings}
+    flags = [flag for flag in found.flags if (flag.explanation, flag.location) not in told]
+    return strongest_first([*finding_notes(found.findings), *_from_flags(flags, found.reviewer)])
+
+
+def strongest_first(notes: Iterable[NoteView]) -> tuple[NoteView, ...]:
+    """In order of severity, else as given."""
+    return tuple(sorted(notes, key=lambda note: ORDER.index(note.severity)))
 
 
 def reviewer_words(reviewer: str) -> str:
@@ -79,15 +107,19 @@ def _state(found: ContentReview) -> str:
     return f"{read} There is no verdict: {why}."
 
 
-def _from_findings(findings: Iterable[ShownFinding]) -> list[NoteView]:
+def finding_notes(findings: Iterable[ShownFinding]) -> list[NoteView]:
+    """Findings as shown."""
     return [
         NoteView(
             SEVERITIES[one.severity],
             FLAG_WORDS[one.type],
-            visible(_place(one)),
+            _spelled_place(one),
             visible(one.explanation),
             visible(one.quote),
             one.scanner,
+            named_path(one.file) if one.file is not None else "",
+            one.line,
+            one.removed,
         )
         for one in findings
     ]
@@ -102,9 +134,18 @@ def _from_flags(flags: Iterable[ShownFlag], reviewer: str) -> list[NoteView]:
             visible(one.explanation),
             "",
             reviewer,
+            *read_place(one.location),
         )
         for one in flags
     ]
+
+
+def _spelled_place(one: ShownFinding) -> str:
+    """The place with what nobody can see in its path spelled out: without it another file may bear that name."""
+    whole = _place(one)
+    if one.file is None or one.file.isprintable():
+        return whole
+    return visible(one.file)[:LOCATION_LENGTH] + whole.removeprefix(named_path(one.file))
 
 
 def _place(one: ShownFinding) -> str:

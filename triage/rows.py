@@ -1,7 +1,7 @@
 """What templates show, shaped from what `scoring.read` found. Pure: no Django, no store, the present is an argument."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2s
 from typing import Literal
@@ -10,6 +10,7 @@ from scoring.explain import factor_label, sentence, told_reasons
 from scoring.explain_plain import plain_sentence
 from scoring.read import ContentReview, ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
 from scoring.verdict import Factor, Lane, Verdict
+from triage.forge_links import ForgePlace
 from triage.forms import Bucket, QueueFilters
 from triage.pills import Kind, Pill, decided, pill, row_pill
 from triage.review_words import ReviewView, review_view
@@ -96,6 +97,8 @@ class Expanded:
     review: ContentReview | None = None
     exact: bool = False
     objections: tuple[str, ...] = ()  # where each stands, in a sentence
+    place: ForgePlace | None = None
+    quotes: Mapping[str, str] = field(default_factory=dict)  # lines that flags name
 
 
 NOTHING = Expanded()
@@ -117,6 +120,7 @@ class RowView:
     review: ReviewView | None = None  # None also where nobody has read the change yet
     exact: bool = False
     objections: tuple[str, ...] = ()
+    place: ForgePlace | None = None  # on the forge
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +247,10 @@ def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, 
         age_words(row.opened_at, now),
         filters.opening("" if opened else row.uri),
         judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact) if opened else None,
-        review_view(more.review) if opened else None,
+        review_view(more.review, more.quotes) if opened else None,
         more.exact,
         more.objections,
+        more.place,
     )
 
 

@@ -12,12 +12,16 @@ Mark = Literal["+", "-", " "]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a hunk, without mark and line end. `old` and `new` count from 1; None where that side lacks it."""
+    """One line of a hunk, without mark and line end. `old` and `new` count from 1; None where that side lacks it.
+
+    `ends_file`: the patch says that no line end follows, as only a file's last line can have it.
+    """
 
     mark: Mark
     old: int | None
     new: int | None
     text: str
+    ends_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from scoring.content.change import FileChange, Hunk, Kind, Line, Mark
 from scoring.content.header_names import common_name, plain_name, prefixed_name, timed_name
@@ -44,6 +45,11 @@ class OpenHunk:
         self.new_left -= new
         self._lines.append(taken)
         return taken
+
+    def end_file(self) -> None:
+        """Take the note that the last line has no line end."""
+        if self._lines:
+            self._lines[-1] = replace(self._lines[-1], ends_file=True)
 
     def close(self) -> Hunk:
         """What came of it."""
@@ -110,6 +116,12 @@ class FilePart:
                 self.headers += 1
                 return True
         return False
+
+    def end_file(self) -> None:
+        """Take the same note where it follows the last line of a hunk; once, since each copies the hunk's lines."""
+        lines = self.hunks[-1].lines if self.hunks else ()
+        if lines and not lines[-1].ends_file:
+            self.hunks[-1] = replace(self.hunks[-1], lines=(*lines[:-1], replace(lines[-1], ends_file=True)))
 
     def close(self) -> FileChange | None:
         """The file's change; None where git would find nothing to do or no name to do it to."""

@@ -52,6 +52,7 @@ class PatchReader:
     def _hunk_line(self, hunk: OpenHunk, line: str, flaw: str | None) -> bool:
         """Take a line while a hunk is open; False where it belongs to none."""
         if line.startswith("\\ "):
+            hunk.end_file()
             return True
         taken = hunk.take(line)
         if taken is None:
@@ -87,6 +88,8 @@ class PatchReader:
             self._hunk_header(hunk, ended)
         elif line.startswith("\\ "):
             self._ended = ended
+            if ended and self._part is not None:
+                self._part.end_file()
         elif self._part is None or not self._part.header(header):
             self._text(line, ended)
         self._last = (self._last[1], header)

@@ -1,0 +1,117 @@
+"""The rounds of a pull request with what is kept of each patch, and where all of it stands on the forge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from ingest.patches import PatchProblem, load_patch
+from ingest.transaction import Rows
+
+ROUNDS_SHOWN = 50  # the newest: anybody can add a round to a pull request of theirs every second
+
+# A patch that was exchanged for another within its round stays in the list, and is numbered back from the last one.
+ROUNDS = f"""
+with named as (
+  select round, patch_ref, seen_at from pull_rounds where pull_uri = $uri
+  union all
+  select round, patch_ref, changed_at from pull_requests p where pull_uri = $uri and patch_ref is not null
+    and not exists (from pull_rounds r where r.pull_uri = p.pull_uri and r.patch_ref = p.patch_ref)
+), numbered as (
+  select *, row_number() over (partition by round order by seen_at desc, patch_ref) - 1 as exchanged from named
+  qualify row_number() over (order by round desc, seen_at desc, patch_ref) <= {ROUNDS_SHOWN}
+)
+select n.*, coalesce(n.round = p.round and n.patch_ref = p.patch_ref, false) as newest,
+  k.state, k.sha256, k.patch_id, k.bytes, f.outcome, f.reason
+from numbered n
+join pull_requests p on p.pull_uri = $uri
+left join patches k on k.pull_uri = $uri and k.patch_ref = n.patch_ref
+left join fetches f on f.kind = 'patch' and f.subject = $uri || ' ' || n.patch_ref
+order by n.round, n.exchanged desc
+"""
+HOME = """
+select g.number, r.name, o.did as owner, case when o.handle_verified then o.handle end as handle, a.did as author
+from pull_requests p
+join contributors a on a.contributor_id = p.author_id
+left join repositories r on r.repository_id = p.repository_id and r.deleted_at is null
+left join contributors o on o.contributor_id = r.owner_id
+left join pull_pages g on g.pull_uri = p.pull_uri
+where p.pull_uri = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One patch that a pull request named. `state` is None while it was not fetched, `problem` says why it was not.
+
+    `key` names it in addresses: its number from 1, and behind a hyphen how many patches replaced it within its round.
+    """
+
+    key: str
+    number: int
+    patch_ref: str
+    seen_at: datetime
+    newest: bool
+    state: Literal["read", "malformed", "oversized"] | None
+    sha256: str | None  # names the text that is kept; None: none is
+    patch_id: str | None
+    bytes: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeHome:
+    """What of a pull request's address on the forge is known now, whatever it was called before."""
+
+    author: str  # DID
+    owner: str | None  # DID of who owns the repository now
+    handle: str | None  # theirs, verified
+    name: str | None  # of the repository; None where none stands
+    number: int | None
+
+
+def rounds(rows: Rows, uri: str) -> tuple[Round, ...]:
+    """The newest 50 patches that a pull request named, oldest first; () for one that names none."""
+    return tuple(_round(row) for row in rows.rows(ROUNDS, {"uri": uri}))
+
+
+def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
+    """What names the kept patch of the newest round, where it has at most `size` bytes."""
+    sql = (
+        "select k.sha256 from pull_requests p join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref "
+        "where p.pull_uri = ? and k.bytes <= ?"
+    )
+    return rows.value(sql, [uri, size])
+
+
+def forge_home(rows: Rows, uri: str) -> ForgeHome | None:
+    """Where a pull request stands on the forge by what is known now; None for an unknown one."""
+    row = rows.row(HOME, [uri])
+    return ForgeHome(row["author"], row["owner"], row["handle"], row["name"], row["number"]) if row else None
+
+
+def kept_text(folder: Path, sha256: str | None) -> str | None:
+    """The text of a kept patch; None where none is kept, or where its file cannot be read back as it was stored."""
+    if sha256 is None:
+        return None
+    try:
+        return load_patch(folder, sha256)
+    except PatchProblem:
+        return None
+
+
+def _round(row: Mapping[str, Any]) -> Round:
+    number = row["round"] + 1
+    return Round(
+        f"{number}-{row['exchanged']}" if row["exchanged"] else str(number),
+        number,
+        row["patch_ref"],
+        row["seen_at"],
+        row["newest"],
+        row["state"],
+        row["sha256"],
+        row["patch_id"],
+        row["bytes"] or 0,
+        row["reason"] or "" if row["state"] is None and row["outcome"] != "found" else "",
+    )

@@ -1,0 +1,77 @@
+"""Sixty patches that mean no good, by name: markup, bidi, lies about length, odd names, odd files, no patch at all."""
+
+from tests.scoring.patches import SUM, mail, one_line
+
+TEXTS = {
+    "a script": "<script>alert(1)</script>",
+    "an image": '"><img src=x onerror=alert(2)>',
+    "an end of the table": "</td></tr></table><svg onload=alert(3)>",
+    "an end of the text area": "</textarea></title></style><script>alert(4)</script>",
+    "a comment": "<!-- --!><script>alert(5)</script>",
+    "template words": "{{ settings.SECRET_KEY }}{% now 'Y' %}",
+    "an entity": "&lt;script&gt;&#x3c;b&#62;",
+    "an apostrophe": "' onmouseover='alert(6)",
+    "an override": "if level != '\u202euser\u202d':",
+    "an isolate": "\u2066admin\u2069 \u2067x\u2068",
+    "zero width": "pass\u200bword\u200c\ufeff",
+    "a joiner": "ad\u200dmin",
+    "a null": "a\0b",
+    "an escape": "\x1b[31mred\x1b[0m",
+    "a bell and a backspace": "x\x07y\x08z",
+    "a lone return": "one\rtwo",
+    "a line separator": "one\u2028two\u2029three",
+    "a private character": "\ue000\U000f0000",
+    "a tag character": "\U000e0041\U000e0042",
+    "a soft hyphen": "pay\u00adpal",
+    "a tab": "\tx\t\ty",
+    "many marks": "e" + "\u0301" * 500,
+    "a long word": "W" * 20_000,
+    "many brackets": "(" * 5_000,
+    "many quotes": "'\"`" * 3_000,
+    "backslashes": "\\" * 9_000,
+    "an open comment": "/*" * 4_000,
+    "a regular expression": "/" + "(a+)+" * 200 + "/",
+    "emoji": "👩\u200d💻🏳\ufe0f\u200d🌈",
+    "right to left": "שלום עולם = 1",
+}
+NAMES = {
+    "a name with markup": "<img src=x onerror=alert(7)>.py",
+    "a name with an override": "gpj.\u202eexe",
+    "a name that climbs": "../../etc/passwd",
+    "a name in git's folder": ".git/hooks/pre-commit",
+    "a name with quotes": "a\"b'c.py",
+    "a name with blanks": "  two  words  .js",
+    "a long name": "d/" * 400 + "x.py",
+    "a name without a letter": "\u200b",
+    "a name like a place": "x.py:12 (removed)",
+    "a name like a word": "title",
+}
+HEAD = "diff --git a/x.py b/x.py\n"
+SHAPES = {
+    "nothing": "",
+    "a line end": "\n",
+    "words": "Dear maintainer, please merge this.\n",
+    "only a header": HEAD,
+    "a hunk of no file": "@@ -1 +1 @@\n-a\n+b\n",
+    "a hunk that promises more": f"{HEAD}--- a/x.py\n+++ b/x.py\n@@ -1,900 +1,900 @@\n-a\n+b\n",
+    "a hunk that promises less": f"{HEAD}--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n+os.system('x')\n",
+    "a hunk of nothing": f"{HEAD}--- a/x.py\n+++ b/x.py\n@@ -0,0 +0,0 @@\n",
+    "high numbers": f"{HEAD}--- a/x.py\n+++ b/x.py\n@@ -999999999 +999999999 @@\n-a\n+b\n",
+    "a hunk with markup": f"{HEAD}--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@ <b onclick=alert(8)>\u202e\n-a\n+b\n",
+    "notes without an end": f"{HEAD}--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+    + "\\ No newline at end of file\n" * 900,
+    "the same file again": one_line("x.py") * 40,
+    "a mode": f"{HEAD}old mode 100644\nnew mode 100755\n",
+    "a submodule": f"{HEAD}index 11..22 160000\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-Subproject a\n+Subproject b\n",
+    "a link": f"{HEAD}new file mode 120000\n--- /dev/null\n+++ b/x.py\n@@ -0,0 +1 @@\n+/etc/passwd\n",
+    "a binary": f"{HEAD}index 1111111..2222222 100644\nGIT binary patch\nliteral 3\nKcmZSh\n\n",
+    "a rename of markup": "diff --git a/a b/b\nsimilarity index 100%\nrename from <b>a</b>\nrename to <i>b</i>\n",
+    "mails with markup": mail(subject="[PATCH] <script>alert(9)</script>", body="\u202e{{ x }}</pre><b>") * 3,
+    "windows' line ends": SUM.replace("\n", "\r\n"),
+    "a mode of words": f"{HEAD}old mode <b>\nnew mode \u202e777\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n",
+}
+PATCHES = {
+    **{f"{name} in a line": one_line("x.py", text) for name, text in TEXTS.items()},
+    **{f"{name} of a file": one_line(path) for path, name in ((path, name) for name, path in NAMES.items())},
+    **SHAPES,
+}

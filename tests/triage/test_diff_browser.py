@@ -1,0 +1,120 @@
+"""The change in a real browser: one click from its row, findings that lead to their lines, a phone, no scripts."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.scoring.offered import offer
+from tests.scoring.offered_world import BLOBS, a_new_round
+from tests.scoring.patches import one_line
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import ActingSite, acting_site
+from tests.waiting import PATIENT_MS
+
+BEN = "did:plc:" + "3" * 24
+TOKEN = "key = 'ghp_Zk3vQ9xT7bLw2Rn8Yc5Hd1Jm6Pf4Gs0AuEoI'"
+LONG = "value = compute('" + "long " * 80 + "')"
+MANY = "diff --git a/many.py b/many.py\n--- a/many.py\n+++ b/many.py\n@@ -0,0 +1,120 @@\n" + f"+{LONG}\n" * 120
+CHANGE = MANY + one_line("src/login.py", TOKEN) + one_line("gpj.\u202eexe", "<script>alert(1)</script>")
+MOVED = """box => new Promise(done => {
+  const look = () => (box.scrollLeft > 0 ? done() : requestAnimationFrame(look));
+  look();
+})"""
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def site(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ActingSite]:
+    with acting_site(tmp_path, settings, monkeypatch) as made:
+        a_new_round(made.result)
+        offer(made.result, CHANGE, OFFERED, f"blob:{BLOBS[1]}")
+        made.result.judge()
+        made.result.review()
+        made.publish()
+        yield made
+
+
+@pytest.fixture
+def open_page(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterator[Open]:
+    """`open_page(path, width, scripts)` as a maintainer; the test fails if any page logged an error."""
+    cookie = site.maintainer(BEN, "ben.example").cookies["sessionid"].value
+    complaints: list[str] = []
+    with ExitStack() as opened:
+
+        def open_one(path: str, width: int = 1440, scripts: bool = True) -> Page:
+            context = opened.enter_context(
+                browser.new_context(
+                    viewport={"width": width, "height": 900}, base_url=live_server.url, java_script_enabled=scripts
+                )
+            )
+            context.set_default_timeout(PATIENT_MS)
+            context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+            page = context.new_page()
+            page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+            page.goto(path)
+            return page
+
+        yield open_one
+    assert complaints == []
+
+
+def test_a_finding_of_a_row_leads_to_its_line_in_the_change(open_page: Open) -> None:
+    for scripts in (True, False):
+        page = open_page(f"/?open={quote(OFFERED)}", scripts=scripts)
+        page.get_by_role("link", name="src/login.py:1", exact=True).first.click()
+        page.wait_for_url("**/diff/**#at-*")
+        told = page.locator(".told:target")
+        expect(told).to_be_in_viewport()
+        assert "ghp_" in told.locator("xpath=preceding-sibling::tr[1]").inner_text()
+
+
+def test_the_change_opens_inside_the_row_and_its_findings_lead_to_their_lines(open_page: Open) -> None:
+    page = open_page(f"/?open={quote(OFFERED)}")
+    address = page.url
+    page.get_by_role("link", name="Read the change").click()
+    part = page.locator(".row-open .change section")
+    expect(part.locator("details.kept")).to_have_count(3)
+    assert page.url == address
+    assert page.locator("h1").count() == 1
+    part.get_by_role("link", name="src/login.py:1", exact=True).first.click()
+    expect(part.locator(".told:target")).to_be_in_viewport()
+    assert page.locator("main script").count() == 0
+
+
+def test_without_scripts_the_change_is_a_page_of_its_own_with_its_rounds(open_page: Open) -> None:
+    page = open_page(f"/?open={quote(OFFERED)}", scripts=False)
+    page.get_by_role("link", name="Read the change").click()
+    assert page.url.endswith(f"/diff/{OFFERED}")
+    page.get_by_role("navigation", name="Compare with another round").get_by_role("link", name="1", exact=True).click()
+    assert page.get_by_text("between the two rounds").is_visible()
+    assert "gpj.⟨U+202E⟩exe" in page.locator("main").inner_text()
+
+
+@pytest.mark.parametrize("width", [390, 360])
+def test_long_lines_scroll_by_themselves_and_the_page_does_not(open_page: Open, width: int) -> None:
+    page = open_page(f"/diff/{OFFERED}", width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".code").first.evaluate("box => box.scrollWidth > 2 * box.clientWidth")
+    told = page.locator(".told .finding").first.bounding_box()
+    assert told is not None
+    assert told["x"] + told["width"] <= width, "a finding is read without scrolling"
+    page.goto(f"/?open={quote(OFFERED)}")
+    page.get_by_role("link", name="Read the change").click()
+    expect(page.locator(".code")).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_lines_are_scrolled_by_keyboard(open_page: Open) -> None:
+    page = open_page(f"/diff/{OFFERED}", 390)
+    box = page.get_by_role("region", name="Lines of many.py")
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    box.evaluate(MOVED)

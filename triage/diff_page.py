@@ -1,0 +1,94 @@
+"""What one page shows of a change, or of the difference between two rounds, from the texts of their patches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scoring.content.change import Change, Mail
+from scoring.content.finding import Finding
+from scoring.content.reading import Limits, read_change
+from scoring.read import ContentReview, ShownFinding
+from scoring.round_difference import compare_rounds
+from triage.diff_notes import masks, place_notes, with_ids
+from triage.diff_rows import FileView, How, file_views, lines_of
+from triage.diff_words import comparison_words, rest_words
+from triage.review_words import NoteView, finding_notes, review_notes, strongest_first
+from triage.words import visible
+
+LIMITS = Limits(lines=50_000, seconds=1.5)  # what a page waits for: 50,000 lines take .5 s of CPU
+MAILS, MESSAGE = 20, 2_000  # messages of a series that are shown, and characters of one
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPage:
+    """Files with their lines; `findings` is everything that was found, `loose` what stands at no file of the change."""
+
+    files: tuple[FileView, ...] = ()
+    findings: tuple[NoteView, ...] = ()
+    loose: tuple[tuple[str, NoteView], ...] = ()  # each with its id
+    sentences: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    unnamed: int = 0  # files beyond those that are listed
+    rest: str = ""
+    missing: tuple[str, str] = ("", "")  # why there is nothing to show, and what to do
+
+
+def change_page(text: str, review: ContentReview | None, masked: bool, sealed: bool, only: int = 0) -> DiffPage:
+    """A whole round; nothing of its review where it is `sealed`, no secret that its scanner found where `masked`.
+
+    `only` names one file from 1; 0, or one that is not there: all of them.
+    """
+    change = read_change(text, LIMITS)
+    only = only if only <= len(change.files) else 0
+    notes = _notes(change, None if sealed else review)
+    placed, loose = place_notes(change.files, notes)
+    how = How(masks(change, review) if masked else {})
+    if only:
+        placed, loose = {only: placed.get(only, {})}, ()
+        notes = tuple(note for told in placed[only].values() for note in told)
+    page = _page(change, file_views(change.files, placed, how, only), only)
+    return replace(page, findings=notes, loose=with_ids(loose), messages=_messages(change.mails, how.masks))
+
+
+def comparison_page(
+    before: str, after: str, same_patch: bool, reviews: Sequence[ContentReview | None], masked: bool, only: int = 0
+) -> DiffPage:
+    """What changed from one round to another; `same_patch`: both have the same patch-id."""
+    changes = [read_change(text, LIMITS) for text in (before, after)]
+    found = compare_rounds(*changes)
+    told: dict[str, str] = {}
+    for change, review in zip(changes, reviews, strict=True):
+        told |= masks(change, review) if masked else {}
+    only = only if only <= len(found.files) else 0
+    page = _page(Change(found.files, (), (), 1.0), file_views(found.files, {}, How(told, inner=True), only), only)
+    return replace(page, sentences=comparison_words(found, same_patch))
+
+
+def _page(change: Change, files: tuple[FileView, ...], only: int) -> DiffPage:
+    lines = lines_of(change.files)
+    if only:
+        return DiffPage(files, rest=rest_words(sum(file.rest for file in files), 1))
+    cut = [file for file in files if file.rest]
+    unnamed = len(change.files) - len(files)
+    rest = lines - sum(file.lines - file.rest for file in files)
+    return DiffPage(files, unnamed=unnamed, rest=rest_words(rest, len(cut) + unnamed))
+
+
+def _notes(change: Change, review: ContentReview | None) -> tuple[NoteView, ...]:
+    """What the review found, and problems of this reading that it does not tell."""
+    notes = review_notes(review) if review else ()
+    told = {(note.text, note.anchor) for note in notes}
+    problems = finding_notes(map(_as_shown, change.problems))
+    return strongest_first([*notes, *(note for note in problems if (note.text, note.anchor) not in told)])
+
+
+def _as_shown(one: Finding) -> ShownFinding:
+    return ShownFinding(
+        one.scanner, one.rule, one.type, one.severity.value, one.explanation, one.file, one.line, one.removed, one.quote
+    )
+
+
+def _messages(mails: Sequence[Mail], hidden: Mapping[str, str]) -> tuple[str, ...]:
+    """Subject and message of each mail, without whom it is from."""
+    texts = [f"{mail.subject}\n\n{mail.message}".strip() for mail in mails[:MAILS]]
+    shown = ["\n".join(visible(hidden.get(line, line)) for line in text[:MESSAGE].split("\n")) for text in texts]
+    return tuple(text for text in shown if text)

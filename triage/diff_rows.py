@@ -1,0 +1,194 @@
+"""The lines of a change as rows of tables, within a bound of HTML: numbers, marks, colours, what was found where.
+
+A page of 3,000 lines is built here and not by a template, which would take ten times as long. Every text of the change
+goes through `shown`, which escapes it and spells out what nobody can see.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+
+from django.utils.safestring import SafeString
+
+from scoring.content.change import FileChange, Hunk, Line
+from triage.diff_notes import Placed, line_anchor, with_ids
+from triage.diff_places import named_path, place_anchor
+from triage.diff_words import file_facts
+from triage.review_words import NoteView
+from triage.syntax import Allowance, Spans, colour, language
+from triage.words import visible
+
+HTML = 400_000  # bytes of rows on one page
+FOLDED = 400  # lines of a file from which it is folded, and shown only where smaller ones left room
+LINE = 1_000  # characters shown of a line
+FILES = 300  # that are named on one page
+TONES = {"+": "plus", "-": "minus", " ": ""}
+MARKS = {"+": "+", "-": "\N{MINUS SIGN}", " ": ""}
+
+
+@dataclass(slots=True)
+class Room:
+    """What may still be shown on one page."""
+
+    html: int = HTML
+    colours: Allowance = field(default_factory=Allowance)
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """One file's part as shown. `rows` are table rows; `rest` counts lines that are not shown, `number` is from 1.
+
+    `notes` are about the file, or about lines that are not shown.
+    """
+
+    number: int
+    anchor: str
+    path: str
+    facts: tuple[str, ...]
+    added: int
+    removed: int
+    notes: tuple[tuple[str, NoteView], ...]  # each with its id, "" where that id stands already
+    rows: SafeString
+    lines: int
+    rest: int
+    folded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How lines are shown: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs."""
+
+    masks: Mapping[str, str] = field(default_factory=dict)
+    inner: bool = False
+
+
+def shown(text: str) -> str:
+    """A text of the change as HTML: escaped, what cannot be seen spelled out, tabs as they are."""
+    if text.endswith("\r"):
+        text = text[:-1] + "\N{SYMBOL FOR CARRIAGE RETURN}"
+    return escape(text if text.isprintable() else "\t".join(map(visible, text.split("\t"))))
+
+
+def file_views(
+    files: Sequence[FileChange], placed: Placed, how: How, only: int = 0, room: Room | None = None
+) -> tuple[FileView, ...]:
+    """The files of a change in their order; where not all fit, those with a note and small ones get room first.
+
+    `only` names the one file that is shown, from 1; 0: the first FILES, and those with a note.
+    """
+    chosen = [only] if only else sorted({*range(1, min(len(files), FILES) + 1), *placed})
+    sizes = {number: _size(files[number - 1]) for number in chosen}
+    order = sorted(chosen, key=lambda number: (number not in placed, sizes[number] > FOLDED))
+    room = room or Room()
+    made = {number: _file_view(number, files[number - 1], placed.get(number, {}), how, room) for number in order}
+    alone = len(files) == 1 or bool(only)
+    return tuple(replace(made[n], folded=sizes[n] > FOLDED and n not in placed and not alone) for n in chosen)
+
+
+def lines_of(files: Sequence[FileChange]) -> int:
+    """How many lines the hunks of these files hold."""
+    return sum(map(_size, files))
+
+
+def _size(file: FileChange) -> int:
+    return sum(len(hunk.lines) for hunk in file.hunks)
+
+
+def _file_view(
+    number: int, file: FileChange, notes: Mapping[str, Sequence[NoteView]], how: How, room: Room
+) -> FileView:
+    rows: list[str] = []
+    on_lines: set[str] = set()
+    taken = 0
+    for row, anchor, is_line in _rows(file, notes, how, room):
+        room.html -= len(row.encode("utf-8", "replace"))
+        if room.html < 0:
+            break
+        rows.append(row)
+        on_lines.add(anchor)
+        taken += is_line
+    lines = _size(file)
+    return FileView(
+        number,
+        f"file-{number}",
+        visible(file.path),
+        file_facts(file, how.inner),
+        sum(1 for _ in file.added()),
+        sum(1 for _ in file.removed()),
+        with_ids([note for anchor, told in notes.items() if anchor not in on_lines for note in told]),
+        SafeString("".join(rows)),
+        lines,
+        lines - taken,
+        False,
+    )
+
+
+def _rows(
+    file: FileChange, notes: Mapping[str, Sequence[NoteView]], how: How, room: Room
+) -> Iterator[tuple[str, str, bool]]:
+    """Rows of one file in order, each with the anchor of the notes that it holds and whether it is a line."""
+    lexer, base = language(file.path), place_anchor(named_path(file.path))
+    for hunk in file.hunks:
+        yield _hunk_row(hunk, how.inner), "", False
+        for line, spans in zip(hunk.lines, _coloured(lexer, hunk, how, room), strict=True):
+            yield _line_row(line, spans, how), "", True
+            anchor = line_anchor(base, line) if notes else ""
+            if anchor in notes:
+                yield _note_row(anchor, notes[anchor]), anchor, False
+
+
+def _hunk_row(hunk: Hunk, inner: bool) -> str:
+    place = "" if inner else f"@@ \N{MINUS SIGN}{hunk.old_start} +{hunk.new_start} @@ "
+    return f'<tr class="hunk"><td colspan="4">{place}{shown(hunk.section[:200]) or " "}</td></tr>'
+
+
+def _coloured(lexer: str | None, hunk: Hunk, how: How, room: Room) -> Iterator[Spans]:
+    """The spans of each line of a hunk: the new side is read as one text, and what is removed as part of the old."""
+    if lexer is None or how.inner or room.html <= 0:
+        yield from ([("", line.text)] for line in hunk.lines)
+        return
+    new = iter(colour(lexer, [line.text for line in hunk.lines if line.mark != "-"], room.colours))
+    has_old = any(line.mark == "-" for line in hunk.lines)
+    old_lines = [line.text for line in hunk.lines if line.mark != "+"] if has_old else []
+    old = iter(colour(lexer, old_lines, room.colours))
+    for line in hunk.lines:
+        of_new = next(new) if line.mark != "-" else []
+        of_old = next(old) if has_old and line.mark != "+" else []
+        yield of_old if line.mark == "-" else of_new
+
+
+def _line_row(line: Line, spans: Spans, how: How) -> str:
+    mask = how.masks.get(line.text[1:] if how.inner else line.text)
+    if mask is not None:
+        spans = [("", (line.text[:1] if how.inner else "") + mask)]
+    code = _code(spans)
+    if line.ends_file:
+        code += ' <em class="quiet">no line end</em>'
+    tone = TONES[line.mark]
+    return (
+        f'<tr class="{tone}"><td>{line.old or ""}</td><td>{line.new or ""}</td>'
+        f"<td>{MARKS[line.mark]}</td><td>{code}</td></tr>"
+    )
+
+
+def _code(spans: Spans) -> str:
+    parts, left = [], LINE
+    for name, text in spans:
+        if left <= 0:
+            break
+        html = shown(text[:left])
+        left -= len(text)
+        parts.append(f'<span class="{name}">{html}</span>' if name else html)
+    rest = sum(len(text) for _, text in spans) - LINE
+    if rest > 0:
+        parts.append(f' <em class="quiet">{rest:,} more characters</em>')
+    return "".join(parts)
+
+
+def _note_row(anchor: str, notes: Sequence[NoteView]) -> str:
+    told = "".join(
+        f'<div class="finding finding-{note.severity}"><strong>{note.severity.capitalize()}</strong>: '
+        f'{escape(note.kind)}. {escape(note.text)} <span class="quiet">({escape(note.source)})</span></div>'
+        for note in notes
+    )
+    return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'

@@ -1,0 +1,116 @@
+"""The change itself: one round with what was found in its lines, or what one round changed since another."""
+
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.read import Round, Subject
+from triage import as_shown
+from triage.access import viewing
+from triage.diff_forms import DiffQuery, read_diff
+from triage.diff_page import DiffPage, change_page, comparison_page
+from triage.diff_words import UNREADABLE, round_words, state_words, why_missing
+from triage.forge_links import forge_place
+from triage.middleware import Request
+from triage.permissions import Role, SignInNeeded, sees_thresholds
+from triage.views import reading, wants_fragment
+
+ROUNDS_LISTED = 12  # of those that another is compared with, the newest
+
+
+@reading
+def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """The change of a pull request of a watched repository, also when it is merged or closed; a fragment for htmx."""
+    subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
+    query = read_diff(request.GET, rounds)
+    shown = {
+        "subject": subject,
+        "query": query,
+        "page": _page(request, snapshot, subject, query),
+        "rounds": _choices(query, rounds),
+        "others": _others(query, rounds),
+        "state": state_words(query.found) if query.found else "",
+        "place": forge_place(read.forge_home(snapshot, uri), settings.APPVIEW_URL),
+        "whole": reverse("diff", args=[uri]) + query.search(query.found, query.since),
+        "raw": reverse("raw_patch", args=[uri]) + query.search(query.found) if _may_take(request) else "",
+    }
+    return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
+
+
+@reading
+def raw_patch(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
+    """A round's patch as it is kept, as plain text; for whoever is signed in, since it names addresses of e-mail."""
+    if not _may_take(request):
+        raise SignInNeeded("A patch as its author sent it is handed to people who are signed in.")
+    _subject(snapshot, uri)
+    query = read_diff(request.GET, read.rounds(snapshot, uri))
+    text = _text(query.found)
+    if text is None:
+        raise Http404(" ".join(_why(query.found)))
+    response = HttpResponse(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _subject(snapshot: Snapshot, uri: str) -> Subject:
+    subject = read.subjects(snapshot, [uri]).get(uri)
+    if subject is None:
+        raise Http404("No pull request of a watched repository has this address.")
+    if hidden := read.hidden_because(snapshot, subject.author.did):
+        raise Http404(f"The account of its author {hidden}, so it is not shown here meanwhile.")
+    return subject
+
+
+def _may_take(request: Request) -> bool:
+    return viewing(request).highest() >= Role.VIEWER
+
+
+def _page(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery) -> DiffPage:
+    """What is shown: lines, or why there are none."""
+    chosen = [query.found] if query.since is None else [query.since, query.found]
+    texts = [_text(one) for one in chosen]
+    for one, text in zip(chosen, texts, strict=True):
+        if one is None or text is None:
+            return DiffPage(missing=_why(one))
+    told = [text or "" for text in texts]
+    masked = not sees_thresholds(viewing(request), subject.repository_key)
+    reviews = [_review(snapshot, subject, one) for one in chosen if one]
+    if query.since is None:
+        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file)
+    before, after = told
+    return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
+
+
+def _text(one: Round | None) -> str | None:
+    return read.kept_text(settings.DIFF_CORPUS_DIR, one.sha256) if one and one.bytes else None
+
+
+def _why(one: Round | None) -> tuple[str, str]:
+    why, what = why_missing(one)
+    return (why, what) if why else UNREADABLE
+
+
+def _review(snapshot: Snapshot, subject: Subject, one: Round) -> read.ContentReview | None:
+    """What was found in a round; of the newest one what its decision rests on."""
+    newest = read.content_review(snapshot, subject.uri) if one.newest else None
+    return newest or read.round_review(snapshot, subject.uri, one.patch_ref)
+
+
+def _is_sealed(snapshot: Snapshot, subject: Subject) -> bool:
+    """Whether the audit keeps everything back but the change itself."""
+    row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
+    return row is not None and row.is_sealed
+
+
+def _choices(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
+    """Rounds to look at: words, query string, whether it is the one that is shown."""
+    return [(round_words(one), query.search(one), one == query.found) for one in rounds]
+
+
+def _others(query: DiffQuery, rounds: tuple[Round, ...]) -> list[tuple[str, str, bool]]:
+    """Rounds to compare the one that is shown with, likewise; those whose patch is kept."""
+    others = [one for one in rounds if one != query.found and one.sha256][-ROUNDS_LISTED:]
+    return [(round_words(one), query.search(query.found, one), one == query.since) for one in others]
