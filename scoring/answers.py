@@ -231,11 +231,13 @@ class Leaderboard:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bar of the score histogram: contributors with low <= P < high (the last one includes 1)."""
+    """One bar of the score histogram: contributors with low <= P < high (the last one includes 1), by lane."""
 
     low: float
     high: float
     count: int
+    flagged: int = 0  # of the count
+    fast: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,29 +2,46 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from scoring.figures import shown, shown_interval, shown_threshold
-from scoring.read import Dashboard, HistoryPoint
+from scoring.read import Bin, Dashboard, Fare, HistoryPoint
 from scoring.verdict import Lane
+from triage.plots import Box, Label, Plot, Table, Tone, is_drawn, line, outline, percent_words, within
 
-Tone = Literal["flag", "review", "fast", "plain"]
 WIDTH, HEIGHT = 720, 270
 TOP, BASE = 46, 234  # where the tallest bar ends and where all stand
 GAP = 8
+LANES: tuple[tuple[Lane, str, Tone], ...] = (
+    (Lane.NEEDS_HUMAN, "Flagged", "flag"),
+    (Lane.NORMAL_QUEUE, "Needs review", "review"),
+    (Lane.FAST_LANE, "Fast lane", "fast"),
+)
+IN_LANES = ("flagged", "to review", "fast lane")  # after a count
+WHO = {True: "First-timers", False: "Regulars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One lane's part of a bar."""
+
+    tone: Tone
+    count: int
+    y: float
+    height: float
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar with its figure above and its edge below; `height` is 0 only where the count is 0."""
+    """One bar with its figure above and its edge below; `parts` stand on one another from the bottom up, none empty."""
 
     label: str
     count: int
-    tone: Tone
+    parts: tuple[Part, ...]
     x: float
     y: float
     width: float
-    height: float
     middle: float
 
 
@@ -63,9 +80,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Recorded scores in order of time as points of a polyline; empty below two scores with a number."""
+    """Recorded scores in order of time as points of a polyline, within their intervals."""
 
     points: str
+    band: str
     last_x: float
     last_y: float
     summary: str
@@ -77,35 +95,42 @@ def histogram(board: Dashboard) -> Histogram:
     """Bars of the ten bins with both thresholds named."""
     tallest = max((bin.count for bin in board.histogram), default=0)
     step = WIDTH / max(1, len(board.histogram))
-    bars = tuple(
-        _bar(index, bin.low, bin.count, tallest, step, _tone(bin.low, bin.high, board))
-        for index, bin in enumerate(board.histogram)
-    )
+    bars = tuple(_bar(index, bin, tallest, step, board.t_low is not None) for index, bin in enumerate(board.histogram))
     return Histogram(bars, _marks(board), _histogram_summary(board))
 
 
-def _bar(index: int, low: float, count: int, tallest: int, step: float, tone: Tone) -> Bar:
-    height = max(2.0, (BASE - TOP) * count / tallest) if count else 0.0
-    x = index * step
+def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
+    """A bar of at least two units where anybody is; lanes apart only for viewers who are told where they begin."""
+    whole = max(2.0, (BASE - TOP) * bin.count / tallest) if bin.count else 0.0
+    counts: list[tuple[Tone, int]] = [("plain", bin.count)]
+    if by_lane:
+        counts = [("flag", bin.flagged), ("review", bin.count - bin.flagged - bin.fast), ("fast", bin.fast)]
+    parts, y = list[Part](), float(BASE)
+    for tone, count in counts:
+        if count > 0:
+            height = whole * count / bin.count
+            y -= height
+            parts.append(Part(tone, count, round(y, 1), round(height, 1)))
+    x, top = index * step, round(BASE - whole, 1)
     return Bar(
-        f"{low:.1f}",
-        count,
-        tone,
+        f"{bin.low:.1f}",
+        bin.count,
+        tuple(parts),
         round(x + GAP / 2, 1),
-        round(BASE - height, 1),
+        top,
         round(step - GAP, 1),
-        round(height, 1),
         round(x + step / 2, 1),
     )
 
 
-def _tone(low: float, high: float, board: Dashboard) -> Tone:
-    """A bin has a lane's colour only where all of it lies in that lane and the viewer is told where lanes begin."""
-    if board.t_high is not None and low >= board.t_high - 1e-9:
-        return "fast"
-    if board.t_low is None:
-        return "plain"
-    return "flag" if high <= board.t_low + 1e-9 else "review"
+def histogram_table(board: Dashboard) -> Table:
+    """The figures of the histogram, by lane for viewers who are told where lanes begin."""
+    lanes = ("Flagged", "Needs review", "Fast lane") if board.t_low is not None else ()
+    rows = []
+    for bin in board.histogram:
+        counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast) if lanes else ()
+        rows.append((f"{bin.low:.1f} to {bin.high:.1f}", f"{bin.count:,}", *(f"{count:,}" for count in counts)))
+    return Table(("P(clean)", "Contributors", *lanes), tuple(rows))
 
 
 def _marks(board: Dashboard) -> tuple[Mark, ...]:
@@ -130,15 +155,10 @@ def _histogram_summary(board: Dashboard) -> str:
 
 def lane_shares(board: Dashboard) -> tuple[Share, ...]:
     """The three lanes as parts of all open pull requests that are not push-holders' own, in the order of the queue."""
-    words: tuple[tuple[Lane, str, Tone], ...] = (
-        (Lane.NEEDS_HUMAN, "Flagged", "flag"),
-        (Lane.NORMAL_QUEUE, "Needs review", "review"),
-        (Lane.FAST_LANE, "Fast lane", "fast"),
-    )
-    total = sum(board.lanes.get(lane, 0) for lane, _, _ in words)
+    total = sum(board.lanes.get(lane, 0) for lane, _, _ in LANES)
     shares: list[Share] = []
     x = 0.0
-    for lane, title, tone in words:
+    for lane, title, tone in LANES:
         count = board.lanes.get(lane, 0)
         width = 100 * count / total if total else 0.0
         shares.append(Share(title, tone, count, percent(count, total), round(x, 3), round(width, 3)))
@@ -148,17 +168,90 @@ def lane_shares(board: Dashboard) -> tuple[Share, ...]:
 
 def percent(part: int, whole: int) -> str:
     """A share with one decimal, "none" where there is nothing to share."""
-    return f"{100 * part / whole:.1f} %" if whole else "none"
+    return percent_words(part / whole) if whole else "none"
 
 
 def trend(history: Sequence[HistoryPoint]) -> Trend | None:
     """A contributor's scores over time; None where fewer than two have a number."""
     known = [(point.as_of, point.probability, point) for point in history if point.probability is not None]
+    known = [one for one in known if is_drawn(one[1], one[2].low, one[2].high)]
     if len(known) < 2:
         return None
     known.sort(key=lambda pair: pair[0])
     step = 232 / (len(known) - 1)
-    spots = [(round(4 + index * step, 1), round(44 - 40 * value, 1)) for index, (_, value, _) in enumerate(known)]
+    xs = [round(4 + index * step, 1) for index in range(len(known))]
+    spots, low, high = (
+        [(x, _height(value)) for x, value in zip(xs, values, strict=True)]
+        for values in ([one[1] for one in known], [one[2].low for one in known], [one[2].high for one in known])
+    )
     first, last = (f"{shown(value)} ({shown_interval(one.low, one.high)})" for _, value, one in (known[0], known[-1]))
     summary = f"P(clean) with its 95 % interval went from {first} to {last} over {len(known)} recorded scores"
-    return Trend(" ".join(f"{x},{y}" for x, y in spots), *spots[-1], summary)
+    return Trend(line(spots), outline(high, low), *spots[-1], summary)
+
+
+def _height(value: float) -> float:
+    return round(44 - 40 * within(value), 1)
+
+
+def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
+    """Lane shares and waiting times of first-timers against those of regulars; None where nothing is open."""
+    shown_fares = [one for one in fares if one.open]
+    if not shown_fares:
+        return None
+    waits = {one.first_timers: _days(one.median_opened_at, now) for one in shown_fares}
+    longest = max(waits.values()) or 1.0
+    boxes, labels = list[Box](), list[Label]()
+    for row, one in enumerate(shown_fares):
+        y = 30.0 + 62 * row
+        labels.append(Label(0, y, f"{WHO[one.first_timers]}: {_lane_words(one)}", "start"))
+        boxes += _stacked(one, y + 8)
+        y = 44.0 + 62 * (row + len(shown_fares))
+        labels.append(Label(0, y, f"{WHO[one.first_timers]} wait {waits[one.first_timers]:,.1f} days", "start"))
+        boxes.append(Box(0, y + 8, round(max(2.0, 720 * within(waits[one.first_timers] / longest)), 1), 16, "plain"))
+    return Plot(
+        key="newcomers",
+        title="Lanes and waiting time of first-timers and regulars",
+        summary="The lanes of what is open, and how long half of it has waited; push-holders' own are in no count",
+        height=40 + 124 * len(shown_fares),
+        table=_newcomers_table(fares, now),
+        wide=True,
+        boxes=tuple(boxes),
+        labels=tuple(labels),
+    )
+
+
+def _stacked(one: Fare, y: float) -> list[Box]:
+    boxes, x = list[Box](), 0.0
+    for lane, _, tone in LANES:
+        width = 720 * one.lanes.get(lane, 0) / one.open
+        if width:
+            boxes.append(Box(round(x, 1), y, round(width, 1), 16, tone))
+        x += width
+    return boxes
+
+
+def _lane_words(one: Fare) -> str:
+    counts = ((words, one.lanes.get(lane, 0)) for (lane, _, _), words in zip(LANES, IN_LANES, strict=True))
+    return ", ".join(f"{count:,} {words}" for words, count in counts if count)
+
+
+def _days(moment: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - moment).total_seconds() / 86_400) if moment else 0.0
+
+
+def _newcomers_table(fares: Sequence[Fare], now: datetime) -> Table:
+    """Times in days; a year's decided ones show what waiting came to."""
+    rows: list[tuple[str, ...]] = [("Open", *(f"{one.open:,}" for one in fares))]
+    for lane, words, _ in LANES:
+        counts = ((one.lanes.get(lane, 0), one.open) for one in fares)
+        rows.append((words, *(f"{count:,} ({percent(count, total)})" for count, total in counts)))
+    waits = ((_wait(one.median_opened_at, now), _wait(one.oldest_opened_at, now)) for one in fares)
+    median, oldest = zip(*waits, strict=True)
+    rows += [("Open for, median", *median), ("Open for, longest", *oldest)]
+    rows.append(("Merged or closed in a year", *(f"{one.decided:,}" for one in fares)))
+    days = ("none" if one.median_days is None else f"{one.median_days:,.1f} days" for one in fares)
+    return Table(("", *(WHO[one.first_timers] for one in fares)), (*rows, ("After, median", *days)))
+
+
+def _wait(moment: datetime | None, now: datetime) -> str:
+    return "none" if moment is None else f"{_days(moment, now):,.1f} days"

@@ -12,7 +12,7 @@ from ingest.durable import write_whole
 from scoring.learning.certificate import Digest, Label, Moment, Unit, Weight
 from scoring.learning.lane_statistics import Question, QuestionProblem, Table, answer, read_question
 from scoring.learning.lanes import STEPS
-from scoring.learning.model_files import ModelProblem, serving_name
+from scoring.learning.pointers import ModelProblem, serving_name
 from scoring.serving import LABEL
 
 ENDING = ".lanes.json"

@@ -16,15 +16,12 @@ from scoring.estimators import Estimator, estimator_from_dict
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.material import COLUMNS, Material, data_version
+from scoring.learning.pointers import ModelProblem, serving_name
 from scoring.learning.training import Trained
 
 FORMAT = 1
 LARGEST = 64_000_000
 SCOPES = ("person", "change")
-
-
-class ModelProblem(Exception):
-    """A kept model cannot serve, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +87,6 @@ def save_model(folder: Path, record: Mapping[str, Any], card: str) -> str:
 def serve(folder: Path, label: LabelName, name: str) -> None:
     """Point a label at a model, at once or not at all."""
     write_whole(folder / f"{label}.serving", f"{name}\n".encode())
-
-
-def serving_name(folder: Path, label: LabelName) -> str | None:
-    """The model that a label points at; None for none, ModelProblem for a pointer that names none."""
-    try:
-        name = (folder / f"{label}.serving").read_text(errors="replace").strip()
-    except FileNotFoundError:
-        return None
-    if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
-        raise ModelProblem(f"the pointer of {label} names no model")
-    return name
 
 
 def load_model(folder: Path, name: str) -> Served:

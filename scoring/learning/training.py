@@ -6,7 +6,7 @@ quarter by quarter. The map rests on the last twelve months of those scores.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.figures import figures_of, gain_of
 from scoring.learning.material import Material
-from scoring.learning.measures import auc
+from scoring.learning.measures import auc, reliability
 from scoring.learning.records import settled_record
 from scoring.learning.rolling import (
     FEWEST,
@@ -156,11 +156,12 @@ def _whole(scope: Scope, name: str) -> Estimator:
 
 
 def _figures(scope: Scope, scored: Mapping[str, Scored], serves: str, held: Slice) -> dict[str, Any]:
-    """How what serves did on the slice, every model beside it, and its gain over the shrunk rate."""
+    """How what serves did on the slice, every model beside it, its gain over the shrunk rate, its reliability curve."""
     on_slice = {name: (one.told[held.which], one.odds[held.which]) for name, one in scored.items()}
     each = {name: figures_of(told, held.came, scope.draws, scope.seed, odds) for name, (told, odds) in on_slice.items()}
     gain = gain_of(on_slice[serves], on_slice["beta"], held.came, held.authors, scope.draws, scope.seed)
-    return {**each[serves], "models": each, "gain": gain}
+    curve = [asdict(one) for one in reliability(on_slice[serves][0], held.came, scope.draws, scope.seed)]
+    return {**each[serves], "models": each, "gain": gain, "reliability": curve}
 
 
 def _calibration(scope: Scope, scored: Scored, figures: dict[str, Any]) -> Calibrator:

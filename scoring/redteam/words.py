@@ -1,29 +1,48 @@
-"""The red team's report as aligned lines for a terminal. Pure."""
+"""The red team's report as titled tables, for a page and as aligned lines for a terminal. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from scoring.redteam.lanes import RECORDS
 from scoring.redteam.rivals import OURS
 
 Row = Sequence[str]
+SCORES_NOTE = """\
+fakes/vouch: most fakes at s >= .5 for each bought vouch (a rival's mark lets as many honest people pass);
+two ways: the same behind one bought vouch, without those whose trust one account can end."""
+
+FARMING_NOTE = "Other weights are played beside the one that is set: TRUST_MERGE_WEIGHT, where 0 has no merge count so."
+QUOTING_NOTE = "Other weights are played beside those that are set: TRUST_VOUCH_WEIGHT and TRUST_EVIDENCE_WEIGHT."
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One attack: its table, heads in the first row and names in the first column, and how to read it."""
+
+    title: str
+    rows: Sequence[Row]
+    note: str = ""
+
+
+def sections(report: dict[str, Any]) -> tuple[Section, ...]:
+    """The tables of a report by `scoring.redteam.report`."""
+    return (
+        Section("Regions of fakes, side by side", _scores(report), SCORES_NOTE),
+        Section("Where the gate sends the fakes of the worst attack", _lanes(report)),
+        Section("Denounce bombing", _bombing(report)),
+        Section("Merge farming: 1 to 20 trivial merges that count as one vouch", _farming(report), FARMING_NOTE),
+        Section("Trivial merges quoted as evidence by the most trusted who is no seed", _quoting(report), QUOTING_NOTE),
+        Section("Cliques fitted to the budget", _fitted(report)),
+    )
 
 
 def told(report: dict[str, Any]) -> list[str]:
     """The lines of a report by `scoring.redteam.report`."""
-    return [
-        *_ground(report),
-        *_headed("Regions of fakes, side by side", _scores(report)),
-        "fakes/vouch: most fakes at s >= .5 for each bought vouch (a rival's mark lets as many honest people pass);",
-        "two ways: the same behind one bought vouch, without those whose trust one account can end.",
-        *_headed("Where the gate sends the fakes of the worst attack", _lanes(report)),
-        *_headed("Denounce bombing", _bombing(report)),
-        *_headed("Merge farming: 1 to 20 trivial merges that count as one vouch", _farming(report)),
-        *_headed("Trivial merges quoted as evidence by the most trusted who is no seed", _quoting(report)),
-        *_headed("Cliques fitted to the budget", _fitted(report)),
-        "",
-        *_stolen(report["stolen"]),
-    ]
+    lines = list(ground_words(report))
+    for section in sections(report):
+        lines += ["", section.title, *aligned(section.rows), *section.note.splitlines()]
+    return [*lines, "", *stolen_words(report["stolen"])]
 
 
 def aligned(rows: Sequence[Row]) -> list[str]:
@@ -37,7 +56,8 @@ def aligned(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _ground(report: dict[str, Any]) -> list[str]:
+def ground_words(report: dict[str, Any]) -> list[str]:
+    """On which graph it was played, and how much."""
     graph, scale = report["graph"], report["scale"]
     fakes, bought = (" / ".join(f"{n:,}" for n in scale[name]) for name in ("fakes", "bought"))
     return [
@@ -111,7 +131,8 @@ def _fitted(report: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def _stolen(stolen: dict[str, Any]) -> list[str]:
+def stolen_words(stolen: dict[str, Any]) -> list[str]:
+    """What one stolen account would bring."""
     lane = (
         f"Into the fast lane: {stolen['in_lane']:,} fakes without a record, "
         f"{stolen['in_lane_with_record']:,} with {stolen['record']} clean merges each."
@@ -125,7 +146,3 @@ def _stolen(stolen: dict[str, Any]) -> list[str]:
 
 def _counted(draws: int) -> str:
     return "1 draw" if draws == 1 else f"{draws} draws"
-
-
-def _headed(title: str, rows: Sequence[Row]) -> list[str]:
-    return ["", title, *aligned(rows)]

@@ -12,7 +12,7 @@ from scoring.answers import GroupKey, LeaderboardSort, QueueQuery
 from scoring.explain_content import ALARMS, UNCLEAR
 from scoring.read import QueueRow
 from scoring.verdict import Lane
-from tests.ingest.stream import MARA, REPO, SEED, Frames, pull_uri
+from tests.ingest.stream import MALLORY, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import OPEN_LANE, Result, opened, run
 from tests.scoring.small import take
 from trustsite.world import World, build_world
@@ -333,3 +333,74 @@ def test_a_claim_without_proof_is_told_as_one(result: Result, words: tuple[tuple
     assert [line.outcome for line in page.pulls] == [outcome]
     if row is not None:
         assert outcome == f"open; {row.claim}"
+
+
+def test_first_timers_and_regulars_are_everybody_in_the_queue_who_may_not_push(played: Result) -> None:
+    with played.reading() as rows:
+        newcomers, regulars = read.fares(rows)
+    shown = [row for group in played.queue().groups if group.key != "own" for row in group.rows]
+    for fare in (newcomers, regulars):
+        its = [row for row in shown if row.first_timer == fare.first_timers]
+        assert fare.open == len(its)
+        assert fare.lanes[Lane.FAST_LANE] == sum(row.verdict.lane is Lane.FAST_LANE for row in its)
+        assert fare.oldest_opened_at == min(row.opened_at for row in its)
+        assert fare.median_opened_at in {row.opened_at for row in its}
+        assert fare.decided > 0
+        assert fare.median_days is not None
+    assert (newcomers.first_timers, regulars.first_timers) == (True, False)
+
+
+@pytest.mark.parametrize("name", ["ana", "mara", "mallory"])
+def test_the_graph_around_somebody_holds_their_ways_from_the_seeds_and_forty_people_at_most(
+    played: Result, world: World, name: str
+) -> None:
+    with played.reading() as rows:
+        graph = read.vouch_graph(rows, world.cast[name], played.policy)
+        explained = read.explain_trust(rows, world.cast[name], None, played.policy)
+    assert graph is not None
+    assert explained is not None
+    people = [one.person.did for one in graph.people]
+    assert people[0] == world.cast[name]
+    assert len(people) == len(set(people)) <= 40
+    ways = {one.did for way in explained.paths for one in way}
+    assert ways <= set(people)
+    for voucher, subject in graph.vouches:
+        assert voucher != subject
+        assert graph.people[subject].onward == (voucher == 0)
+    assert all(graph.people[people.index(way[0].did)].hops == 0 for way in explained.paths)
+    assert {subject for voucher, subject in graph.vouches if voucher == 0} == {
+        at for at, one in enumerate(graph.people) if one.onward
+    }
+
+
+def test_nobody_stands_around_whom_nobody_knows(played: Result, world: World) -> None:
+    with played.reading() as rows:
+        assert read.vouch_graph(rows, world.cast["ruben"], played.policy) is None
+        assert read.vouch_graph(rows, "did:plc:nobody", played.policy) is None
+
+
+def test_whoever_is_hidden_is_not_in_the_graph(tmp_path: Path) -> None:
+    with opened(tmp_path) as result:
+        frames = Frames()
+        frames.repository(SEED, repoDid=REPO)
+        frames.vouch(SEED, MARA)
+        frames.vouch(MALLORY, MARA)
+        frames.vouch(MARA, STRANGER)
+        take(result, frames)
+        with result.reading() as rows:
+            before = read.vouch_graph(rows, MARA, result.policy)
+        with result.store.write() as txn:
+            txn.execute("update contributors set account_status = 'takendown' where did = ?", [MALLORY])
+        with result.reading() as rows:
+            after = read.vouch_graph(rows, MARA, result.policy)
+    assert before is not None
+    assert after is not None
+    assert [(one.person.did, one.hops) for one in before.people] == [
+        (MARA, 1),
+        (SEED, 0),
+        (MALLORY, None),
+        (STRANGER, 2),
+    ]
+    assert [one.person.did for one in after.people] == [MARA, SEED, STRANGER]
+    assert after.left_out == 0
+    assert after.vouches == ((0, 2), (1, 0))

@@ -2,10 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scoring.redteam.last_run import LastRun, keep, read_last_run
+from scoring.redteam.limits import got_through
+from scoring.redteam.rivals import OURS
 
 RUN = LastRun(
     at=1_795_262_400.0,
@@ -66,3 +69,35 @@ def test_figures_out_of_every_range_read_as_none(tmp_path: Path) -> None:
 def test_a_drive_that_cannot_be_written_keeps_the_run_before(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         keep(tmp_path / "gone" / "redteam.json", RUN)
+
+
+def report(**stolen: int | bool) -> dict[str, Any]:
+    """As much of a report as says what got through."""
+    told = {"above": 0, "in_lane_with_record": 0, "lane_open": True, **stolen}
+    return {
+        "scale": {"bought": (5, 20)},
+        "fitted": [{"fast": (0, 0, 0)}],
+        "bombing": [{"moved": 0}],
+        "scores": {OURS: {"self_lift": 1.0}},
+        "stolen": told,
+    }
+
+
+def test_what_held_is_not_said_to_have_got_through() -> None:
+    assert got_through(report()) == ()
+    assert got_through(report(in_lane_with_record=3, lane_open=False)) == ()
+
+
+def test_everything_that_got_through_is_said_the_nearest_to_the_lane_first() -> None:
+    found = report(above=37, in_lane_with_record=3)
+    found["fitted"].append({"fast": (0, 2, 7)})
+    found["bombing"].append({"moved": 4})
+    found["scores"][OURS]["self_lift"] = 1.2
+    told = got_through(found)
+    assert [sentence.split(" ")[0] for sentence in told] == ["Whoever", "One", "One", "Fakes", "Somebody"]
+    assert "up to 20 vouches" in told[0]
+    assert "7 of them" in told[0]
+    assert "3 fakes" in told[1]
+    assert "37 fakes" in told[2]
+    assert "4 honest people" in told[3]
+    assert "1.200 times" in told[4]

@@ -101,21 +101,14 @@ def test_figures_read_as_people_say_them() -> None:
     assert dependents_words(many).startswith("1,200 people are trusted with 0.50 or more only")
 
 
-@pytest.mark.parametrize(
-    ("maintains", "own", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
-)
-def test_vouches_worth_making_are_for_maintainers_on_their_own_page(
-    client: Client, world: DrawnWorld, maintains: bool, own: bool, shown: bool
-) -> None:
-    person = Person.objects.create(did=MARA.did if own else ANA.did)
-    if maintains:
-        Maintainer.objects.create(person=person)
+def test_ones_own_page_leads_a_maintainer_to_the_vouches_worth_making(client: Client, world: DrawnWorld) -> None:
+    link = '<p><a href="/vouches">'
+    person = Person.objects.create(did=MARA.did)
     client.force_login(person)
-    page = text(client, f"/c/{MARA.did}")
-    assert ("Vouches worth making" in page) is shown
-    assert ("2 people more would be trusted too." in page) is shown
-    assert ("6 of 7" in page) is shown
-    assert ("at most 1 fake could reach 0.50" in page) is shown
+    assert link not in text(client, f"/c/{MARA.did}")
+    Maintainer.objects.create(person=person)
+    assert link in text(client, f"/c/{MARA.did}")
+    assert link not in text(client, f"/c/{MALLORY.did}")
 
 
 def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client: Client, world: DrawnWorld) -> None:
@@ -123,7 +116,10 @@ def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client:
     for key in ("did:plc:one", "did:plc:two"):
         Maintainer.objects.create(person=person, repo_key=key)
     client.force_login(person)
-    page = text(client, f"/c/{MARA.did}")
+    page = text(client, "/vouches")
+    assert "2 people more would be trusted too." in page
+    assert "6 of 7" in page
+    assert "at most 1 fake could reach 0.50" in page
     assert page.count("From the seeds of the whole site") == 1
     assert page.count("From the seeds of <bdi>did:plc:") == 2
 

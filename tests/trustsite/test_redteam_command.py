@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from scoring.redteam.last_run import read_last_run
 from scoring.redteam.rivals import OURS
+from scoring.redteam.shown import read_report
 from tests.conftest import Manage
 from tests.triage.site import Site
 
@@ -42,7 +43,7 @@ def test_a_graph_in_files_needs_no_drive_and_gives_one_json_object(
 def test_the_present_graph_is_attacked_in_memory_and_the_run_is_kept_beside_the_store(
     site: Site, settings: Settings
 ) -> None:
-    settings.REDTEAM_PATH = site.folder / "redteam.json"
+    settings.REDTEAM_PATH, settings.LOG_DIR = site.folder / "redteam.json", site.folder / "logs"
     before = {path: path.read_bytes() for path in site.folder.rglob("*") if path.is_file()}
     told = StringIO()
     call_command("redteam", stdout=told)
@@ -52,7 +53,15 @@ def test_the_present_graph_is_attacked_in_memory_and_the_run_is_kept_beside_the_
     assert kept is not None
     assert f"{kept.people:,} people, {kept.vouches:,} vouches" in told.getvalue()
     after = {path: path.read_bytes() for path in site.folder.rglob("*") if path.is_file()}
-    assert {path for path in after if after[path] != before.get(path)} == {settings.REDTEAM_PATH}
+    assert {path for path in after if after[path] != before.get(path)} == {
+        settings.REDTEAM_PATH,
+        settings.LOG_DIR / "redteam.json",
+    }
+    shown = read_report(settings.LOG_DIR)
+    assert shown is not None
+    assert all(words in told.getvalue() for words in (*shown.ground, *shown.stolen))
+    assert all(cell in told.getvalue() for one in shown.sections for row in one.rows for cell in row)
+    assert "did:" not in (settings.LOG_DIR / "redteam.json").read_text()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from ingest.store import StreamClock
 from scoring.estimators import SHRUNK_RATE
 from scoring.learning.certificate_files import load_certificate
 from scoring.learning.model_files import load_model, serve, serving_name
+from scoring.learning.shown_model import read_serving
 from scoring.policy import Policy
 from scoring.score import score
 from scoring.serving import LABEL
@@ -60,6 +61,12 @@ def test_what_was_imported_trains_a_model_that_serves_and_its_attempt_can_be_rec
     assert said["serves"]
     assert serving_name(settings.MODEL_DIR, LABEL) == said["model"]
     assert load_model(settings.MODEL_DIR, said["model"]).record["cases"] == 240
+    name, figures = read_serving(settings.MODEL_DIR, LABEL)
+    assert name == said["model"]
+    assert figures is not None
+    assert sum(one.n for one in figures.change.bins) == figures.change.n
+    assert figures.lane is not None
+    assert not figures.lane.certified
     certificates = list((settings.MODEL_DIR / "certificates").iterdir())
     assert {load_certificate(one).side for one in certificates} == {"high", "low"}
     high, low = said["certificate"].splitlines()

@@ -3,6 +3,8 @@
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from scoring.learning.measures import auc
 from scoring.learning.records import settled_record
 from scoring.learning.report import page
 from scoring.learning.rolling import Clock, Past, calibrate_quarters, score_quarters
+from scoring.learning.shown_backtest import keep_backtest, read_backtest, shown_backtest
 from scoring.learning.simple import Logistic
 from scoring.learning.widths import interval_widths, widths_of
 from tests.scoring.learning.people import made_up, material
@@ -60,6 +63,23 @@ def test_how_wide_the_intervals_were_stands_in_figures_table_and_page(ran: tuple
     assert f"mean width {label['venn_abers']['mean']:.3f}" in words
     assert words in "\n".join(table(found))
     assert words in page(found, besides)
+
+
+def test_the_page_is_told_the_figures_of_the_table(ran: tuple[dict, dict, list[str]], tmp_path: Path) -> None:
+    found, besides, _ = ran
+    keep_backtest(tmp_path, shown_backtest(found, besides, datetime(2026, 3, 12)))
+    shown = read_backtest(tmp_path)
+    assert shown is not None
+    label, (told,) = found["labels"]["label_merge"], shown.labels
+    assert [one.serves for one in told.tests] == [label["test"]["model"], label["person"]["test"]["model"]]
+    outside = label["without_push_holders"]["models"]
+    assert {one.name: (one.n, one.auc, one.ece) for one in told.tests[0].models} == {
+        name: (one["n"], one["auc"], one["ece"]) for name, one in outside.items()
+    }
+    assert sum(one.n for one in told.tests[0].bins) == label["test"]["n"]
+    gate = label["gate"]["without_push_holders"]["budgets"]
+    recipe = {str(one.budget): (one.n, one.lane, one.bad) for one in told.budgets if one.way == "recipe"}
+    assert recipe == {budget: (one["n"], one["lane"], one["false_approvals"]) for budget, one in gate.items()}
 
 
 def test_the_bar_ends_where_it_said(ran: tuple[dict, dict, list[str]]) -> None:

@@ -2,24 +2,29 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
+from ingest.clock import wall_now
 from scoring.learning.cases import LABELS
 from trustsite.material import material_of
+
+if TYPE_CHECKING:
+    from scoring.learning.shown_backtest import ShownBacktest
 
 REPORT = "backtest.html"
 
 
 class Command(BaseCommand):
-    """Reads a snapshot or a file, writes one page under LOG_DIR; the store is never written."""
+    """Reads a snapshot or a file, writes its report under LOG_DIR; the store is never written."""
 
     help = (
         "Judge every model on past pull requests as they would have been scored then: those of the newest snapshot, or "
-        "of a FILE (docs/history.md lists the columns). Prints a table, and writes charts to LOG_DIR."
+        "of a FILE (docs/history.md lists the columns). Prints a table, and writes to LOG_DIR what the page /backtest "
+        "shows, and charts that open without a site."
     )
     requires_system_checks = ()
 
@@ -46,6 +51,7 @@ class Command(BaseCommand):
         from scoring.learning.backtest import BacktestProblem, Plan, run, steps
         from scoring.learning.backtest_words import table
         from scoring.learning.report import page
+        from scoring.learning.shown_backtest import shown_backtest
 
         if seed < 0 or draws < 1 or (quarters is not None and quarters < 1):
             raise CommandError("--seed must be 0 or more, --draws and --quarters 1 or more.", returncode=2)
@@ -61,16 +67,20 @@ class Command(BaseCommand):
                 found, besides = run(material, plan, tell)
         except BacktestProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
-        report = _write(page(found, besides))
+        report = _write(page(found, besides), shown_backtest(found, besides, wall_now()))
         self.stdout.write(json.dumps(found, allow_nan=False) if options["json"] else "\n".join(table(found)))
         self.stderr.write(f"Charts: {report}")
 
 
-def _write(text: str) -> Path:
+def _write(text: str, shown: "ShownBacktest") -> Path:
+    """The report as a page of its own, and its figures for the site's page."""
+    from scoring.learning.shown_backtest import keep_backtest
+
     target = settings.LOG_DIR / REPORT
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
+        keep_backtest(settings.LOG_DIR, shown)
     except OSError as problem:
-        raise CommandError(f"{target} cannot be written ({problem.strerror}).") from problem
+        raise CommandError(f"{settings.LOG_DIR} cannot be written ({problem.strerror}).") from problem
     return target

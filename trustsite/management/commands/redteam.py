@@ -21,6 +21,7 @@ from scoring.redteam.attack import Ground
 from scoring.redteam.last_run import keep, last_run_of
 from scoring.redteam.present import present_ground
 from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything
+from scoring.redteam.shown import keep_report, shown_report
 from scoring.redteam.words import told
 
 STEPS = 14  # nine shapes and five more
@@ -31,7 +32,8 @@ class Command(BaseCommand):
 
     help = (
         "Attack the present vouch graph (or one in files) and print what it would bring: nine shapes of fakes, rewired "
-        "vouches, denounce bombing, merge farming, a stolen account. The dashboard shows the last run on the present."
+        "vouches, denounce bombing, merge farming, a stolen account. The page /redteam shows the last run on the "
+        "present graph."
     )
 
     requires_system_checks = ()
@@ -102,9 +104,12 @@ def _from_files(edges: Path, seeds: Path) -> tuple[Ground, Policy]:
 
 
 def _keep(report: dict[str, Any]) -> None:
+    """What the dashboard says in three sentences, and what the page /redteam shows."""
     try:
         keep(settings.REDTEAM_PATH, last_run_of(report, time.time()))
+        keep_report(settings.LOG_DIR, shown_report(report, wall_now()))
     except OSError as problem:
         raise CommandError(
-            f"{settings.REDTEAM_PATH} cannot be written ({problem.strerror}): the dashboard shows the run before."
+            f"{settings.REDTEAM_PATH} or a file in {settings.LOG_DIR} cannot be written ({problem.strerror}): pages "
+            "show the run before."
         ) from problem

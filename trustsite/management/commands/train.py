@@ -75,6 +75,7 @@ class Command(BaseCommand):
 
         from scoring.learning.card import card_of
         from scoring.learning.model_files import objection, record_of, save_model, serve
+        from scoring.learning.shown_model import keep_shown, shown_model
         from scoring.learning.training import train
 
         if seed < 0 or draws < 1:
@@ -91,7 +92,9 @@ class Command(BaseCommand):
         against = "" if replace else FOREIGN if file is not None else objection(record, _serving(label))
         try:
             name = save_model(settings.MODEL_DIR, record, card_of(record))
-            told = None if against or file is not None else self._certify(material, trained, label, name, now)
+            is_kept_only = bool(against) or file is not None
+            told, made = (None, None) if is_kept_only else self._certify(material, trained, label, name, now)
+            keep_shown(settings.MODEL_DIR, shown_model(record, name, made))
             if not against:  # last: the pass that a new model asks for finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
@@ -119,8 +122,11 @@ class Command(BaseCommand):
 
     def _certify(
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
-    ) -> str:
-        """Keep the table of thresholds, and attempt to certify both for the model that serves now; in sentences."""
+    ) -> "tuple[str, Certificate | None]":
+        """Keep the table of thresholds, and attempt to certify both for the model that serves now.
+
+        Returns what came of the attempts, in sentences, and the one at T_HIGH where it was made.
+        """
         from scoring.learning.attempt import lane_table
         from scoring.learning.lane_tables import keep_table
         from scoring.learning.relation import read_lane
@@ -130,7 +136,8 @@ class Command(BaseCommand):
             lane = read_lane(snapshot, now) if snapshot else Waved()
         high, low = (_terms(side, label, name) for side in ("high", "low"))
         keep_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
-        return "\n".join(_attempt(material.cases, trained, terms, lane, now) for terms in (high, low))
+        (said, made), (said_low, _) = (_attempt(material.cases, trained, terms, lane, now) for terms in (high, low))
+        return f"{said}\n{said_low}", made
 
     def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
         scopes = record["scopes"]
@@ -162,8 +169,10 @@ def _terms(side: "Side", label: LabelName, model: str) -> "Terms":
     return Terms(budget, settings.FALSE_APPROVAL_DELTA, label, model, settings.CERTIFICATE_DAYS, side)
 
 
-def _attempt(cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "Waved", now: datetime) -> str:
-    """One attempt at one side, kept whatever came of it, in a sentence."""
+def _attempt(
+    cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", lane: "Waved", now: datetime
+) -> "tuple[str, Certificate | None]":
+    """One attempt at one side, kept whatever came of it, in a sentence; None where none may be made."""
     from scoring.learning.attempt import attempt
     from scoring.learning.certificate import CertificateProblem
     from scoring.learning.certificate_files import keep_certificate, read_certificates
@@ -173,8 +182,8 @@ def _attempt(cases: "Cases", trained: "Mapping[str, Trained]", terms: "Terms", l
         made = attempt(cases, trained, terms, lane, read_certificates(folder)[0], now)
         path = keep_certificate(folder, made)
     except CertificateProblem as problem:
-        return f"No certificate: {problem}."
-    return f"{_found(made) if made.side == 'high' else _found_low(made)} {path}"
+        return f"No certificate: {problem}.", None
+    return f"{_found(made) if made.side == 'high' else _found_low(made)} {path}", made
 
 
 def limit(seconds: int | None, megabytes: int | None) -> None:

@@ -1,0 +1,173 @@
+"""Report pages and the dashboard's learned figures: for maintainers, honest where none is written yet."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring import read
+from scoring.learning.certificate import ToldNeed
+from scoring.learning.shown_backtest import ShownBudget, ShownLabel, ShownQuarter, ShownSeries, keep_backtest
+from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, keep_shown
+from scoring.redteam.shown import ShownReport, ShownSection, keep_report
+from tests.scoring.certified_cases import MODEL
+from tests.scoring.learning.test_shown import SCOPE, backtest, shown
+from tests.triage.pages_world import HOSTILE, NOW, DrawnWorld, draw, sign_in
+from triage import missing
+
+pytestmark = pytest.mark.django_db
+REPORTS = ("/vouches", "/redteam", "/backtest")
+MONTHS = (ShownMonth("2026-01", 40, 1, 0.001, 0.13), ShownMonth("2026-02", 31, 4, 0.04, 0.3))
+LANE = ShownLane(True, 0.93, 0.05, 71, 5, 0.02, 0.16, None, NOW, NOW + timedelta(days=90), MONTHS)
+NEED = ToldNeed(128, 31, 0.93, 12, False)
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, client: Client) -> Path:
+    """Where reports and figures of a public site lie; a maintainer of a drawn world is signed in."""
+    sign_in(client, "maintainer", "did:plc:core")
+    settings.PUBLIC_READ = True
+    settings.LOG_DIR = settings.MODEL_DIR = tmp_path
+    draw(monkeypatch, DrawnWorld())
+    return tmp_path
+
+
+def text(client: Client, path: str) -> str:
+    response = client.get(path)
+    assert response.status_code == 200, path
+    return response.content.decode()
+
+
+def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE) -> None:
+    keep_shown(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
+    (folder / "label_clean_fix.serving").write_text(MODEL)
+
+
+@pytest.mark.parametrize("path", REPORTS)
+def test_reports_are_for_maintainers(client: Client, folder: Path, path: str) -> None:
+    assert text(client, path).startswith("<!doctype html>")
+    client.logout()
+    assert client.get(path)["Location"] == f"/sign-in?next=%2F{path[1:]}"
+
+
+@pytest.mark.parametrize("path", REPORTS)
+def test_who_has_no_role_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    draw(monkeypatch, DrawnWorld())
+    sign_in(client)
+    assert client.get(path).status_code == 403
+
+
+def test_what_was_never_played_says_which_command_plays_it(client: Client, folder: Path) -> None:
+    assert "manage.py redteam" in text(client, "/redteam")
+    assert "Unknown until it was played." in text(client, "/redteam")
+    page = text(client, "/backtest")
+    assert "manage.py backtest" in page
+    assert "194 days" in page
+    assert '<svg class="chart' not in page
+
+
+def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(client: Client, folder: Path) -> None:
+    section = ShownSection(HOSTILE[0], "a note", ("", "fast lane"), (("anybody bought", "7"), (HOSTILE[1], "0")))
+    said = (("47 people.",), ("One compromised regular.",), ("Whoever buys 20 vouches brings 7 fakes.",))
+    keep_report(folder, ShownReport("sunstead-redteam/1", NOW, *said, (section,)))
+    serve(folder, LANE)
+    page = text(client, "/redteam")
+    assert "Played <time" in page
+    assert "Whoever buys 20 vouches brings 7 fakes." in page
+    assert "A seed who is bought or broken into" in page
+    assert '<td class="number">7</td>' in page
+    assert "the next change of a contributor" in page
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
+def test_a_report_whose_rows_do_not_fit_its_heads_is_not_shown(client: Client, folder: Path) -> None:
+    section = ShownSection("Bombing", "", ("", "s lost"), (("anybody",),))
+    keep_report(folder, ShownReport("sunstead-redteam/1", NOW, (), (), (), (section,)))
+    assert "Not played yet" in text(client, "/redteam")
+
+
+def test_the_backtest_is_drawn_in_the_sites_own_charts_with_its_tables(client: Client, folder: Path) -> None:
+    run = backtest()
+    series = (ShownSeries(HOSTILE[2], (ShownQuarter("2025-01", 0.8), ShownQuarter("2025-04", 0.9))),)
+    test = msgspec.structs.replace(run.labels[0].tests[0], bins=SCOPE.bins, series=series, why=(HOSTILE[0],))
+    lanes = (ShownBudget("recipe", 0.05, 200, 60, 9, 2, 0.033, (0.0, 0.08)),)
+    keep_backtest(folder, msgspec.structs.replace(run, labels=(ShownLabel("label_merge", (test,), lanes),)))
+    page = text(client, "/backtest")
+    assert page.count('<svg class="chart') == page.count("Show as a table") == 3
+    assert "Merged at all" in page
+    assert '<th scope="row">2025-04</th><td class="number">0.900</td>' in page
+    assert "1 of 1 lanes kept the budget (dashed)" in page
+    assert not any(mark in page for mark in ("<script>alert", "onload=alert(3)>"))
+
+
+def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(client: Client, folder: Path) -> None:
+    serve(folder, LANE)
+    page = text(client, "/dashboard")
+    assert "budget 5 %, 5 of 71, 95 % interval 2.0 % to 16.0 %" in page
+    assert "What the certified threshold would have let through at 0.93 or above" in page
+    assert '<th scope="row">2026-02</th><td class="number">31</td><td class="number">4</td>' in page
+    assert "1 of 2 months above the budget" in page
+    assert "21 settled pull requests in 1 bin" in page
+
+
+def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, folder: Path) -> None:
+    client.logout()
+    serve(folder, msgspec.structs.replace(LANE, certified=False, need=NEED))
+    page = text(client, "/dashboard")
+    assert "5 of 71" in page
+    assert "0.93" not in page
+    assert "are needed" not in page
+    serve(folder, msgspec.structs.replace(LANE, certified=False, need=NEED, months=(), n=0, bad=0))
+    assert "too few pull requests have settled" in text(client, "/dashboard")
+
+
+def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(client: Client, folder: Path) -> None:
+    page = text(client, "/dashboard")
+    assert "No model serves yet: probabilities come from a shrunk rate" in page
+    assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
+    assert "that takes about 438 weeks." in page
+    assert "nothing let through yet" in page
+    (folder / "label_clean_fix.serving").write_text(MODEL)
+    assert "The model that serves was kept without figures" in text(client, "/dashboard")
+
+
+def test_each_thing_that_is_missing_has_its_own_words() -> None:
+    assert missing.no_reliability(MODEL, shown()) == ""
+    empty = msgspec.structs.replace(shown(), change=msgspec.structs.replace(SCOPE, bins=()))
+    assert "judged on no settled pull request yet" in missing.no_reliability(MODEL, empty)
+    assert "No threshold was attempted" in missing.no_false_approvals(MODEL, shown(), True, "")
+    failed = msgspec.structs.replace(LANE, certified=False, need=NEED, months=())
+    told = missing.no_false_approvals(MODEL, msgspec.structs.replace(shown(), lane=failed), True, "")
+    assert told == (
+        "Nothing is certified: 128 settled pull requests at 0.93 or above are needed, 31 so far, about 12 weeks."
+    )
+    assert "in every part of the last year" in missing.needed(msgspec.structs.replace(failed, need=None))
+    assert missing.needed(LANE) == ""
+    assert missing.fewest_words(0.05, 0.05, 0).endswith("in the last year none was merged or closed here.")
+    assert missing.fewest_words(0.05, 0.05, 10_000).endswith("that takes about 1 week.")
+
+
+def test_whom_nobody_knows_and_whom_no_trust_reaches_is_told_so(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "vouches_worth_making", lambda *given: ())
+    page = text(client, "/vouches")
+    assert "Nothing that you wrote on the network has reached this site" in page
+    mara = DrawnWorld().contributor(None, "did:plc:maramaramaramaramaramara")
+    assert mara is not None
+    assert "Nobody is left to propose" in missing.no_vouches(mara.score)
+    unreached = replace(mara.score, structural_trust=0.0, distance=None)
+    assert "No trust from the seeds reaches you yet" in missing.no_vouches(unreached)
+
+
+def test_a_contributors_page_draws_the_vouches_around_them(client: Client, folder: Path) -> None:
+    page = text(client, "/c/did:plc:maramaramaramaramaramara")
+    assert "3 people around this contributor, 1 seed among them; 5 more are not drawn" in page
+    assert 'aria-labelledby="vouch-graph-title vouch-graph-desc"' in page
+    assert page.count('class="chart narrow"') == 2, "the graph, and the score history with its band"
+    assert "In the vouch graph" not in text(client, "/c/did:plc:mallorymallorymallorymal")

@@ -1,0 +1,81 @@
+"""The dashboard: how the score is doing, every figure with its denominator and every chart with its table."""
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.learning.shown_model import ShownLane, read_serving
+from scoring.redteam.last_run import read_last_run
+from scoring.serving import LABEL
+from scoring.verdict import Lane
+from triage import attacked, charts, learned_charts, missing, words
+from triage.access import viewing
+from triage.conditional import unless_held
+from triage.context import present, told_dashboard
+from triage.incidents import banners
+from triage.middleware import Request
+from triage.permissions import sees_thresholds
+from triage.plots import percent_words
+from triage.views import reading
+
+
+@reading
+@unless_held
+def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """How the score is doing."""
+    board, now = told_dashboard(request, snapshot), present(snapshot)
+    exact, fares = sees_thresholds(viewing(request)), read.fares(snapshot)
+    shown = {
+        "board": board,
+        "closures": banners(request, snapshot),
+        "recorded": settings.STREAM_CLOCK,
+        "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
+        "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)) if exact else (),
+        "lag": words.lag_words(board.newest_event_at, now, settings.STREAM_CLOCK),
+        "newcomers": charts.newcomers(fares, now),
+        **_lanes(board),
+        **_learned(exact, sum(one.decided for one in fares)),
+    }
+    return render(request, "dashboard.html", shown)
+
+
+def _lanes(board: read.Dashboard) -> dict[str, object]:
+    """What is counted on the snapshot."""
+    fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
+    return {
+        "fast": fast,
+        "open": total,
+        "fast_rate": charts.percent(fast, total),
+        "histogram": charts.histogram(board),
+        "histogram_table": charts.histogram_table(board),
+        "shares": charts.lane_shares(board),
+    }
+
+
+def _learned(exact: bool, a_year: int) -> dict[str, object]:
+    """What was learned, told with thresholds where `exact`; `a_year` pull requests were decided in the last one."""
+    name, model = read_serving(settings.MODEL_DIR, LABEL)
+    lane = model.lane if model else None
+    budget = settings.FALSE_APPROVAL_BUDGET
+    fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
+    return {
+        "model": model,
+        "reliability": learned_charts.reliability("reliability", model.change.bins) if model else None,
+        "no_reliability": missing.no_reliability(name, model),
+        "approvals": learned_charts.false_approvals("approvals", lane) if lane else None,
+        "no_approvals": missing.no_false_approvals(name, model, exact, fewest),
+        "lane_words": learned_charts.lane_words(lane, exact) if lane else "",
+        "lane_needs": missing.needed(lane) if lane and exact else "",
+        "false_rate": _false_rate(lane),
+        "budget": f"{100 * (lane.budget if lane else budget):g} %",
+    }
+
+
+def _false_rate(lane: ShownLane | None) -> dict[str, str]:
+    """The share of bad ones in the lane of the backtest with its counts and interval; {} where none was let through."""
+    if lane is None or lane.n <= 0:
+        return {}
+    edges = f"{percent_words(lane.low)} to {percent_words(lane.high)}"
+    return {"rate": percent_words(lane.bad / lane.n), "counts": f"{lane.bad:,.6g} of {lane.n:,.6g}", "interval": edges}

@@ -1,0 +1,266 @@
+"""Charts of what was learned: reliability, false approvals against the budget, order over time. Pure.
+
+None stands for a chart that has nothing to show: pages then say what is missing.
+"""
+
+from collections.abc import Sequence
+
+from scoring.figures import shown_threshold
+from scoring.learning.shown_backtest import ShownBudget, ShownFigures, ShownSeries
+from scoring.learning.shown_model import ShownBin, ShownLane, ShownMonth
+from triage.plots import (
+    Area,
+    Dot,
+    Frame,
+    Label,
+    Plot,
+    Stroke,
+    Table,
+    is_drawn,
+    line,
+    outline,
+    percent_words,
+    places,
+    round_up,
+    some_of,
+)
+
+SQUARE = Frame(left=44, right=348, top=12, bottom=288)
+BROAD = Frame(left=92, right=555, top=16, bottom=212)  # names of lines stand to the right of it
+TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
+ENDS = 30  # units between the names of two lines: the letters of a phone are 25 high
+DASHES = ("", "9 4", "2 4", "12 4 2 4")
+WAYS = {"recipe": "by the recipe", "certificate": "as certified"}
+
+
+def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | None:
+    """What was told against what came, bin by bin, in the band in which calibrated probabilities would lie."""
+    drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
+    if not drawn:
+        return None
+    spots = [(SQUARE.x(one.told), SQUARE.y(one.came)) for one in drawn]
+    upper, lower = (
+        [(SQUARE.x(one.told), SQUARE.y(edge)) for one, edge in zip(drawn, edges, strict=True)]
+        for edges in ([one.high for one in drawn], [one.low for one in drawn])
+    )
+    outside = sum(not one.low <= one.came <= one.high for one in drawn)
+    return Plot(
+        key=key,
+        title=f"Predicted against observed clean merges{words}",
+        summary=f"{sum(one.n for one in drawn):,} settled pull requests in {_bins(len(drawn))}; {_outside(outside)}",
+        height=330,
+        table=_reliability_table(drawn),
+        rules=(*_axes(SQUARE), Stroke(line([(44, 288), (348, 12)]), dash="4 4")),
+        areas=(Area(outline(upper, lower)),) if len(drawn) > 1 else (),
+        strokes=(Stroke(line(spots)),) if len(drawn) > 1 else (Stroke(line([upper[0], lower[0]])),),
+        dots=tuple(Dot(x, y) for x, y in spots),
+        labels=(
+            *_share_ticks(SQUARE),
+            *(Label(SQUARE.x(at), 306, f"{at:g}") for at in (0, 0.5, 1)),
+            Label(196, 324, "predicted"),
+        ),
+    )
+
+
+def _bins(count: int) -> str:
+    return "1 bin" if count == 1 else f"{count} bins"
+
+
+def _outside(outside: int) -> str:
+    if not outside:
+        return "every one lies in the band in which calibrated probabilities would"
+    return f"{outside} outside the band in which calibrated probabilities would lie in 95 of 100 draws"
+
+
+def _reliability_table(drawn: Sequence[ShownBin]) -> Table:
+    rows = tuple(
+        (f"{one.told:.3f}", f"{one.came:.3f}", f"{one.low:.3f} to {one.high:.3f}", f"{one.n:,}") for one in drawn
+    )
+    return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
+
+
+def false_approvals(key: str, lane: ShownLane) -> Plot | None:
+    """The share of bad ones in the fast lane of the backtest, month by month, against the budget."""
+    months = [one for one in lane.months if one.n > 0 and is_drawn(one.n, one.bad, one.low, one.high)]
+    if not months:
+        return None
+    rates = [one.bad / one.n for one in months]
+    highest = min(1.0, round_up(max(2 * lane.budget, 1.2 * max(rates))))
+    frame = Frame(BROAD.left, BROAD.right, BROAD.top, BROAD.bottom, highest)
+    xs = [frame.x(share) for share in places(len(months))]
+    spots = [(x, frame.y(rate)) for x, rate in zip(xs, rates, strict=True)]
+    whiskers = (
+        Stroke(line([(x, frame.y(one.low)), (x, frame.y(one.high))])) for x, one in zip(xs, months, strict=True)
+    )
+    over = sum(rate > lane.budget for rate in rates)
+    return Plot(
+        key=key,
+        title="False approvals by month against the budget",
+        summary=_over(over, len(months), lane.budget),
+        height=250,
+        table=Table(("Month", "Let through", "Bad", "Share", "95 % interval"), tuple(_month(one) for one in months)),
+        wide=True,
+        rules=frame.rules((0, highest / 2, highest)),
+        strokes=(
+            Stroke(line([(frame.left, frame.y(lane.budget)), (frame.right, frame.y(lane.budget))]), "flag", "6 4"),
+            *whiskers,
+        ),
+        dots=tuple(
+            Dot(x, y, 5.0, "flag" if rate > lane.budget else "plain") for (x, y), rate in zip(spots, rates, strict=True)
+        ),
+        labels=(
+            *(Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in (0, highest / 2, highest)),
+            *(Label(xs[at], 238, months[at].month[2:]) for at in some_of(len(months), TICKS)),
+            Label(frame.right + 10, frame.y(lane.budget) + 5, f"budget {100 * lane.budget:g} %", "start"),
+        ),
+    )
+
+
+def _over(over: int, months: int, budget: float) -> str:
+    which = "no month" if not over else f"{over} of {months} months"
+    return f"{which} above the budget of {100 * budget:g} %; a month alone may be, the lane as a whole may not"
+
+
+def _month(one: ShownMonth) -> tuple[str, ...]:
+    edges = f"{percent_words(one.low)} to {percent_words(one.high)}"
+    return one.month, f"{one.n:,.6g}", f"{one.bad:,.6g}", percent_words(one.bad / one.n), edges
+
+
+def lane_words(lane: ShownLane, exact: bool) -> str:
+    """On which lane the figures rest, by the exact threshold or not."""
+    at = f" at {shown_threshold(lane.threshold)} or above" if exact and lane.threshold is not None else ""
+    if lane.certified:
+        return f"What the certified threshold would have let through{at}, of the year before {_day(lane)}."
+    return f"Nothing is certified. This is what the threshold that comes nearest would have let through{at}."
+
+
+def _day(lane: ShownLane) -> str:
+    return f"{lane.made_at.day} {lane.made_at:%b %Y}"
+
+
+def order_over_time(key: str, series: Sequence[ShownSeries]) -> Plot | None:
+    """The AUC of every model, quarter by quarter, from one half (a coin) at the bottom to 1."""
+    found = {
+        one.model: {quarter.month: quarter.auc for quarter in one.quarters if is_drawn(quarter.auc)} for one in series
+    }
+    found = {model: values for model, values in found.items() if values}
+    names = sorted({month for values in found.values() for month in values})
+    if not names:
+        return None
+    frame = BROAD
+    xs = dict(zip(names, (frame.x(share) for share in places(len(names))), strict=True))
+    lines = {
+        model: [(xs[month], frame.y(2 * values[month] - 1)) for month in sorted(values)]
+        for model, values in found.items()
+    }
+    columns = ("Quarter from", *found)
+    rows = tuple((month, *(_auc(values.get(month)) for values in found.values())) for month in names)
+    return Plot(
+        key=key,
+        title="AUC of each quarter",
+        summary=f"{len(names)} quarters; 1 orders every pair rightly, 0.5 no better than a coin",
+        height=250,
+        table=Table(columns, rows),
+        wide=True,
+        rules=frame.rules((0, 0.5, 1)),
+        strokes=tuple(
+            Stroke(line(spots), dash=dash) for spots, dash in zip(lines.values(), _dashes(len(lines)), strict=True)
+        ),
+        dots=tuple(Dot(x, y, 3.0) for spots in lines.values() for x, y in spots),
+        labels=(
+            *(Label(frame.left - 10, frame.y(at) + 5, f"{0.5 + at / 2:g}", "end") for at in (0, 0.5, 1)),
+            *(Label(xs[names[at]], 238, names[at][2:]) for at in some_of(len(names), TICKS)),
+            *_ends([(lines[model][-1][1], model, values[max(values)]) for model, values in found.items()], frame),
+        ),
+    )
+
+
+def _dashes(count: int) -> list[str]:
+    return [DASHES[index % len(DASHES)] for index in range(count)]
+
+
+def _ends(ends: Sequence[tuple[float, str, float]], frame: Frame) -> list[Label]:
+    """The name and last figure of each line beside its end, pushed apart where they would stand on one another."""
+    labels, last = [], -ENDS * 1.0
+    for y, model, value in sorted(ends):
+        last = max(y + 5, last + ENDS)
+        labels.append(Label(frame.right + 10, round(last, 1), f"{model[:8]} {value:.2f}", "start"))
+    return labels
+
+
+def _auc(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def figures_table(models: Sequence[ShownFigures]) -> Table:
+    """How each model did."""
+    columns = ("Model", "Pull requests", "AUC", "Brier score", "Log-loss", "ECE", "ECE if calibrated")
+    return Table(columns, tuple(_figures(one) for one in models))
+
+
+def _figures(one: ShownFigures) -> tuple[str, ...]:
+    low, high = one.ece_band
+    edges = "none" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+    return one.name, f"{one.n:,}", *(_auc(value) for value in (one.auc, one.brier, one.log_loss, one.ece)), edges
+
+
+def budgets(key: str, lanes: Sequence[ShownBudget]) -> Plot | None:
+    """What really came of lanes with a budget: the share of bad ones with its interval beside what was allowed."""
+    drawn = [one for one in lanes if is_drawn(one.rate, *one.rate_ci)]
+    if not drawn:
+        return None
+    highest = min(1.0, round_up(max(max(one.budget, one.rate_ci[1] or 0.0) for one in drawn)))
+    frame = Frame(BROAD.left, BROAD.right, BROAD.top, BROAD.bottom, highest)
+    xs = [frame.x((index + 0.5) / len(drawn)) for index in range(len(drawn))]
+    marks: list[Stroke] = []
+    for x, one in zip(xs, drawn, strict=True):
+        marks.append(Stroke(line([(x, frame.y(one.rate_ci[0] or 0.0)), (x, frame.y(one.rate_ci[1] or 0.0))])))
+        marks.append(Stroke(line([(x - 40, frame.y(one.budget)), (x + 40, frame.y(one.budget))]), "flag", "6 4"))
+    kept = sum((one.rate or 0.0) <= one.budget for one in drawn)
+    return Plot(
+        key=key,
+        title="What each budget really gave",
+        summary=f"{_kept(kept, len(drawn), len(lanes) - len(drawn))}; the interval counts authors as clusters",
+        height=274,
+        table=budget_table(drawn),
+        wide=True,
+        rules=frame.rules((0, highest / 2, highest)),
+        strokes=tuple(marks),
+        dots=tuple(
+            Dot(x, frame.y(one.rate or 0.0), 5.0, "flag" if (one.rate or 0.0) > one.budget else "plain")
+            for x, one in zip(xs, drawn, strict=True)
+        ),
+        labels=(
+            *(Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in (0, highest / 2, highest)),
+            *(Label(x, 238, f"{100 * one.budget:g} %") for x, one in zip(xs, drawn, strict=True)),
+            *(Label(x, 264, one.way) for x, one in zip(xs, drawn, strict=True)),
+        ),
+    )
+
+
+def _kept(kept: int, drawn: int, never: int) -> str:
+    told = f"{kept} of {drawn} lanes kept the budget (dashed)"
+    return f"{told}, {never} never opened" if never else told
+
+
+def budget_table(lanes: Sequence[ShownBudget]) -> Table:
+    """The lanes as rows."""
+    return Table(
+        ("Lane", "Let through", "Of", "People", "Bad", "Share", "95 % interval"), tuple(_budget(one) for one in lanes)
+    )
+
+
+def _budget(one: ShownBudget) -> tuple[str, ...]:
+    low, high = one.rate_ci
+    edges = "none" if low is None or high is None else f"{percent_words(low)} to {percent_words(high)}"
+    share = "none" if one.rate is None else percent_words(one.rate)
+    counts = (f"{one.lane:,}", f"{one.n:,}", f"{one.authors:,}", f"{one.bad:,}")
+    return f"{100 * one.budget:g} %, {WAYS[one.way]}", *counts, share, edges
+
+
+def _axes(frame: Frame) -> tuple[Stroke, ...]:
+    return (Stroke(line([(frame.left, frame.top), (frame.left, frame.bottom), (frame.right, frame.bottom)])),)
+
+
+def _share_ticks(frame: Frame) -> tuple[Label, ...]:
+    return tuple(Label(frame.left - 8, frame.y(at) + 4, f"{at:g}", "end") for at in (0, 0.5, 1))

@@ -1,0 +1,79 @@
+"""What to say where a figure does not exist yet: what is missing, what makes it, and how long it may take. Pure."""
+
+from scoring.figures import things
+from scoring.learning.certificate import ToldNeed
+from scoring.learning.shown_model import ShownLane, ShownModel
+from scoring.need import Need, items_needed, say_need
+from scoring.read import ContributorScore
+
+TRAINED = "The worker trains one every TRAIN_DAYS days (7 unless set otherwise), or manage.py train does at once."
+
+
+def no_reliability(name: str | None, model: ShownModel | None) -> str:
+    """Why there is no reliability curve; "" where there is one."""
+    if name is None:
+        return (
+            "No model serves yet: probabilities come from a shrunk rate of each person's own record. A curve needs a "
+            f"model and pull requests that settled after it could have scored them. {TRAINED}"
+        )
+    if model is None:
+        return f"The model that serves was kept without figures for this page, or its file is damaged. {TRAINED}"
+    if not model.change.bins:
+        return (
+            "The model that serves has been judged on no settled pull request yet. One settles when it is merged and "
+            "its window has passed, or 180 days after nobody merged it."
+        )
+    return ""
+
+
+def fewest_words(budget: float, delta: float, a_year: int) -> str:
+    """How many settled pull requests a budget asks for at least, and how long they take where `a_year` are decided."""
+    fewest = items_needed(budget, delta)
+    told = f"At least {fewest:,} settled pull requests, all clean, are needed for this budget"
+    if not a_year:
+        return f"{told}; in the last year none was merged or closed here."
+    return (
+        f"{told}; at the pace of the last year that takes about {things(max(1, round(52 * fewest / a_year)), 'week')}."
+    )
+
+
+def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str) -> str:
+    """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
+    if name is None:
+        return f"No model serves yet, so nothing was scored at its opening. {TRAINED} {fewest if exact else ''}".strip()
+    if model is None or model.lane is None:
+        return f"No threshold was attempted for the model that serves. {TRAINED}"
+    if model.lane.months:
+        return ""
+    return needed(model.lane) if exact else "Nothing is certified yet: too few pull requests have settled."
+
+
+def needed(lane: ShownLane) -> str:
+    """What an attempt that failed lacked, as a sentence; "" for one that did not fail."""
+    if lane.certified:
+        return ""
+    if lane.need is None:
+        return "Nothing is certified: the lane did not keep its budget in every part of the last year."
+    return f"Nothing is certified: {say_need(_need(lane.need))}."
+
+
+def _need(told: ToldNeed) -> Need:
+    return Need(told.needed, told.have, told.threshold, told.weeks, told.authors)
+
+
+def no_vouches(known: ContributorScore | None) -> str:
+    """Why no vouch is proposed to somebody, and what would change that."""
+    if known is None:
+        return (
+            "Nothing that you wrote on the network has reached this site, so no trust passes through you. Sign in as "
+            "the DID that vouches, or vouch for somebody on Tangled first."
+        )
+    if known.structural_trust == 0 and known.distance is None:
+        return (
+            "No trust from the seeds reaches you yet, so a vouch of yours would bring nobody any. A seed who vouches "
+            "for you changes that; an admin may make you one in the repository's settings."
+        )
+    return (
+        "Nobody is left to propose: everybody with settled work here is trusted already, or one vouch by you would "
+        "bring them nothing. It is looked at anew with each scoring."
+    )

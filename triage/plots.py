@@ -1,0 +1,162 @@
+"""Plots as plain geometry for inline SVG, each with the table of the same figures behind it. Pure.
+
+A plot is 360 units wide, or 720 where it is `wide`: on a phone both are as wide as the screen, and the style sheet
+makes the letters of a wide one as much larger. Shares outside [0, 1] are drawn at the edge, and what is no finite
+number is nowhere, neither drawn nor in the table.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["flag", "review", "fast", "plain"]
+Anchor = Literal["start", "middle", "end"]
+Spot = tuple[float, float]
+NARROW, WIDE = 360, 720
+LARGEST = 1e15  # of a figure that is drawn: nothing here is counted beyond it
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The figures of a plot as they are read: the first column names the row."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Words at a place of a plot; a `note` names what stands there and is kept readable over lines."""
+
+    x: float
+    y: float
+    words: str
+    anchor: Anchor = "middle"
+    note: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """A line through `points` as SVG writes them; `dash` as stroke-dasharray, "" for a full line."""
+
+    points: str
+    tone: Tone = "plain"
+    dash: str = ""
+    width: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A filled outline through `points`, drawn faintly."""
+
+    points: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A measured figure."""
+
+    x: float
+    y: float
+    radius: float = 4.0
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A bar, or a part of one."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One figure: `key` is its own on a page, `summary` says in a sentence what the picture shows."""
+
+    key: str
+    title: str
+    summary: str
+    height: int
+    table: Table
+    wide: bool = False
+    rules: tuple[Stroke, ...] = ()  # the axes, and lines to read values by
+    areas: tuple[Area, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    strokes: tuple[Stroke, ...] = ()
+    dots: tuple[Dot, ...] = ()
+    labels: tuple[Label, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """In units of its own."""
+        return WIDE if self.wide else NARROW
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where shares of a range stand in a plot: the edges of the room that the axes enclose."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    highest: float = 1.0  # what stands at the top; 0 stands at the bottom
+
+    def x(self, share: float) -> float:
+        """The place of a share of the breadth."""
+        return round(self.left + (self.right - self.left) * within(share), 1)
+
+    def y(self, value: float) -> float:
+        """The place of a value between 0 and the highest."""
+        return round(self.bottom - (self.bottom - self.top) * within(value / self.highest), 1)
+
+    def rules(self, values: Iterable[float]) -> tuple[Stroke, ...]:
+        """A line across at each of these values."""
+        return tuple(Stroke(line([(self.left, self.y(value)), (self.right, self.y(value))])) for value in values)
+
+
+def within(share: float) -> float:
+    """The share kept in [0, 1]."""
+    return min(max(share, 0.0), 1.0)
+
+
+def is_drawn(*values: float | None) -> bool:
+    """Whether all of these are figures that can be drawn: finite, and not beyond all counting."""
+    return all(value is not None and math.isfinite(value) and abs(value) <= LARGEST for value in values)
+
+
+def line(spots: Iterable[Spot]) -> str:
+    """Places as SVG writes the points of a line."""
+    return " ".join(f"{round(x, 1):g},{round(y, 1):g}" for x, y in spots)
+
+
+def outline(upper: Sequence[Spot], lower: Sequence[Spot]) -> str:
+    """The outline of a band between two lines of equal length."""
+    return line([*upper, *reversed(lower)])
+
+
+def places(count: int) -> list[float]:
+    """Shares of the breadth for so many figures beside each other, the middle for one."""
+    return [index / (count - 1) for index in range(count)] if count > 1 else [0.5] * count
+
+
+def some_of(count: int, most: int) -> list[int]:
+    """At most `most` numbers below `count`, evenly spaced from the last one back, in order: which ticks are named."""
+    step = max(1, math.ceil(count / max(1, most)))
+    return sorted(range(count - 1, -1, -step))
+
+
+def percent_words(share: float) -> str:
+    """A share in per cent with one decimal."""
+    return f"{100 * share:.1f} %"
+
+
+def round_up(value: float) -> float:
+    """The least of 1, 2, 5 times a power of ten that is not below a value above 0: the top of an axis."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next((step * power for step in (1, 2, 5) if value <= step * power * (1 + 1e-9)), 10 * power)

@@ -1,0 +1,111 @@
+"""Report pages for maintainers: vouches worth making, what the red team found, what the backtest found.
+
+What a command has not written yet is said to be missing, with the command that writes it; nothing is computed here.
+"""
+
+from functools import wraps
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.learning.shown_backtest import ShownLabel, ShownTest, read_backtest
+from scoring.learning.shown_model import ShownModel, read_serving
+from scoring.policy import policy_from_settings
+from scoring.redteam.limits import NOT_PLAYED
+from scoring.redteam.shown import read_report
+from scoring.serving import LABEL
+from triage import learned_charts, missing
+from triage.access import viewer_did, viewing
+from triage.incident_views import for_maintainers
+from triage.middleware import Request
+from triage.permissions import Role, SignInNeeded, sees_thresholds
+from triage.views import Page
+
+REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
+LABEL_WORDS = {
+    "label_clean_fix": "Clean: merged as sent, not reverted, its lines not fixed within the window",
+    "label_clean": "Clean: merged, not reverted, not patched within the window",
+    "label_merge": "Merged at all",
+    "clean_as_sent": "Clean and merged as it was sent",
+}
+SCOPE_WORDS = {"change": "with the change", "person": "the person alone"}
+
+
+def for_any_maintainer(page: Page) -> Page:
+    """A page for whoever maintains something here: it may name thresholds, and what an attack would bring."""
+
+    @wraps(page)
+    def answer(request: Request, snapshot: Snapshot) -> HttpResponse:
+        if not sees_thresholds(viewing(request)):
+            if not request.user.is_authenticated:
+                raise SignInNeeded("Sign in first.")
+            raise PermissionDenied("This needs the role maintainer.")
+        return page(request, snapshot)
+
+    return for_maintainers(answer)
+
+
+@for_any_maintainer
+def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Whom the viewer could vouch for, what each vouch would change, and the most that it could be abused for."""
+    did, maintained = viewer_did(request), sorted(viewing(request).keys(Role.MAINTAINER))
+    asked = [key for key in maintained if key][:REPOSITORIES_ASKED]
+    worth = read.vouches_worth_making(snapshot, did, asked, policy_from_settings()) if did else ()
+    known = read.score(snapshot, did) if did and not worth else None
+    shown = {
+        "worth": worth,
+        "why_none": missing.no_vouches(known),
+        "left_out": max(0, len(maintained) - len(asked) - 1),
+    }
+    return render(request, "vouches.html", shown)
+
+
+@for_any_maintainer
+def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """What was attacked, what came of it, and what is known not to hold."""
+    _, model = read_serving(settings.MODEL_DIR, LABEL)
+    report = read_report(settings.LOG_DIR)
+    lifts = _lifts(model) if model else ()
+    return render(request, "redteam.html", {"report": report, "not_played": NOT_PLAYED, "lifts": lifts})
+
+
+def _lifts(model: ShownModel) -> tuple[tuple[str, str, str], ...]:
+    """What a person could lift P by alone under each scope of the model that serves."""
+    scopes = (("the next change of a contributor", model.person), ("one pull request", model.change))
+    return tuple(
+        (words, scope.model, f"{scope.self_lift:.3f}") for words, scope in scopes if scope.self_lift is not None
+    )
+
+
+@for_any_maintainer
+def backtest(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """The newest backtest, in the site's own charts."""
+    found = read_backtest(settings.LOG_DIR)
+    labels = [_label(number, one) for number, one in enumerate(found.labels)] if found else []
+    return render(request, "backtest.html", {"found": found, "labels": labels})
+
+
+def _label(number: int, one: ShownLabel) -> dict[str, object]:
+    tests = [_test(f"label-{number}-{place}", test) for place, test in enumerate(one.tests)]
+    return {
+        "name": one.label,
+        "words": LABEL_WORDS.get(one.label, one.label),
+        "tests": tests,
+        "budgets": learned_charts.budgets(f"label-{number}-budgets", one.budgets),
+    }
+
+
+def _test(key: str, test: ShownTest) -> dict[str, object]:
+    table = learned_charts.figures_table(test.models)
+    return {
+        "test": test,
+        "columns": table.columns,
+        "rows": table.rows,
+        "words": SCOPE_WORDS.get(test.scope, test.scope),
+        "reliability": learned_charts.reliability(f"{key}-reliability", test.bins),
+        "order": learned_charts.order_over_time(f"{key}-order", test.series),
+    }
