@@ -1,98 +1,148 @@
 // Comforts on top of pages that work without any script.
 "use strict";
 
-// The theme button goes round: system, light, dark.
-{
-  const root = document.documentElement;
-  const themes = ["system", "light", "dark"];
-  const label = () => {
-    const button = document.getElementById("theme");
-    if (!button) return;
-    button.hidden = false;
-    button.querySelector("span").textContent = root.dataset.theme ?? "system";
-  };
-  const choose = (theme) => {
-    if (theme === "system") delete root.dataset.theme;
-    else root.dataset.theme = theme;
-    try {
-      if (theme === "system") localStorage.removeItem("theme");
-      else localStorage.setItem("theme", theme);
-    } catch {
-      // The choice then holds for this page only.
-    }
-    label();
-  };
-  document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && event.target.closest("#theme"))
-      choose(themes[(themes.indexOf(root.dataset.theme ?? "system") + 1) % themes.length]);
-  });
-  document.addEventListener("htmx:historyRestore", label);
-  label();
-}
+const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
+const byId = (id) => document.getElementById(id);
+const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+
+// The row that has the focus, or had it last.
+let last = "";
+const rowOf = (element) => element?.closest?.(".row[id]");
+const current = () => rowOf(document.activeElement) ?? byId(last);
+const focusRow = (row) => row?.querySelector(".row-link")?.focus();
+const beside = (row, step) => {
+  const rows = every(".row[id]");
+  return rows[row ? rows.indexOf(row) + step : 0];
+};
+on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
+
+// Shows what only scripts can do; an offer to undo goes when it is too late, by this clock alone.
+const ready = () => {
+  for (const one of every("[data-script]")) one.hidden = false;
+  byId("theme").lastElementChild.textContent = root.dataset.theme;
+  byId("keys-on").checked = root.dataset.keys === "on";
+  for (const offer of every(".offer")) {
+    offer.ends ??= Date.now() + +offer.dataset.left;
+    const left = offer.ends - Date.now();
+    if (left > 0) setTimeout(ready, left + 50);
+    else offer.remove();
+  }
+  byId("offers").hidden = !document.querySelector(".offer");
+};
+on("htmx:historyRestore htmx:afterSettle", ready);
+ready();
 
 // The menu closes on Esc, which leaves the focus on its name, and on a click beside it.
-{
-  const shut = (event, isOutside) => {
-    for (const menu of document.querySelectorAll(".menu[open]")) {
-      if (isOutside && menu.contains(event.target)) continue;
-      menu.open = false;
-      if (!isOutside) menu.firstElementChild.focus();
-    }
-  };
-  document.addEventListener("keydown", (event) => event.key === "Escape" && shut(event, false));
-  document.addEventListener("click", (event) => shut(event, true));
-}
+const closeMenus = (clicked) => {
+  const menus = every(".menu[open]").filter((menu) => !menu.contains(clicked));
+  for (const menu of menus) menu.open = false;
+  if (!clicked) menus[0]?.firstElementChild.focus();
+  return menus.length;
+};
+const themes = { system: "light", light: "dark", dark: "system" };
+on("click", ({ target }) => {
+  closeMenus(target);
+  if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
+  if (target.id === "help") byId("keys").showModal();
+  if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
+  ready();
+});
 
-// A row that is opened or closed stays where it is under the pointer, also when another row above it closes.
-{
-  let held = null;
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const row = event.detail.requestConfig?.elt?.closest?.(".row");
-    held = row ? { id: row.id, top: row.getBoundingClientRect().top } : null;
-  });
-  document.addEventListener("htmx:afterSwap", () => {
-    const row = held && document.getElementById(held.id);
-    if (row) window.scrollBy({ top: row.getBoundingClientRect().top - held.top, behavior: "instant" });
-    held = null;
-  });
-}
+// A key clicks the real button that names it: in the focused row first, else outside of all rows.
+let before = "";
+const keyed = (key) => {
+  const row = current();
+  if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
+  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => one.checkVisibility());
+  return found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
+};
+on("keydown", (event) => {
+  const { key, target } = event;
+  const types = target.matches("input:not([type=checkbox]), textarea, select");
+  if (byId("keys").open || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (key === "Escape" && (closeMenus() || types)) return types && (target.blur(), focusRow(current()));
+  if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
+  const wanted = keyed(before === "g" ? `g${key}` : key);
+  before = key;
+  if (!wanted) return;
+  event.preventDefault();
+  if ("jk/".includes(key)) wanted.focus();
+  else wanted.click();
+});
 
-// A failed update says what happened to what is on the screen.
-{
-  const say = (words) => {
-    const place = document.getElementById("problem");
-    if (!place) return;
-    place.textContent = words;
-    place.hidden = !words;
-  };
-  document.addEventListener("htmx:sendError", () => say("The server cannot be reached. What you see is unchanged. Try again."));
-  document.addEventListener("htmx:responseError", () => say("The server could not answer. What you see is unchanged. Try again."));
-  document.addEventListener("htmx:afterOnLoad", (event) => {
-    if (event.detail.successful) say("");
-  });
-}
+// A row that is opened stays under the pointer, also when another above it closes.
+let held, heldAt;
+on("htmx:beforeSwap", ({ detail }) => {
+  held = rowOf(detail.requestConfig?.elt);
+  heldAt = held?.getBoundingClientRect().top;
+});
+on("htmx:afterSwap", () => {
+  const row = held && byId(held.id);
+  if (row) window.scrollBy({ top: row.getBoundingClientRect().top - heldAt, behavior: "instant" });
+});
 
-// After an action the focus goes to the next row, and the offer to undo it goes when it is too late.
-{
-  let acted = null;
-  const tidy = () => {
-    for (const offer of document.querySelectorAll(".offer")) {
-      offer.ends ??= Date.now() + Number(offer.dataset.left); // by this clock alone, whatever the server's says
-      const left = offer.ends - Date.now();
-      if (left > 0) setTimeout(tidy, left + 50);
-      else offer.remove();
-    }
-    document.getElementById("offers").hidden = !document.querySelector(".offer");
-  };
-  document.addEventListener("htmx:beforeRequest", (event) => {
-    const { elt, requestConfig } = event.detail;
-    acted = requestConfig.verb === "post" && requestConfig.path !== "/act/look" ? elt.closest(".row")?.id : null;
-  });
-  document.addEventListener("htmx:afterSettle", () => {
-    const row = acted && document.getElementById(acted);
-    acted = null;
-    if (row) (row.nextElementSibling ?? row).querySelector(".row-link")?.focus({ preventScroll: true });
-    tidy();
-  });
-  tidy();
-}
+// A failed update says what became of what is on the screen.
+on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail }) => (byId("problem").hidden = detail.successful));
+
+// Who acts goes on to the next row at once; what was done is said once the server did it.
+on("htmx:beforeRequest", ({ detail: { elt } }) => {
+  if (!elt.matches(".row form[hx-target]")) return;
+  const next = !elt.matches(".note-form, :has([data-key=u])") && beside(rowOf(elt), 1);
+  focusRow(next || rowOf(elt));
+});
+on("submit", (event) => {
+  const key = event.target.matches(".offer") && event.target.elements.key.value;
+  const same = every(".slot [name=key]").find((field) => field.value === key);
+  if (!same) return;
+  event.preventDefault(); // its row is here: that one is swapped, and the page stays
+  same.form.requestSubmit();
+});
+
+// New rows announce themselves; nothing moves, and nothing that could be approved changes under the pointer.
+let state = byId("freshness")?.dataset.state;
+let arrived = "";
+const ask = async (address) => {
+  const answer = await fetch(address, { cache: "no-cache", headers: { "HX-Request": "true" } }).catch(() => null);
+  const text = answer?.ok && !answer.headers.has("HX-Redirect") ? await answer.text() : "";
+  return new DOMParser().parseFromString(text, "text/html");
+};
+const swapIn = (fresh, selector) => {
+  for (const one of every(selector, fresh)) {
+    const shown = byId(one.closest("[id]").id)?.querySelector(selector);
+    if (shown && shown.innerHTML !== one.innerHTML && !shown.contains(document.activeElement)) shown.replaceWith(one);
+  }
+};
+const compare = (fresh) => {
+  const rows = every(".row[id]", fresh);
+  const added = rows.filter(({ id }) => !byId(id));
+  const changed = rows.filter(({ id, dataset }) => byId(id) && byId(id).dataset.mark !== dataset.mark);
+  const gone = every(".row[id]").filter(({ id }) => !fresh.getElementById(id));
+  const counts = Object.entries({ new: added, changed, gone }).filter(([, found]) => found.length);
+  const words = counts.map(([name, found]) => `${found.length} ${name}`).join(", ");
+  arrived = added[0]?.id;
+  for (const row of changed) row.remove();
+  swapIn(fresh, ".row-text > p");
+  swapIn(fresh, ".figure");
+  byId("fresh").hidden = !words;
+  byId("fresh").firstElementChild.textContent = byId("announce").textContent = words;
+};
+const poll = async () => {
+  const shown = byId("freshness");
+  if (!shown?.dataset.live || document.hidden) return;
+  const told = (await ask(shown.dataset.live)).getElementById("freshness");
+  if (!told) {
+    shown.className = "freshness stopped";
+    shown.textContent = "Not updated any more: load the page again";
+    return;
+  }
+  if (!shown.contains(document.activeElement)) shown.replaceWith(told);
+  if (told.dataset.state === state || !byId("fresh")) return;
+  const { href } = location;
+  const queue = await ask(href);
+  if (!queue.getElementById("results") || href !== location.href) return;
+  state = told.dataset.state;
+  compare(queue);
+};
+setInterval(poll, 15_000);
+on("visibilitychange", poll);
+on("htmx:afterSettle", () => document.activeElement === document.body && focusRow(byId(arrived) ?? byId(last)));

@@ -1,11 +1,10 @@
 // Runs before the first paint, so that a chosen theme does not flash. Without a choice the system decides.
-"use strict";
-{
-  let chosen = null;
-  try {
-    chosen = localStorage.getItem("theme");
-  } catch {
-    // Storage is forbidden in this browser: the system's theme it is.
-  }
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+const root = document.documentElement;
+let kept;
+try {
+  kept = localStorage;
+} catch {
+  kept = {}; // storage is forbidden: choices hold for this page only
 }
+root.dataset.theme = kept.theme ?? "system";
+root.dataset.keys = kept.keys ?? "on";

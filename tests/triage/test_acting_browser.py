@@ -9,7 +9,6 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.scoring.offered_world import a_new_round
 from tests.triage.acting_site import ActingSite, acting_site
 from tests.waiting import PATIENT_MS
 
@@ -72,26 +71,3 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     expect(first.get_by_role("button", name="Approve")).to_be_visible()
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("3")
     assert complaints == []
-
-
-def test_the_fresh_row_of_a_409_is_swapped_in(pages: tuple[Page, Page], site: ActingSite) -> None:
-    page, _ = pages
-    a_new_round(site.result)
-    site.result.judge()
-    site.publish()
-    row = page.locator(".row", has_text="Mend the lamp")
-    row.get_by_role("button", name="Approve").click()
-    expect(row.locator(".note")).to_contain_text("It changed since you looked at it")
-    expect(page.locator("#problem")).to_be_hidden()
-
-
-def test_several_are_selected_and_approved_together_without_any_script(pages: tuple[Page, Page]) -> None:
-    _, plain = pages
-    for place in (0, 1):
-        plain.locator(".row .pick").nth(place).check()
-    plain.get_by_role("button", name="Approve the selected").click()
-    expect(plain.get_by_role("heading", level=1)).to_have_text("Approve 2 pull requests of the fast lane")
-    plain.get_by_role("button", name="Approve 2").click()
-    expect(plain.locator("#offers")).to_contain_text("Approved 2 pull requests.")
-    plain.locator("#offers").get_by_role("button", name="Undo").click()
-    expect(plain.locator(".row .pick")).to_have_count(3)

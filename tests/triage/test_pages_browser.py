@@ -226,7 +226,7 @@ def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Op
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
     seen = set()
-    for _ in range(14):
+    for _ in range(15):
         page.keyboard.press("Tab")
         outline = "e => [e, getComputedStyle(e), getComputedStyle(e, '::after')]"
         seen.add(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
