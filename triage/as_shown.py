@@ -9,12 +9,15 @@ from scoring import read
 from scoring.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.auditing import unsealed
 from triage.closing import lowered, lowered_row, standing_closures
+from triage.kept import PerSnapshot
 from triage.naming import named
+
+_queues = PerSnapshot[Queue]()
 
 
 def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     """`read.queue` with closures of the lane and answers to the audit that the snapshot does not know yet."""
-    found = read.queue(snapshot, query)
+    found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     groups = tuple(replace(group, rows=tuple(unsealed(snapshot, row) for row in group.rows)) for group in found.groups)
     return lowered(replace(found, groups=groups), standing_closures(snapshot))
 

@@ -11,7 +11,7 @@ Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
 TEXT_LIMIT = 100
 URI_LIMIT = 600
 PAGE_LIMIT = 10_000
-GROUP_PREVIEW = 25  # rows of one group when all groups are in view
+GROUP_PREVIEW = 20  # rows of one group when all groups are in view
 GROUP_PAGE = 50  # rows of one page when one group is in view
 
 

@@ -76,7 +76,7 @@ select f.* replace (n.copied as subject) from fetches f join named n on n.did = 
 
 create temp table pulls as
 select p.pull_uri, k, {URI.format(did="n.copied", uri="p.pull_uri")} as copied
-from pull_requests p join named n on n.contributor_id = p.author_id;
+from pull_requests p join named n on n.contributor_id = p.author_id where k <= $pulls;
 
 insert into pull_requests by name
 select p.* replace (c.copied as pull_uri, author_id + c.k * people as author_id,
@@ -180,15 +180,16 @@ select max(nextval('repository_numbers')) from range((select max(repository_id) 
 MEMORY_MB = 4_000  # everything is one transaction
 
 
-def fill(path: Path, copies: int, repositories: int, events: int) -> None:
+def fill(path: Path, copies: int, repositories: int, events: int, pulls: int | None = None) -> None:
     """Put so many copies of what a store holds beside it, of its repositories fewer, and so many small records.
 
-    About a minute for 25 copies of 2,000 people and 900,000 records. What the store holds has to be settled; the next
-    scoring pass judges everyone.
+    `pulls`: only so many copies bring their pull requests; all by default. About a minute for 25 copies of 2,000 people
+    and 900,000 records. What the store holds has to be settled; the next scoring pass judges everyone.
     """
     store = Store.open(path, memory_mb=MEMORY_MB)
     with store.write() as txn:
         given = {"copies": copies, "repositories": repositories, "events": events}
+        given["pulls"] = copies if pulls is None else pulls
         given["first"] = txn.value("select max(event_seq) from events")
         for statement in ";\n".join((PREPARED, COPIED, SMALL, ENDED)).split(";\n"):
             txn.execute(statement, {name: value for name, value in given.items() if f"${name}" in statement})

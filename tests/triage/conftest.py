@@ -1,15 +1,20 @@
 """A small real snapshot, made once for all tests of the pages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
 
 from tests.triage import small_site
 from tests.waiting import PATIENT_MS
 
+OpenPage = Callable[..., Page]
+REPORT_VIOLATIONS = """document.addEventListener('securitypolicyviolation',
+  event => console.error(`the policy forbids ${event.blockedURI} (${event.violatedDirective})`))"""
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -22,6 +27,9 @@ ARGUMENTS = [
 ]
 
 
+_forbidden: list[str] = []  # what the policy forbade in any window since the last test of a browser
+
+
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     """One for all tests of a file, whose windows share nothing: a start takes 1 s of CPU.
@@ -32,7 +40,68 @@ def browser(chromium: str) -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         expect.set_options(timeout=PATIENT_MS)
-        yield playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        started = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        for name in ("new_context", "new_page"):
+            patch.setattr(started, name, _watched(getattr(started, name)))
+        yield started
+
+
+def _watched(opening: Callable[..., Page | BrowserContext]) -> Callable[..., Page | BrowserContext]:
+    """The same, whose windows tell what the Content-Security-Policy forbade, with or without scripts of their own."""
+
+    def note(message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text or "the policy forbids" in message.text:
+            _forbidden.append(f"{message.text} on {message.location}")
+
+    def opened(**options: Any) -> Page | BrowserContext:
+        made = opening(**options)
+        window = made.context if isinstance(made, Page) else made
+        window.add_init_script(REPORT_VIOLATIONS)
+        window.on("console", note)
+        return made
+
+    return opened
+
+
+@pytest.fixture(autouse=True)
+def keeps_the_policy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test of a browser ends with something that the Content-Security-Policy forbade."""
+    yield
+    if "browser" in request.fixturenames:
+        forbidden = _forbidden.copy()
+        _forbidden.clear()
+        assert forbidden == []
+
+
+@pytest.fixture
+def open_page(browser: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
+    """`open_page(width, **options)`: a window of its own on the site; the test fails if a page in it complained.
+
+    It complains of a dialog, of an error in a script and of what it logged as one, save that an address is refused or
+    absent: that is for the test to say.
+    """
+    complaints: list[str] = []
+    windows: list[BrowserContext] = []
+
+    def opened(width: int = 1440, **options: Any) -> Page:
+        window = browser.new_context(viewport={"width": width, "height": 900}, base_url=live_server.url, **options)
+        window.set_default_timeout(PATIENT_MS)
+        windows.append(window)
+        page = window.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+        return page
+
+    yield opened
+    for window in windows:
+        window.close()
+    assert complaints == []
+
+
+def is_complaint(message: ConsoleMessage) -> bool:
+    """Whether a page logged an error of its own: not that the address which was asked for is refused or absent."""
+    return message.type == "error" and "the server responded with a status of 4" not in message.text
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 from tests.trustsite import runs
@@ -14,7 +15,29 @@ from tests.waiting import LONG_SECONDS, wait_for
 from triage import throttle
 from trustsite import drive
 
-Visit = Callable[..., int]
+TOLD = {"X-Forwarded-Host": "sunstead.example.test", "X-Forwarded-Proto": "https"}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Asks a web process as its proxy would."""
+
+    port: int
+
+    def __call__(self, address: str, **headers: str) -> int:
+        """The status of a made-up link, opened by a visitor at this address."""
+        return self._ask("/sign-in/made-up", {"X-Forwarded-For": address, **headers}).status
+
+    def cookies(self) -> list[str]:
+        """The cookies of the sign-in page, asked for as if over TLS."""
+        return self._ask("/sign-in", TOLD).headers.get_all("Set-Cookie") or []
+
+    def _ask(self, path: str, headers: dict[str, str]) -> HTTPResponse:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG_SECONDS)
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        connection.close()
+        return answer
 
 
 def within_one_window(play: Callable[[], None]) -> None:
@@ -30,21 +53,14 @@ def within_one_window(play: Callable[[], None]) -> None:
 
 @contextmanager
 def site_behind(root: Path, **environment: str) -> Generator[Visit]:
-    """A web process on a new drive; `visit(address)` opens a made-up link as its proxy and returns the status."""
+    """A web process on a new drive, and how its proxy asks it."""
     drive.mark(root)
     port = free_port()
     process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", **environment)
 
-    def visit(address: str, **headers: str) -> int:
-        connection = HTTPConnection("127.0.0.1", port, timeout=LONG_SECONDS)
-        connection.request("GET", "/sign-in/made-up", headers={"X-Forwarded-For": address, **headers})
-        status = connection.getresponse().status
-        connection.close()
-        return status
-
     try:
         wait_for(lambda: answers_at(port, "/sign-in"))
-        yield visit
+        yield Visit(port)
     finally:
         process.send_signal(signal.SIGTERM)
         runs.finish(process, timeout=runs.STOP_SECONDS)
@@ -71,11 +87,15 @@ def test_a_visitor_without_a_trusted_proxy_cannot_choose_an_address(tmp_path: Pa
                 assert {visit(f"192.0.2.{last}") for last in range(throttle.LIMIT)} == {403}
                 assert visit("192.0.2.99") == 429
 
+            assert not any("Secure" in cookie for cookie in visit.cookies()), "nobody here may say that it was TLS"
             within_one_window(play)
 
 
 def test_the_public_name_that_the_trusted_proxy_tells_is_checked_too(tmp_path: Path) -> None:
     environment = {"TRUSTED_PROXY": "127.0.0.1", "ALLOWED_HOSTS": "sunstead.example.test,127.0.0.1"}
     with site_behind(tmp_path, **environment) as visit:
-        assert visit("192.0.2.1", **{"X-Forwarded-Host": "sunstead.example.test", "X-Forwarded-Proto": "https"}) == 403
+        assert visit("192.0.2.1", **TOLD) == 403
         assert visit("192.0.2.1", **{"X-Forwarded-Host": "evil.example.test"}) == 400
+        cookies = visit.cookies()
+        assert cookies
+        assert all("Secure" in cookie for cookie in cookies), "by the word of the proxy it came over TLS"

@@ -1,0 +1,28 @@
+"""Pictures of every page and state in light, dark and on a phone: `make screenshots`.
+
+They lie in the folder that SCREENSHOTS names, below LOG_DIR by default: one file for each page, state and look. The
+site behind them is that of the browser tests: drawn rows in every lane, a real store for what people did, and the one
+of hostile texts. Needs Chromium.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def main() -> int:
+    """Take them all; the exit status of pytest."""
+    target = Path(os.environ["SCREENSHOTS"]).resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    for old in target.glob("*.png"):
+        old.unlink()
+    os.environ["SCREENSHOTS"] = str(target)
+    status = pytest.main(["-q", "tests/triage/pictures.py"])
+    print(f"{len(list(target.glob('*.png')))} pictures in {target}", file=sys.stderr)  # noqa: T201
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Pictures of every page and state, to be looked at: `make screenshots` takes them, no run of the tests does."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Browser, Page, Route
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from scoring.told_settings import switch_shadow
+from tests.ingest.stream import REPO
+from tests.triage.acting_site import ActingSite
+from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
+from tests.triage.hostile import PULLS, hostile_site
+from tests.triage.lane_site import MORE, lane_site
+from tests.triage.pages_world import MARA, DrawnWorld, draw, drawn_rows
+from triage.models import Person
+
+TARGET = os.environ.get("SCREENSHOTS", "")
+LOOKS: tuple[tuple[str, int, Literal["light", "dark"]], ...] = (
+    ("light", 1440, "light"),
+    ("dark", 1440, "dark"),
+    ("phone", 390, "light"),
+    ("phone-dark", 390, "dark"),
+)
+Take = Callable[..., None]
+
+
+@pytest.fixture
+def take(browser: Browser, live_server: LiveServer) -> Iterator[Take]:
+    """`take(name, path)`: that page in every look; `before` acts on it first, `cookie` signs somebody in."""
+    pages = {
+        look: browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=live_server.url)
+        for look, width, scheme in LOOKS
+    }
+
+    def taken(name: str, path: str, before: Callable[[Page], object] | None = None, cookie: str = "") -> None:
+        for look, page in pages.items():
+            page.context.clear_cookies()
+            if cookie:
+                page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+            page.goto(path)
+            if before:
+                before(page)
+            page.screenshot(path=Path(TARGET) / f"{name}.{look}.png", full_page=True)
+            page.unroute_all(behavior="ignoreErrors")
+
+    yield taken
+    for page in pages.values():
+        page.close()
+
+
+@pytest.fixture
+def world(live_server: LiveServer, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> DrawnWorld:
+    settings.PUBLIC_READ = settings.STREAM_CLOCK = True
+    drawn = DrawnWorld()
+    drawn.rows = drawn_rows()[:5]
+    draw(monkeypatch, drawn)
+    return drawn
+
+
+@pytest.fixture
+def site(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ActingSite]:
+    with lane_site(tmp_path, settings, monkeypatch) as made:
+        switch_shadow(made.result.store, REPO, False, made.now)
+        made.work()
+        yield made
+
+
+def test_states_of_the_queue(take: Take, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = drawn_rows()[1].uri
+    take("queue", "/")
+    take("queue-open", f"/?open={quote(opened)}")
+    take("queue-filtered", "/?bucket=normal_queue")
+    take("queue-nothing-matches", "/?q=nothing+like+it")
+    take("queue-notes", "/?page=x&sort=odd")
+    take("queue-busy", "/", _busy)
+    take("queue-unreachable", "/", _unreachable)
+    take("contributor-known", f"/c/{MARA.did}")
+    take("leaderboard", "/leaderboard")
+    take("dashboard", "/dashboard")
+    take("error-404", "/nothing-is-here")
+    take("error-422", "/c/mara")
+    world.rows = ()
+    take("queue-nothing-waits", "/")
+    world.t_high = None
+    draw(monkeypatch, world)  # the frame keeps what it was told of a snapshot
+    take("lane-shut", "/?bucket=fast_lane")
+    take("lane-shut-dashboard", "/dashboard")
+
+
+def test_first_run_and_trouble(
+    take: Take, world: DrawnWorld, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings.STREAM_CLOCK = False
+    settings.STATUS_PATH = tmp_path / "none.json"
+    world.newest = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=3)
+    world.gaps_open = 2
+    take("stale", "/")
+    take("stale-dashboard", "/dashboard")
+    monkeypatch.setattr("triage.views.charts.lane_shares", _break)
+    take("error-500", "/dashboard")
+    draw(monkeypatch, None)
+    take("first-run", "/")
+
+
+def test_every_page_of_a_maintainer_and_a_conflict(take: Take, site: ActingSite, settings: Settings) -> None:
+    something_of_everything(site)
+    admin = Client()
+    admin.force_login(Person.objects.get(did=BEN))
+    cookie = admin.cookies["sessionid"].value
+    for path in lane_pages(site, admin):
+        take(_name(path), path, cookie=cookie)
+    for path in signed_out_pages(site):
+        take("signed-out-" + _name(path), path)
+    form = site.form(uri=MORE, version=7, next="/")
+    take("conflict", "/", lambda page: page.evaluate(SEND, form), cookie)
+    take("acted", f"/?open={quote(MORE)}", _pull_for_review, cookie)
+
+
+def test_hostile_texts(
+    take: Take, live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hostile_site(tmp_path, settings, monkeypatch):
+        take("hostile-queue", "/?bucket=normal_queue")
+        take("hostile-open", f"/?open={quote(PULLS[0])}")
+        take("hostile-leaderboard", "/leaderboard")
+
+
+# A form as a page that was loaded earlier would send it, and what comes back in its place.
+SEND = """async told => {
+  const token = document.querySelector('[name=csrfmiddlewaretoken]').value;
+  const body = new URLSearchParams({...told, csrfmiddlewaretoken: token});
+  const answer = await fetch('/act', {method: 'POST', body});
+  document.documentElement.innerHTML = (await answer.text()).replace(/<script.*?<\\/script>/gs, '');
+}"""
+
+
+def _name(path: str) -> str:
+    place, _, query = path.partition("?")
+    short = [part[:24] for part in place.split("/") if part and not part.startswith(("at:", "did:plc", "sh.tangled"))]
+    return "-".join(["page", *short[:3], *re.findall(r"(\w+)=", query)])
+
+
+def _busy(page: Page) -> None:
+    """A filter that the server has not answered yet."""
+    page.evaluate("XMLHttpRequest.prototype.send = () => {}")
+    page.locator("#tile-fast_lane").click()
+
+
+def _pull_for_review(page: Page) -> None:
+    """By the button, which is gone in the looks after the first: it was pressed."""
+    for button in page.locator("[value=pull_for_review]").all():
+        button.click()
+        page.get_by_text("In review by you").first.wait_for()
+
+
+def _unreachable(page: Page) -> None:
+    page.route("**/?bucket=*", _abort)
+    page.locator("#tile-fast_lane").click()
+    page.get_by_role("alert").wait_for()
+
+
+def _abort(route: Route) -> None:
+    route.abort()
+
+
+def _break(board: object) -> None:
+    raise RuntimeError("made by a test")
