@@ -42,13 +42,17 @@ from scoring.read_approvals import (
     taken_keys,
 )
 from scoring.read_contributors import contributor, hidden_because, leaderboard, score
+from scoring.read_first import FirstReading, first_reading
 from scoring.read_incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.read_queue import dashboard, lanes, pull, pulls, queue, repository_key, repository_names, unsealed
 from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
-from scoring.read_reviews import content_review
+from scoring.read_reviews import content_review, round_review
 from scoring.read_rights import Stored, offered_by, offered_to, offers, stored, stored_whole
+from scoring.read_rounds import ForgeHome, Round, forge_home, kept_text, newest_patch, rounds
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
+from scoring.read_vouch_graph import Neighbour, VouchGraph, vouch_graph
+from scoring.read_waiting import Fare, fares
 from scoring.read_worth import vouches_worth_making
 from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.shadow import ShadowDay, ShadowReport, shadow_report
@@ -66,6 +70,9 @@ __all__ = [
     "ContributorPage",
     "ContributorScore",
     "Dashboard",
+    "Fare",
+    "FirstReading",
+    "ForgeHome",
     "GroupKey",
     "HistoryPoint",
     "Incident",
@@ -73,6 +80,7 @@ __all__ = [
     "LeaderboardRow",
     "LeaderboardSort",
     "LikeIt",
+    "Neighbour",
     "PastAction",
     "Person",
     "PullLine",
@@ -82,6 +90,7 @@ __all__ = [
     "QueueRow",
     "QueueSort",
     "RecordObjection",
+    "Round",
     "Seen",
     "ShadowDay",
     "ShadowReport",
@@ -91,6 +100,7 @@ __all__ = [
     "Stored",
     "Subject",
     "TrustExplanation",
+    "VouchGraph",
     "VouchLine",
     "VouchWorth",
     "VouchesWorth",
@@ -102,12 +112,17 @@ __all__ = [
     "contributor",
     "dashboard",
     "explain_trust",
+    "fares",
+    "first_reading",
+    "forge_home",
     "hidden_because",
     "incident",
     "is_left_out",
     "kept_patch",
+    "kept_text",
     "lanes",
     "leaderboard",
+    "newest_patch",
     "offered_by",
     "offered_to",
     "offers",
@@ -121,6 +136,8 @@ __all__ = [
     "repository_key",
     "repository_names",
     "reread",
+    "round_review",
+    "rounds",
     "score",
     "shadow_report",
     "stored",
@@ -128,6 +145,7 @@ __all__ = [
     "subjects",
     "taken_keys",
     "unsealed",
+    "vouch_graph",
     "vouches_worth_making",
     "watched_repositories",
     "watched_repository",

@@ -1,7 +1,7 @@
 """The queue and the aggregates, read from a snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -24,16 +24,19 @@ from scoring.verdict import Lane
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
 KEY = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
+# One statement for all groups, counts and order together: sorting 5,000 narrow rows takes 3 ms, wide ones 60.
 GROUPS = f"""
 with listed as (
-  select {KEY} as key, p.opened_at, coalesce(f.settled_here, 0) = 0 as first_timer, {{where}} as found
+  select {KEY} as key, c.*, p.opened_at, {{where}} as found,
+    coalesce(f.settled_here, 0) = 0 as first_timer
   from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
   left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
   where not list_contains(?, c.pull_uri)
 )
 select key, count(*) as everything, count(*) filter (found) as total, min(opened_at) filter (found) as oldest,
-  min(opened_at) filter (found and first_timer) as oldest_first_timer
-from listed group by key
+  min(opened_at) filter (found and first_timer) as oldest_first_timer,
+  list(pull_uri order by not list_contains(?, c.pull_uri), {{order}}) filter (found) as uris
+from listed c group by key
 """
 DECISIONS = """
 select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
@@ -48,22 +51,13 @@ left join pull_pages g on g.pull_uri = c.pull_uri
 QUEUE_ORDER: Mapping[QueueSort, str] = {
     # Nobody reads off its place what is sealed.
     "lowest": f"case when {SEALED} then null else coalesce(c.probability, c.borrowed) end asc nulls last, "
-    "p.opened_at, c.pull_uri",
-    "oldest": "p.opened_at, c.pull_uri",
-    "newest": "p.opened_at desc, c.pull_uri",
+    "c.opened_at, c.pull_uri",
+    "oldest": "c.opened_at, c.pull_uri",
+    "newest": "c.opened_at desc, c.pull_uri",
 }
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
 Clause = tuple[str, list[object]]
 Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which rows of the queue are asked for, and which of them come first whatever the order."""
-
-    query: QueueQuery
-    clause: Clause
-    first: Sequence[str]
 
 
 def queue(rows: Rows, query: QueueQuery) -> Queue:
@@ -74,10 +68,9 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     watched = _watched(rows)
     where, params = _queue_filter(query, watched)
     approved, changed = ([row["pull_uri"] for row in found] for found in current(rows))
-    groups = {row["key"]: row for row in rows.rows(_groups_sql(where), [*params, approved])}
-    where, params = f"{where} and not list_contains(?, c.pull_uri)", [*params, approved]
-    page = Wanted(query, (where, params), changed)
-    found = _page(rows, page, groups, watched) if any(g["total"] for g in groups.values()) else []
+    listed = rows.rows(_groups_sql(where, query.sort), [*params, approved, changed])
+    groups = {row["key"]: row for row in listed}
+    found = _page(rows, query, listed, watched)
     counts = {key: row["everything"] for key, row in groups.items()}
     return Queue(
         counts={lane: counts.get(str(lane), 0) for lane in Lane},
@@ -89,8 +82,8 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     )
 
 
-def _groups_sql(where: str) -> str:
-    return GROUPS.replace("{where}", where)  # KEY holds braces of its own
+def _groups_sql(where: str, sort: QueueSort) -> str:
+    return GROUPS.replace("{where}", where).replace("{order}", QUEUE_ORDER[sort])  # KEY holds braces of its own
 
 
 def _watched(rows: Rows) -> Watched:
@@ -121,17 +114,14 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     return " and ".join(clauses), params
 
 
-def _page(rows: Rows, wanted: Wanted, groups: Mapping[str, Mapping[str, Any]], watched: Watched) -> list[QueueRow]:
+def _page(rows: Rows, query: QueueQuery, groups: Sequence[Mapping[str, Any]], watched: Watched) -> Sequence[QueueRow]:
     """The rows of the page asked for, in order; of the last page where that one does not exist."""
-    query, (where, params), first = wanted.query, wanted.clause, list(wanted.first)
-    order = f"not list_contains(?, c.pull_uri), {QUEUE_ORDER[query.sort]}"
-    sql = f"{DECISIONS} where {where}"
+    cut = slice(None)
     if query.size is not None:
-        pages = max(-(-row["total"] // query.size) for row in groups.values())
+        pages = max((-(-row["total"] // query.size) for row in groups), default=1)
         last = min(max(query.page, 1), pages) * query.size
-        sql += f" qualify row_number() over (partition by {KEY} order by {order}) between ? and ?"
-        params = [*params, first, last - query.size + 1, last]
-    return _queue_rows(rows, f"{sql} order by {order}", [*params, first], watched)
+        cut = slice(last - query.size, last)
+    return pulls(rows, [uri for row in groups for uri in (row["uris"] or ())[cut]], watched)
 
 
 def lanes(rows: Rows, uris: Sequence[str]) -> dict[str, GroupKey]:
@@ -142,9 +132,14 @@ def lanes(rows: Rows, uris: Sequence[str]) -> dict[str, GroupKey]:
     return {row["pull_uri"]: row["key"] for row in found}
 
 
-def pulls(rows: Rows, uris: Sequence[str]) -> tuple[QueueRow, ...]:
-    """Those of these pull requests that are open in a watched repository."""
-    return tuple(_queue_rows(rows, f"{DECISIONS} where list_contains(?, c.pull_uri)", [list(uris)], _watched(rows)))
+def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tuple[QueueRow, ...]:
+    """Those of these pull requests that are open in a watched repository, in the order of `uris`."""
+    if not uris:
+        return ()
+    sql = f"{DECISIONS} where c.pull_uri in (select unnest(?))"
+    found = _queue_rows(rows, sql, [list(uris)], watched or _watched(rows))
+    by_uri = {row.uri: row for row in found}
+    return tuple(by_uri[uri] for uri in uris if uri in by_uri)
 
 
 def _group(key: GroupKey, totals: Mapping[str, Any], found: Sequence[QueueRow]) -> QueueGroup:
@@ -277,13 +272,14 @@ def dashboard(rows: Rows) -> Dashboard:
 
 
 def _histogram(rows: Rows) -> tuple[Bin, ...]:
-    """How many people have which P(clean) at the site, in tenths."""
+    """How many people have which P(clean) at the site, in tenths and by lane."""
     counted = rows.rows(
-        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n from current_scores "
-        "where repository_id = 0 and probability is not null group by bin"
+        "select least(floor(probability * 10), 9)::integer as bin, count(*) as n, "
+        "count(*) filter (lane = 'needs_human') as flagged, count(*) filter (lane = 'fast_lane') as fast "
+        "from current_scores where repository_id = 0 and probability is not null group by bin"
     )
-    bins = {row["bin"]: row["n"] for row in counted}
-    return tuple(Bin(n / 10, (n + 1) / 10, bins.get(n, 0)) for n in range(10))
+    bins = {row["bin"]: (row["n"], row["flagged"], row["fast"]) for row in counted}
+    return tuple(Bin(n / 10, (n + 1) / 10, *bins.get(n, (0, 0, 0))) for n in range(10))
 
 
 def _site_thresholds(rows: Rows) -> Thresholds:

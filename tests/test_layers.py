@@ -75,6 +75,7 @@ PURE |= {
     "scoring/explain_ways.py",
     "triage/pills.py",
     "triage/spoken.py",
+    "triage/toggling.py",
 }
 PURE |= {"scoring/sealing.py", "scoring/tightened.py", "triage/incident_words.py"}
 RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
@@ -82,6 +83,7 @@ RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
 PURE |= {"triage/attacked.py", *(f"scoring/redteam/{name}.py" for name in RED_TEAM)}
 PURE |= {f"scoring/{name}.py" for name in ("repository_settings", "own_rules", "attestations")}
 PURE |= {"triage/settings_form.py", "ingest/dids.py"}
+PURE |= {f"triage/{name}.py" for name in ("about_words", "help_words", "setup_words")}
 PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "arrivals")}
 PURE |= {"scoring/licences.py", *(f"scoring/packages/{name}.py" for name in ("likeness", "matching", "comparison"))}
 PURE |= {f"scoring/{name}.py" for name in ("need", "drift", "certified", "explain_certificate", "low_threshold")}
@@ -108,6 +110,12 @@ LEARNED = (
 PURE |= {f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees", "waved", "blended")} | {
     "scoring/promotion.py"
 }
+PURE |= {f"triage/{name}.py" for name in ("plots", "learned_charts", "vouch_drawing", "missing")}
+PURE |= {"scoring/redteam/limits.py"}
+PURE |= {
+    f"triage/{name}.py" for name in ("diff_words", "diff_places", "diff_notes", "diff_forms", "forge_links", "syntax")
+}
+PURE |= {"scoring/round_difference.py"}
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
 TASKS = {"task", "periodic_task", "db_task", "db_periodic_task"}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from hashlib import blake2s
 
 from django.contrib.auth.models import AnonymousUser
 
@@ -14,7 +15,8 @@ from triage import actions
 from triage.actions import Standing
 from triage.as_shown import changed_after
 from triage.models import Person
-from triage.permissions import Role, role_of
+from triage.permissions import Role, roles_of
+from triage.pills import row_pill
 from triage.words import visible
 
 IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within seconds where a worker runs
@@ -24,11 +26,13 @@ IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within second
 class RowActs:
     """What can be done to one row by one viewer; texts are "" where there is nothing to say.
 
-    `seen` and `version` go into its forms, so that an action names what stood on the screen. `undo_key` is that of the
-    viewer's own action while it can be undone.
+    `seen` and `version` go into its forms, so that an action names what stood on the screen; `mark` stands for the
+    change and its judgement as they are shown, so that an open page can tell whether they are others by now.
+    `undo_key` is that of the viewer's own action while it can be undone.
     """
 
     seen: Seen
+    mark: str
     version: int
     can_act: bool
     can_approve: bool  # not in shadow mode, nor what the audit asks about
@@ -68,7 +72,8 @@ def acts_of(
     shown = {row.uri: row for row in found}
     changed = changed_after(snapshot)
     person = viewer if isinstance(viewer, Person) else None
-    may = {key: role_of(viewer, key) >= Role.MAINTAINER for key in {row.repository_key for row in shown.values()}}
+    roles = roles_of(viewer)
+    may = {key: roles.role(key) >= Role.MAINTAINER for key in {row.repository_key for row in shown.values()}}
     stand = actions.standings({uri: seen_in(row) for uri, row in shown.items()}, now) if person else {}
     return {
         uri: row_acts(person, row, stand.get(uri, Standing()), changed.get(uri), may[row.repository_key], now)
@@ -85,6 +90,7 @@ def row_acts(
     lease = stand.lease
     return RowActs(
         seen=seen_in(row),
+        mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
         version=stand.version,
         can_act=may,
         can_approve=may and not refused_approval(row),

@@ -17,6 +17,7 @@ from triage import acting, state
 from triage.access import may_read, viewing
 from triage.middleware import Request
 from triage.models import Person
+from triage.page_state import page_state
 from triage.permissions import Role, Roles, sees_thresholds
 from triage.words import Freshness, as_aware, freshness
 
@@ -67,11 +68,14 @@ def frame(request: HttpRequest) -> dict[str, object]:
     is_reader = user is not None and may_read(cast(Request, request))
     snapshot = pinned if is_reader else None
     roles = viewing(cast(Request, request)) if is_reader else Roles()
+    begun = snapshot is not None and dashboard_of(snapshot).watched > 0
     return {
         "freshness": _freshness(snapshot, is_reader) if snapshot or not pinned else None,
+        "page_state": page_state(cast(Request, request), snapshot) if snapshot else "",
         "newest_event_at": as_aware(dashboard_of(snapshot).newest_event_at) if snapshot else None,
-        "lane_notice": told_dashboard(cast(Request, request), snapshot).lane_notice if snapshot else "",
+        "lane_notice": told_dashboard(cast(Request, request), snapshot).lane_notice if snapshot and begun else "",
         "viewer_maintains": is_reader and sees_thresholds(roles),
+        "viewer_sets_up": roles.role("") >= Role.MAINTAINER,
         "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
@@ -82,6 +86,11 @@ def frame(request: HttpRequest) -> dict[str, object]:
 def _freshness(snapshot: Snapshot | None, is_reader: bool) -> Freshness:
     if not is_reader:
         return Freshness("none", "No data yet")
+    return current_freshness(snapshot)
+
+
+def current_freshness(snapshot: Snapshot | None) -> Freshness:
+    """How current this snapshot is and what is wrong with ingest; None: nothing was published yet."""
     status, now, recorded = worker_status(), time.time(), settings.STREAM_CLOCK
     if snapshot is None:
         return state.with_state(Freshness("none", "No data yet"), state.troubles(status, now, 0, recorded), ())

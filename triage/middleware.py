@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
@@ -24,8 +25,10 @@ class Request(HttpRequest):
     """What views are given; an annotation, never made."""
 
     user: Person | AnonymousUser
+    session: SessionBase
     htmx: HtmxDetails
     snapshot: Snapshot | None  # None: nothing was published yet
+    page_state: str  # what `triage.page_state` found, once it was asked
     roles: Any  # triage.permissions.Roles of whoever reads, once `triage.access.viewing` asked for them
 
 
@@ -40,6 +43,24 @@ def snapshot_reader() -> SnapshotReader:
     """This process's reader, made at the first request that needs it (a second one would attach each file twice)."""
     with _making:
         return _reader(settings.SNAPSHOT_DIR)
+
+
+class SecureCookiesMiddleware:
+    """Marks every cookie Secure where the request came over TLS: to this process or, by its word, to the trusted proxy.
+
+    SECURE_COOKIES marks them whatever this process was told.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The response, whose cookies go where they came from."""
+        response = self.get_response(request)
+        if request.is_secure():  # the server takes X-Forwarded-Proto from nobody but TRUSTED_PROXY
+            for cookie in response.cookies.values():
+                cookie["secure"] = True
+        return response
 
 
 class _Held:

@@ -1,37 +1,40 @@
 """The pages. Each view validates, asks `scoring.read`, shapes, renders; one fragment serves page and update."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import wraps
+from urllib.parse import parse_qsl, urlsplit
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import Http404, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.views.decorators.http import require_safe
+from django_htmx.http import HttpResponseClientRedirect
 
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.policy import policy_from_settings
-from scoring.redteam.last_run import read_last_run
-from scoring.verdict import Lane
-from triage import acting, as_shown, attacked, charts, objections, rows, words
+from triage import acting, as_shown, charts, objections, rows
 from triage.access import reader_required, refuse_reading, viewer_did, viewing
 from triage.api import leaderboard_json
-from triage.context import present, told_dashboard
+from triage.conditional import Page, unless_fresh, unless_held
+from triage.context import dashboard_of, present, told_dashboard
 from triage.dids import MalformedDid, parse_did
+from triage.diff_quotes import flag_quotes
+from triage.forge_links import forge_place
 from triage.forms import LeaderboardFilters, QueueFilters, read_leaderboard, read_queue
 from triage.incidents import banners
 from triage.looks import looks
 from triage.middleware import Request
-from triage.models import Person
-from triage.permissions import Role, SignInNeeded, sees_thresholds
+from triage.permissions import Role, SignInNeeded, roles_of, sees_thresholds
+from triage.plots import Plot
+from triage.toggling import Toggled, toggled
+from triage.vouch_drawing import vouch_plot
 
-Page = Callable[..., HttpResponse]
-REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
 HTML, JSON = "text/html", "application/json"
 SENTENCES = {
     400: ("This request could not be read", "Nothing was changed. Go back and try again."),
@@ -49,17 +52,29 @@ UNKNOWN_NAME = (
 
 
 def reading(page: Page) -> Page:
-    """A page that reads the snapshot: for readers only, never from a shared cache, empty until there is something."""
+    """A page that reads the snapshot: for readers only, never from a shared cache; first run until there is one."""
 
     @wraps(page)
     def answer(request: Request, **arguments: str) -> HttpResponse:
         snapshot = request.snapshot
-        response = page(request, snapshot, **arguments) if snapshot else render(request, "empty.html")
+        response = page(request, snapshot, **arguments) if snapshot and is_begun(snapshot) else first_run(request)
         patch_vary_headers(response, ("HX-Request", "Cookie", "Accept"))
         patch_cache_control(response, private=True, no_cache=True)
         return response
 
     return require_safe(reader_required(answer))
+
+
+def is_begun(snapshot: Snapshot) -> bool:
+    """Whether anything is watched: before that no page has anything to show."""
+    return dashboard_of(snapshot).watched > 0
+
+
+def first_run(request: Request) -> HttpResponse:
+    """To /setup for who may begin; others are told in words that nothing is watched yet."""
+    if roles_of(request.user).role("") < Role.MAINTAINER:
+        return render(request, "empty.html")
+    return HttpResponseClientRedirect(reverse("setup")) if request.htmx else redirect("setup")
 
 
 def wants_fragment(request: Request) -> bool:
@@ -68,15 +83,18 @@ def wants_fragment(request: Request) -> bool:
 
 
 @reading
+@unless_held
 def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Open pull requests of watched repositories by lane; `?open=` expands one."""
     filters = read_queue(request.GET)
     found, now = as_shown.queue(snapshot, filters.query()), timezone.now()
+    fragment = wants_fragment(request)
+    if fragment and (some := toggled(request.htmx.target, _query_before(request), filters, found)):
+        return _rows_alone(request, snapshot, filters, some)
     opened = next((row for group in found.groups for row in group.rows if row.uri == filters.opened), None)
     more = expanded(request, snapshot, opened) if opened else rows.NOTHING
     groups = rows.group_views(found, filters, present(snapshot), more)
     elsewhere = bool(filters.opened) and not rows.has_open(groups)
-    fragment = wants_fragment(request)
     shown: dict[str, object] = {"filters": filters, "found": found, "groups": groups, "fragment": fragment}
     counted = acting.less_in_flight(found, snapshot, now)
     shown |= {"tiles": rows.tiles(counted), "opened_elsewhere": elsewhere, "board": told_dashboard(request, snapshot)}
@@ -87,10 +105,47 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
         "next": reverse("queue") + filters.search(),
     }
     response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
+    response["HX-Retarget"] = "#results"  # a row may have asked that is not in view any more
     return _at(response, fragment, reverse("queue") + filters.search())
 
 
+def _rows_alone(request: Request, snapshot: Snapshot, filters: QueueFilters, some: Sequence[Toggled]) -> HttpResponse:
+    """The rows that open or close, the first of them in place of what asked."""
+    now, address = present(snapshot), reverse("queue") + filters.search()
+    shown = {
+        "toggled": [
+            {
+                "item": rows.row_view(one.row, now, one.opens, filters, _more(request, snapshot, one)),
+                "group": {"bucket": one.group},
+            }
+            for one in some
+        ],
+        "acts": acting.acts_of(request.user, snapshot, (one.row for one in some), timezone.now()),
+        "filters": filters,
+        "board": told_dashboard(request, snapshot),
+        "next": address,
+    }
+    return _at(render(request, "_fragments/toggled.html", shown), True, address)
+
+
+def _more(request: Request, snapshot: Snapshot, one: Toggled) -> rows.Expanded:
+    return expanded(request, snapshot, one.row) if one.opens else rows.NOTHING
+
+
+def _query_before(request: Request) -> dict[str, str]:
+    """The query of the page that htmx asks from."""
+    return dict(parse_qsl(urlsplit(request.htmx.current_url or "").query))
+
+
 @reading
+@unless_fresh
+def live(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """The frame's freshness, which open pages ask for: 304 for as long as nothing happens."""
+    return render(request, "_fragments/freshness.html")
+
+
+@reading
+@unless_held
 def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     """One pull request on a page of its own."""
     row = as_shown.pull(snapshot, uri)
@@ -103,6 +158,7 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 
 
 @reading
+@unless_held
 def leaderboard(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Contributors in order; JSON only for who ranks it above HTML."""
     filters = read_leaderboard(request.GET)
@@ -116,27 +172,7 @@ def leaderboard(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 @reading
-def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """How the score is doing, every figure with its denominator."""
-    board = told_dashboard(request, snapshot)
-    fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
-    shown = {
-        "board": board,
-        "closures": banners(request, snapshot),
-        "fast": fast,
-        "open": total,
-        "fast_rate": charts.percent(fast, total),
-        "histogram": charts.histogram(board),
-        "shares": charts.lane_shares(board),
-        "recorded": settings.STREAM_CLOCK,
-        "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
-        "attacked": _attacked(request),
-        "lag": words.lag_words(board.newest_event_at, present(snapshot), settings.STREAM_CLOCK),
-    }
-    return render(request, "dashboard.html", shown)
-
-
-@reading
+@unless_held
 def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     """Everything that is shown about one DID."""
     try:
@@ -153,43 +189,33 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
         "page": page,
         "person_shown": rows.person_view(page.score.person),
         "judgement": rows.score_judgement(page.score, _explained(snapshot, person), sees_thresholds(viewing(request))),
-        "worth": _worth(request, snapshot, person),
+        "vouch_plot": _vouch_plot(snapshot, person),
         "trend": charts.trend(page.history),
-        "history": sorted(page.history, key=lambda point: point.as_of, reverse=True)[:20],
+        "history": sorted(page.history, key=lambda point: point.as_of, reverse=True),
     }
     return render(request, "contributor.html", shown)
 
 
 def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
     """What is read only for a row that is open; nothing of what the audit keeps back."""
+    place = forge_place(read.forge_home(snapshot, row.uri), settings.APPVIEW_URL)
     if row.is_sealed:
-        return rows.NOTHING
+        return rows.Expanded(place=place)
     explained = _explained(snapshot, row.author.did, row.repository_key)
     exact = sees_thresholds(viewing(request), row.repository_key)
     said = objections.sentences(row.author.did, row.uri)
-    return rows.Expanded(explained, read.content_review(snapshot, row.uri), exact, said)
+    review = read.content_review(snapshot, row.uri)
+    return rows.Expanded(explained, review, exact, said, place, flag_quotes(snapshot, row.uri, review))
 
 
 def _explained(snapshot: Snapshot, did: str, repository: str | None = None) -> read.TrustExplanation | None:
     return read.explain_trust(snapshot, did, repository, policy_from_settings())
 
 
-def _attacked(request: Request) -> tuple[str, ...]:
-    """What the red team found, for maintainers: it names the trust that counts and what an attack would bring."""
-    if not sees_thresholds(viewing(request)):
-        return ()
-    return attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH))
-
-
-def _worth(request: Request, snapshot: Snapshot, did: str) -> tuple[read.VouchesWorth, ...]:
-    """On one's own page: the vouches worth making by somebody who maintains something here."""
-    viewer = request.user
-    if not isinstance(viewer, Person) or viewer.did != did:
-        return ()
-    maintained = sorted(viewing(request).keys(Role.MAINTAINER))[:REPOSITORIES_ASKED]
-    if not maintained:
-        return ()
-    return read.vouches_worth_making(snapshot, did, [key for key in maintained if key], policy_from_settings())
+def _vouch_plot(snapshot: Snapshot, did: str) -> Plot | None:
+    """The vouch graph around a person; None where nobody stands around them."""
+    graph = read.vouch_graph(snapshot, did, policy_from_settings())
+    return vouch_plot(graph) if graph else None
 
 
 def problem_page(request: Request, status: int, sentence: str = "") -> HttpResponse:

@@ -15,7 +15,7 @@ from scoring import explain, gate, read
 from scoring.read import Person, QueueQuery, QueueRow
 from scoring.read_trial import Reread
 from scoring.verdict import Evidence, Lane, Verdict
-from triage import context, middleware
+from triage import as_shown, context, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
 
@@ -191,6 +191,16 @@ class DrawnWorld:
             dollars=0.0123,
         )
 
+    def newest_patch(self, snapshot: object, uri: str, size: int) -> str | None:
+        """None is kept."""
+        return None
+
+    def forge_home(self, snapshot: object, uri: str) -> read.ForgeHome | None:
+        """Where each stands, under its number."""
+        row = self.pull(snapshot, uri)
+        number = int((row.page or "").rpartition("/")[2]) if row else None
+        return read.ForgeHome(row.author.did, SEED.did, "seed.example.test", "core", number) if row else None
+
     def pulls(self, snapshot: object, uris: Sequence[str]) -> tuple[QueueRow, ...]:
         """The rows of those addresses."""
         return tuple(row for row in self.rows if row.uri in uris)
@@ -297,6 +307,26 @@ class DrawnWorld:
             threshold=0.5,
         )
 
+    def fares(self, snapshot: object) -> tuple[read.Fare, read.Fare]:
+        """Two first-timers and nine regulars."""
+        newcomers, regulars = dict.fromkeys(Lane, 0), dict.fromkeys(Lane, 3)
+        newcomers[Lane.NORMAL_QUEUE] = 2
+        waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
+        return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
+
+    def score(self, snapshot: object, did: str, repository: str | None = None) -> None:
+        """Nobody wrote anything."""
+        return
+
+    def vouch_graph(self, snapshot: object, did: str, policy: object) -> read.VouchGraph | None:
+        """Mara below ana and below an unreadable name; of others nothing."""
+        if did != MARA.did:
+            return None
+        people = ((MARA, 2), (SEED, 0), (ANA, 1), (MALLORY, 1))
+        return read.VouchGraph(
+            tuple(read.Neighbour(person, hops) for person, hops in people), ((1, 2), (1, 3), (2, 0), (3, 0)), 5
+        )
+
     def vouches_worth_making(
         self, snapshot: object, did: str, repositories: Sequence[str], policy: object
     ) -> tuple[read.VouchesWorth, ...]:
@@ -339,9 +369,11 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     reader = _DrawnReader(DrawnSnapshot() if world else None)
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
+    monkeypatch.setattr(as_shown._queues, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "lanes", "changed_after", "approved", "past_actions", "taken_keys")
-    for name in (*pages, "content_review", "reread", "explain_trust", "vouches_worth_making"):
+    pages += ("content_review", "forge_home", "newest_patch", "reread", "explain_trust", "vouches_worth_making")
+    for name in (*pages, "fares", "vouch_graph", "score"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

@@ -49,7 +49,7 @@ def answer(client: Client, site: ActingSite, said: str = "yes", uri: str = NEXT,
 def row_of(client: Client, title: str = "Mend the gate") -> str:
     """The row of the queue with this title."""
     page = client.get("/").content.decode()
-    return next(part for part in page.split('<li id="pull-') if title in part)
+    return next(part.split("</li>")[0] for part in page.split('<li id="pull-') if title in part)
 
 
 def test_the_row_of_a_drawn_one_has_a_neutral_pill_and_no_number(site: ActingSite, ben: Client) -> None:

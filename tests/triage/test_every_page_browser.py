@@ -1,23 +1,26 @@
-"""Every page of a maintainer and of a contributor on the smallest phone: whole, named, in order, within the policy."""
+"""Every page, found from its address: whole on a phone, without a violation of axe in both themes, walked by Tab."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from django.test import Client
 from playwright.sync_api import Browser, Page
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from scoring.told_settings import switch_shadow
-from tests.ingest.stream import MARA, REPO
+from tests.ingest.stream import REPO
 from tests.triage.acting_site import ActingSite
-from tests.triage.lane_site import MORE, NEXT, lane_site
-from tests.waiting import PATIENT_MS
-from triage.contributor_links import make_link
-from triage.models import Action, Maintainer, Person
+from tests.triage.axe import violations
+from tests.triage.conftest import OpenPage
+from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
+from tests.triage.lane_site import MORE, lane_site
+from triage.models import Person
 
-BEN, WIDTH = "did:plc:" + "3" * 24, 360
+WIDTH = 360
+REPORTS = ("Vouches worth making", "Red team", "Backtest")
 # What would not be shipped: sideways scroll, headings that skip a level, fields without a label, ids that stand twice,
 # and buttons and fields that a thumb misses. A link within a sentence is as high as its line.
 FAULTS = """width => {
@@ -33,7 +36,8 @@ FAULTS = """width => {
   for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) faults.push(`twice: ${id}`);
   for (const field of document.querySelectorAll('input:not([type=hidden]), select, textarea'))
     if (!field.labels.length && !field.ariaLabel) faults.push(`no label: ${field.name}`);
-  for (const one of shown('button, .button, .bar a, summary, select, textarea, input:not([type=radio], [type=hidden])'))
+  const fields = 'select, textarea, input:not([type=radio], [type=hidden], label *), label:has(input)';
+  for (const one of shown(`button, .button, .bar a, summary, ${fields}`))
     if (one.getBoundingClientRect().height < 43.9) faults.push(`low: ${one.innerText || one.name}`);
   return faults;
 }"""
@@ -51,47 +55,84 @@ def site(
 
 
 @pytest.fixture
-def page(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterator[Page]:
-    """A phone on which an admin of the site is signed in; the test fails if any page logged an error."""
-    cookie = site.maintainer(BEN, "ben.example").cookies["sessionid"].value
-    Maintainer.objects.create(person=Person.objects.get(did=BEN), role="admin")
-    complaints: list[str] = []
-    with browser.new_context(viewport={"width": WIDTH, "height": 800}, base_url=live_server.url) as context:
-        context.set_default_timeout(PATIENT_MS)
-        context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
-        shown = context.new_page()
-        shown.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        yield shown
-    assert complaints == []
+def page(site: ActingSite, live_server: LiveServer, open_page: OpenPage) -> Page:
+    """A phone on which an admin of the site is signed in."""
+    cookie = something_of_everything(site).cookies["sessionid"].value
+    shown = open_page(WIDTH)
+    shown.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+    return shown
 
 
-def something_of_everything(site: ActingSite) -> tuple[str, ...]:
-    """An approval that was marked bad, a closed lane, an objection; the addresses that come of it."""
-    ben = site.maintainer(BEN, "ben.example")
-    ben.post("/act", site.form(uri=NEXT))
-    site.after(11)
-    site.work()
-    ben.post("/act", site.form(kind="outcome", uri=NEXT, version=1, outcome="reverted", note="It broke the build."))
-    ben.post("/lane/close", {"repo_key": REPO, "author": MARA, "because": "it let a bad one in"})
-    ben.post(f"/c/{MARA}/objection", {"text": "I did not send the second round.", "pull": MORE})
-    person = Person.objects.get(did=BEN)
-    tokens = [make_link(person, MARA, REPO, uri, site.now) for uri in ("", MORE)]
-    mark = Action.objects.get(kind="outcome")
-    return f"/incident/{mark.key}", f"/c/{MARA}/data/{tokens[0]}", f"/c/{MARA}/decision/{tokens[1]}"
+def test_every_page_is_whole_on_a_phone_and_breaks_no_rule_of_axe_in_either_theme(
+    page: Page, site: ActingSite, open_page: OpenPage, prove: bool
+) -> None:
+    admin = Client()
+    admin.force_login(Person.objects.get(did=BEN))
+    found = faults_of(page, lane_pages(site, admin), prove)
+    found |= faults_of(open_page(WIDTH), signed_out_pages(site), prove)
+    assert found == {}
 
 
-def test_every_page_is_whole_on_the_smallest_phone(page: Page, site: ActingSite) -> None:
-    paths = ["/", f"/?open={quote(MORE)}", f"/pull/{MORE}", f"/history/{NEXT}", "/lane", "/settings", "/sign-in"]
-    paths += [f"/settings/repository?repository={quote(REPO)}", "/people", "/changes", "/objections", "/dashboard"]
-    paths += [f"/c/{MARA}", f"/c/{MARA}/rights", f"/c/{MARA}/data", "/leaderboard", *something_of_everything(site)]
+def faults_of(page: Page, paths: list[str], prove: bool) -> dict[str, list[str]]:
+    """What would not be shipped of each page: every rule on a dark phone, those of sight on a light desktop as well.
+
+    Under PROVE every rule at both widths in both themes.
+    """
+    on_desktop = () if prove else ("color-contrast", "scrollable-region-focusable", "target-size")
     found = {}
     for path in paths:
+        page.set_viewport_size({"width": WIDTH, "height": 800})
+        page.emulate_media(color_scheme="dark")
         answer = page.goto(path)
         assert answer is not None
-        assert answer.status == 200, path
-        if faults := page.evaluate(FAULTS, WIDTH):
+        assert answer.status < 500, path
+        faults = [*page.evaluate(FAULTS, WIDTH), *violations(page)]
+        if prove:
+            page.emulate_media(color_scheme="light")
+            faults += violations(page)
+        page.set_viewport_size({"width": 1440, "height": 900})
+        faults += page.evaluate(FAULTS.replace("43.9", "0"), 1440)
+        if prove:
+            page.emulate_media(color_scheme="dark")
+            faults += violations(page)
+        page.emulate_media(color_scheme="light")
+        if faults := [*faults, *violations(page, *on_desktop)]:
             found[path] = faults
-    assert found == {}
+    return found
+
+
+# Everything that acts and is shown has to be met by Tab, and to show that it is. Of radio buttons one is.
+MET = """() => {
+  window.met = new Map();
+  document.addEventListener('focusin', ({target}) => met.set(target, [getComputedStyle(target),
+    getComputedStyle(target, '::after')].some(style => style.outlineStyle !== 'none' && style.outlineWidth !== '0px')));
+}"""
+MISSED = """() => [...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
+  .filter(one => one.checkVisibility() && one.type !== 'radio' && !one.disabled && met.get(one) !== true)
+  .map(one => `${met.has(one) ? 'without a ring' : 'not met'}: ${one.outerHTML.slice(0, 120)}`)"""
+COUNT = "document.querySelectorAll('a[href], button, input, select, textarea, summary').length"
+
+
+def test_every_action_is_met_by_tab_and_shows_its_focus(page: Page, site: ActingSite, prove: bool) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    admin = Client()
+    admin.force_login(Person.objects.get(did=BEN))
+    paths = lane_pages(site, admin)
+    missed = {}
+    for path in paths if prove else [f"/?open={quote(MORE)}", *(one for one in paths if "incident" in one)]:
+        page.goto(path)
+        page.evaluate(MET)
+        for _ in range(page.evaluate(COUNT) + 2):
+            page.keyboard.press("Tab")
+        if found := page.evaluate(MISSED):
+            missed[path] = found
+    assert missed == {}
+
+
+def test_axe_is_heard(browser: Browser) -> None:
+    with browser.new_page() as page:
+        page.set_content("<!doctype html><html lang=en><title>A page</title><main><h1 style='color: #ddd'>Faint</h1>")
+        assert [one.partition(":")[0] for one in violations(page)] == ["color-contrast"]
 
 
 def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page: Page) -> None:
@@ -99,7 +140,7 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     page.get_by_text("Manage").focus()
     page.keyboard.press("Enter")
     places = page.locator(".menu a").all_inner_texts()
-    assert places == ["Settings", "Closed lanes", "Objections", "Changes", "People"]
+    assert places == ["Settings", "Closed lanes", "Objections", "Changes", *REPORTS, "Set up", "People"]
     page.keyboard.press("Tab")
     page.keyboard.press("Escape")
     assert not page.locator(".menu a").first.is_visible()

@@ -48,7 +48,7 @@ def beat(world: DrawnWorld, settings: Settings) -> Beat:
 def pill(client: Client, path: str = "/") -> tuple[str, str, list[str]]:
     """Tone, words and sentences of the freshness pill."""
     page = client.get(path).content.decode()
-    whole = re.search(r'<span id="freshness" class="freshness (\w+)">(.*?)<button', page, re.S)
+    whole = re.search(r'<span id="freshness" class="freshness (\w+)"[^>]*>(.*?)<button', page, re.S)
     assert whole is not None
     said = [unescape(text) for text in re.findall(r">([^<>]+?)</", whole[2]) if text.strip()]
     return whole[1], said[0] if said else "", said[1:]

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from django import template
+from django.conf import settings
+from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -12,7 +15,7 @@ from scoring import explain
 from scoring.figures import shown_interval
 from scoring.read import HistoryPoint
 from scoring.verdict import Estimate, Lane, Measure
-from triage import pills, rows, trust_words, words
+from triage import help_words, pills, rows, trust_words, words
 from triage.act_forms import written_choice
 from triage.act_words import action_words
 from triage.acting import RowActs
@@ -37,11 +40,17 @@ def interval(told: Estimate | HistoryPoint) -> str:
 
 
 @register.simple_tag
+@cache
 def icon(name: str) -> SafeString:
-    """A symbol of the sprite in base.html, hidden from readers of the text beside it."""
-    return format_html(
-        '<svg class="icon {0}-icon" aria-hidden="true" focusable="false"><use href="#icon-{0}"/></svg>', name
-    )
+    """A symbol of static/icons/sprite.svg, hidden from readers of the text beside it; a page has hundreds."""
+    sprite = static("icons/sprite.svg")
+    return format_html('<svg class="icon {0}-icon" aria-hidden="true"><use href="{1}#{0}"/></svg>', name, sprite)
+
+
+@register.inclusion_tag("_fragments/help.html")
+def help_with(place: str) -> dict[str, object]:
+    """What the numbers of this place mean and do not mean, folded away; `triage.help_words` names the places."""
+    return {"lines": help_words.help_for(place, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)}
 
 
 @register.simple_tag
