@@ -6,12 +6,13 @@ Pure. What learns stands in scoring/learning and is imported where it is used: t
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 from scoring.verdict import Estimate, Evidence, Factor
 
 if TYPE_CHECKING:
-    from scoring.learning.design import Directions, Floats, Labels
+    from scoring.learning.design import Directions
+    from scoring.learning.paired import Estimator
 
 SHRUNK_RATE = "shrunk-rate-1"  # the model that needs no training
 
@@ -86,42 +87,9 @@ def _mean(clean: int, not_clean: int, prior: float, strength: float) -> float:
 NAMES = ("beta", "logistic", "lightgbm", "blend")  # the simplest first: promotion asks in this order
 
 
-class Estimator(Protocol):
-    """Learns P(clean) in the manner of scikit-learn; learned values end in `_`.
-
-    `features` are columns of one length n by name, NaN where a value is unknown; `labels` are 1 clean and 0 not.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    def fit(
-        self,
-        features: "Mapping[str, Floats]",
-        labels: "Labels",
-        graph: object = None,
-        as_of: object = None,
-        weights: "Floats | None" = None,
-    ) -> Self:
-        """Learn; `weights` lie above 0. Raises FitProblem, in one sentence, where nothing can be learned."""
-        ...
-
-    def predict_proba(self, features: "Mapping[str, Floats]") -> "Floats":
-        """(n, 2): not clean and clean, before calibration."""
-        ...
-
-    def decision_function(self, features: "Mapping[str, Floats]") -> "Floats":
-        """log odds of clean, (n,)."""
-        ...
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fitted model as JSON holds it."""
-        ...
-
-
 def make_estimator(
     name: str, directions: "Directions", seed: int = 0, alone: tuple[str, ...] = (), rounds: int | None = None
-) -> Estimator:
+) -> "Estimator":
     """An estimator to be fitted, by one of NAMES. `directions` name its columns (the shrunk rate has its own two).
 
     What a person moves `alone` only lowers. `rounds` fixes the number of trees.
@@ -145,7 +113,7 @@ def make_estimator(
     return makers[name]()
 
 
-def estimator_from_dict(kept: Mapping[str, Any]) -> Estimator:
+def estimator_from_dict(kept: Mapping[str, Any]) -> "Estimator":
     """A fitted estimator as `as_dict` gave it. Raises FitProblem for anything else."""
     from scoring.learning.blended import Blended
     from scoring.learning.boosted import Boosted

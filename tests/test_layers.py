@@ -107,9 +107,9 @@ LEARNED = (
     "report",
     "rolling",
 )
-PURE |= {f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees", "waved", "blended")} | {
-    "scoring/promotion.py"
-}
+PURE |= {
+    f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees", "waved", "blended", "paired")
+} | {"scoring/promotion.py"}
 PURE |= {f"triage/{name}.py" for name in ("plots", "learned_charts", "vouch_drawing", "missing")}
 PURE |= {"scoring/redteam/limits.py"}
 PURE |= {

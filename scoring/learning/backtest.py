@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.estimators import NAMES, Estimator, make_estimator
+from scoring.estimators import NAMES, make_estimator
 from scoring.labels import outcomes, settled
 from scoring.learning.budgets import BUDGETS, play, told_budget
 from scoring.learning.cases import LABELS, LabelName
@@ -23,6 +23,7 @@ from scoring.learning.figures import figures_of, gain_of, intervals_of
 from scoring.learning.low_budgets import told_low
 from scoring.learning.material import Material, data_version
 from scoring.learning.measures import auc, decompose, reliability
+from scoring.learning.paired import Estimator
 from scoring.learning.records import settled_record, with_record
 from scoring.learning.rolling import Clock, Past, Scored, blend, calibrate_quarters, score_quarters
 from scoring.learning.splits import gains_by_split, splits_of

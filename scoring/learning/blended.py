@@ -5,41 +5,30 @@ sure: the mean errs less than either, the more so the less their errors have in 
 """
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
-from scoring.learning.design import Floats, Labels, probabilities
-from scoring.learning.lowered import Lowered, Model
+from scoring.learning.design import Floats
+from scoring.learning.lowered import Lowered
+from scoring.learning.paired import Estimator, Paired
 
 
-class Blended:
+class Blended(Paired):
     """Two estimators, each of which what a person moves alone may only lower: then it may only lower the mean too."""
 
     name = "blend"
 
-    def __init__(self, line: Model, trees: Model) -> None:
+    def __init__(self, line: Estimator, trees: Estimator) -> None:
         self.line = line
         self.trees = trees
 
-    def fit(
-        self,
-        features: Mapping[str, Floats],
-        labels: Labels,
-        graph: object = None,
-        as_of: object = None,
-        weights: Floats | None = None,
-    ) -> Self:
-        """Fit both; arguments and errors as those of every estimator."""
-        for model in (self.line, self.trees):
-            model.fit(features, labels, graph, as_of, weights)
-        return self
+    @property
+    def parts(self) -> tuple[Estimator, Estimator]:
+        """Both, the simpler first."""
+        return self.line, self.trees
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
         """log odds of each row."""
         return mean_odds(self.line.decision_function(features), self.trees.decision_function(features))
-
-    def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """(n, 2): not clean and clean, before calibration."""
-        return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
         """Both models as JSON holds them."""
@@ -51,7 +40,7 @@ def mean_odds(line: Floats, trees: Floats) -> Floats:
     return (line + trees) / 2
 
 
-def without_alone_of(model: object) -> Model | None:
+def without_alone_of(model: object) -> Estimator | None:
     """The same model without the columns that a person moves alone; None for one that was fitted in one piece."""
     if isinstance(model, Lowered):
         return model.without

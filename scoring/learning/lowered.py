@@ -1,39 +1,18 @@
 """Of two models the lower: what a person moves alone may lower P(clean) and never raise it (DESIGN.md §1.9). Pure."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
-from scoring.learning.design import Directions, Floats, Labels, probabilities
+from scoring.learning.design import Directions, Floats
+from scoring.learning.paired import Estimator, Paired
 
 
-class Model(Protocol):
-    """An estimator, as scoring.estimators describes it."""
-
-    @property
-    def name(self) -> str: ...
-
-    def fit(
-        self,
-        features: Mapping[str, Floats],
-        labels: Labels,
-        graph: object = None,
-        as_of: object = None,
-        weights: Floats | None = None,
-    ) -> Self: ...
-
-    def decision_function(self, features: Mapping[str, Floats]) -> Floats: ...
-
-    def predict_proba(self, features: Mapping[str, Floats]) -> Floats: ...
-
-    def as_dict(self) -> dict[str, Any]: ...
-
-
-class Lowered:
+class Lowered(Paired):
     """The lower log odds of a model without the columns that a person moves alone, and of one with them."""
 
-    def __init__(self, without: Model, whole: Model) -> None:
+    def __init__(self, without: Estimator, whole: Estimator) -> None:
         self.without = without
         self.whole = whole
 
@@ -42,26 +21,14 @@ class Lowered:
         """That of its models."""
         return self.whole.name
 
-    def fit(
-        self,
-        features: Mapping[str, Floats],
-        labels: Labels,
-        graph: object = None,
-        as_of: object = None,
-        weights: Floats | None = None,
-    ) -> Self:
-        """Fit both; arguments and errors as those of every estimator."""
-        for model in (self.without, self.whole):
-            model.fit(features, labels, graph, as_of, weights)
-        return self
+    @property
+    def parts(self) -> tuple[Estimator, Estimator]:
+        """Both, in the order of their making."""
+        return self.without, self.whole
 
     def decision_function(self, features: Mapping[str, Floats]) -> Floats:
         """log odds of each row."""
         return np.minimum(self.without.decision_function(features), self.whole.decision_function(features))
-
-    def predict_proba(self, features: Mapping[str, Floats]) -> Floats:
-        """(n, 2): not clean and clean, before calibration."""
-        return probabilities(self.decision_function(features))
 
     def as_dict(self) -> dict[str, Any]:
         """Both models as JSON holds them."""

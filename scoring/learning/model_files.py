@@ -12,10 +12,11 @@ import numpy as np
 
 from ingest.durable import write_whole
 from scoring.calibration import CalibrationProblem, Calibrator, from_dict
-from scoring.estimators import Estimator, estimator_from_dict
+from scoring.estimators import estimator_from_dict
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.material import COLUMNS, Material, data_version
+from scoring.learning.paired import Estimator
 from scoring.learning.pointers import ModelProblem, serving_name
 from scoring.learning.training import Trained
 

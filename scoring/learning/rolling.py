@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.calibration import fit_platt
-from scoring.estimators import Estimator
 from scoring.labels import Known, known_by, outcomes
 from scoring.learning.blended import mean_odds
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.design import FitProblem, Floats
+from scoring.learning.paired import Estimator
 from scoring.learning.simple import ShrunkRate
 from scoring.learning.waved import Waved
 

@@ -1,7 +1,4 @@
-"""The newest backtest as a page shows it: a small file that the command writes beside its report.
-
-Like `shown_model`, it is read as something that anybody may have written: bounded, typed, or not at all.
-"""
+"""The newest backtest as a page shows it: a small file that the command writes beside its report."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -10,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ingest.durable import write_whole
 from scoring.learning.certificate import Moment, Share, Unit
 from scoring.learning.shown_model import ShownBin, Size, Words
+from scoring.shown_files import keep_shown, read_shown
 
 FORM = "sunstead-backtest/1"
 FILE = "backtest.json"
@@ -141,17 +138,10 @@ def _budget(way: Literal["recipe", "certificate"], budget: float, n: int, lane: 
 
 
 def keep_backtest(folder: Path, shown: ShownBacktest) -> Path:
-    """Put the run in the place of the one before, whole or not at all. Raises OSError."""
-    path = folder / FILE
-    write_whole(path, msgspec.json.encode(shown, order="sorted"))
-    return path
+    """Put the run in the place of the one before. Raises OSError."""
+    return keep_shown(folder / FILE, shown)
 
 
 def read_backtest(folder: Path) -> ShownBacktest | None:
     """The newest run that was kept; None where there is none, or none that can be read."""
-    try:
-        with (folder / FILE).open("rb") as file:
-            data = file.read(LARGEST + 1)
-        return msgspec.json.decode(data if len(data) <= LARGEST else b"", type=ShownBacktest)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    return read_shown(folder / FILE, ShownBacktest, LARGEST)

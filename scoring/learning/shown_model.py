@@ -1,7 +1,6 @@
 """The figures of a model and of its attempt at a threshold, small enough for a page: a file beside the model.
 
-It names nobody and no pull request. A page reads it as something that anybody may have written: bounded, typed, or not
-at all.
+It names nobody and no pull request.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ingest.durable import write_whole
 from scoring.learning.cases import LabelName
 from scoring.learning.certificate import Case, Certificate, Digest, Moment, Share, ToldNeed, Unit, Weight
 from scoring.learning.pointers import ModelProblem, serving_name
+from scoring.shown_files import keep_shown, read_shown
 
 FORM = "sunstead-figures/1"
 ENDING = ".figures.json"
@@ -37,7 +36,7 @@ class ShownBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownScope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What serves one scope and how it did on the newest year, scored as it would have been then.
+    """What serves one scope and how it did on the judged years, scored as it would have been then.
 
     `self_lift` is the most that anybody raised P by what they can do alone, None where the model was never tried.
     """
@@ -155,11 +154,9 @@ def _weigh(cases: list[Case]) -> tuple[float, float]:
     return round(sum(1 / one.odds for one in cases), 6), round(sum(one.bad / one.odds for one in cases), 6)
 
 
-def keep_shown(folder: Path, shown: ShownModel) -> Path:
+def keep_figures(folder: Path, shown: ShownModel) -> Path:
     """Write the figures beside their model. Raises OSError."""
-    path = folder / f"{shown.model}{ENDING}"
-    write_whole(path, msgspec.json.encode(shown, order="sorted"))
-    return path
+    return keep_shown(folder / f"{shown.model}{ENDING}", shown)
 
 
 def read_serving(folder: Path, label: LabelName) -> tuple[str | None, ShownModel | None]:
@@ -168,14 +165,5 @@ def read_serving(folder: Path, label: LabelName) -> tuple[str | None, ShownModel
         name = serving_name(folder, label)
     except (ModelProblem, OSError):
         return None, None
-    return name, None if name is None else _read(folder, name)
-
-
-def _read(folder: Path, name: str) -> ShownModel | None:
-    try:
-        with (folder / f"{name}{ENDING}").open("rb") as file:
-            data = file.read(LARGEST + 1)
-        found = msgspec.json.decode(data if len(data) <= LARGEST else b"", type=ShownModel)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return found if found.model == name else None
+    found = None if name is None else read_shown(folder / f"{name}{ENDING}", ShownModel, LARGEST)
+    return name, found if found is not None and found.model == name else None

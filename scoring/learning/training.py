@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.calibration import Calibrator, Platt, choose
-from scoring.estimators import NAMES, Estimator, make_estimator
+from scoring.estimators import NAMES, make_estimator
 from scoring.labels import settled
 from scoring.learning.backtest import FITTED, SCOPES, YEARS, maker
 from scoring.learning.blended import without_alone_of
@@ -23,6 +23,7 @@ from scoring.learning.design import FitProblem, Floats
 from scoring.learning.figures import figures_of, gain_of
 from scoring.learning.material import Material
 from scoring.learning.measures import auc, reliability
+from scoring.learning.paired import Estimator
 from scoring.learning.records import settled_record
 from scoring.learning.rolling import (
     FEWEST,

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from scoring.estimators import Estimator, make_estimator
+from scoring.estimators import make_estimator
 from scoring.learning.boosted import Boosted
 from scoring.learning.design import Directions
 from scoring.learning.lowered import Lowered
+from scoring.learning.paired import Estimator
 
 
 class Yearly:

@@ -11,11 +11,11 @@ from textwrap import fill
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.estimators import Estimator
 from scoring.explain import factor_label
 from scoring.learning.boosted import Boosted
 from scoring.learning.contributions import contributions
 from scoring.learning.design import Floats
+from scoring.learning.paired import Estimator
 
 MOST_CASES = 500  # points a row: more of them hide one another
 MOST_COLUMNS = 12

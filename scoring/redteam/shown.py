@@ -1,7 +1,4 @@
-"""The red team's newest report as its page shows it: a file that the command writes, with tables and nobody's name.
-
-It is read as something that anybody may have written: bounded, typed, or not at all.
-"""
+"""The red team's newest report as its page shows it: a file that the command writes, with tables and nobody's name."""
 
 from datetime import datetime
 from pathlib import Path
@@ -9,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ingest.durable import write_whole
 from scoring.redteam.limits import got_through
 from scoring.redteam.words import ground_words, sections, stolen_words
+from scoring.shown_files import keep_shown, read_shown
 
 FORM = "sunstead-redteam/1"
 FILE = "redteam.json"
@@ -52,19 +49,13 @@ def shown_report(report: dict[str, Any], at: datetime) -> ShownReport:
 
 
 def keep_report(folder: Path, shown: ShownReport) -> Path:
-    """Put the run in the place of the one before, whole or not at all. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE
-    write_whole(path, msgspec.json.encode(shown, order="sorted"))
-    return path
+    """Put the run in the place of the one before. Raises OSError."""
+    return keep_shown(folder / FILE, shown)
 
 
 def read_report(folder: Path) -> ShownReport | None:
     """The newest run that was kept; None where there is none, or none that can be read."""
-    try:
-        with (folder / FILE).open("rb") as file:
-            data = file.read(LARGEST + 1)
-        found = msgspec.json.decode(data if len(data) <= LARGEST else b"", type=ShownReport)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    found = read_shown(folder / FILE, ShownReport, LARGEST)
+    if found is None or any(len(row) != len(one.heads) for one in found.sections for row in one.rows):
         return None
-    return found if all(len(row) == len(one.heads) for one in found.sections for row in one.rows) else None
+    return found

@@ -12,7 +12,7 @@ from pytest_django import Settings
 from scoring import read
 from scoring.learning.certificate import ToldNeed
 from scoring.learning.shown_backtest import ShownBudget, ShownLabel, ShownQuarter, ShownSeries, keep_backtest
-from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, keep_shown
+from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, keep_figures
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
@@ -43,7 +43,7 @@ def text(client: Client, path: str) -> str:
 
 
 def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE) -> None:
-    keep_shown(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
+    keep_figures(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
     (folder / "label_clean_fix.serving").write_text(MODEL)
 
 

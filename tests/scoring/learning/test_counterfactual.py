@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from scoring.calibration import Platt
-from scoring.estimators import NAMES, Estimator, make_estimator
+from scoring.estimators import NAMES, make_estimator
 from scoring.learning.counterfactual import LEVERS, MOST_MERGES, Columns, Part, what_would_do
 from scoring.learning.design import Floats
 from scoring.learning.material import COLUMNS
+from scoring.learning.paired import Estimator
 from scoring.learning.simple import CLEAN, NOT_CLEAN
 from scoring.verdict import Needed
 

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from scoring.estimators import NAMES, Estimator, estimator_from_dict, make_estimator
+from scoring.estimators import NAMES, estimator_from_dict, make_estimator
 from scoring.labels import outcomes
 from scoring.learning.design import FitProblem, Scales
 from scoring.learning.measures import auc
+from scoring.learning.paired import Estimator
 from scoring.learning.records import settled_record
 from scoring.learning.self_lift import largest_lift
 from scoring.learning.simple import CLEAN, NOT_CLEAN, Logistic, ShrunkRate

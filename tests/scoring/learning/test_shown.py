@@ -25,7 +25,7 @@ from scoring.learning.shown_model import (
     ShownModel,
     ShownScope,
     interval,
-    keep_shown,
+    keep_figures,
     read_serving,
     shown_lane,
 )
@@ -87,7 +87,7 @@ def test_an_interval_holds_the_rate_and_narrows_with_what_it_stands_for(rate: fl
 def test_the_figures_of_the_model_that_serves_are_read_back_and_those_of_another_are_not(tmp_path: Path) -> None:
     assert read_serving(tmp_path, "label_clean_fix") == (None, None)
     kept = shown(certify(settled(), TERMS, {}, NOW))
-    keep_shown(tmp_path, kept)
+    keep_figures(tmp_path, kept)
     assert read_serving(tmp_path, "label_clean_fix") == (None, None), "it does not serve by that"
     (tmp_path / "label_clean_fix.serving").write_text(f"{MODEL}\n")
     assert read_serving(tmp_path, "label_clean_fix") == (MODEL, kept)
@@ -112,7 +112,7 @@ def test_a_damaged_file_reads_as_none(tmp_path: Path, data: bytes) -> None:
 )
 def test_a_figure_out_of_its_range_is_not_believed(tmp_path: Path, name: str, value: object) -> None:
     (tmp_path / "label_clean_fix.serving").write_text(MODEL)
-    path = keep_shown(tmp_path, shown())
+    path = keep_figures(tmp_path, shown())
     wrong = json.loads(path.read_text())
     wrong["change"]["bins"][0][name] = value
     path.write_text(json.dumps(wrong))

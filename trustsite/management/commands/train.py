@@ -75,7 +75,7 @@ class Command(BaseCommand):
 
         from scoring.learning.card import card_of
         from scoring.learning.model_files import objection, record_of, save_model, serve
-        from scoring.learning.shown_model import keep_shown, shown_model
+        from scoring.learning.shown_model import keep_figures, shown_model
         from scoring.learning.training import train
 
         if seed < 0 or draws < 1:
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             name = save_model(settings.MODEL_DIR, record, card_of(record))
             is_kept_only = bool(against) or file is not None
             told, made = (None, None) if is_kept_only else self._certify(material, trained, label, name, now)
-            keep_shown(settings.MODEL_DIR, shown_model(record, name, made))
+            keep_figures(settings.MODEL_DIR, shown_model(record, name, made))
             if not against:  # last: the pass that a new model asks for finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
