@@ -27,7 +27,7 @@ with asked as (
 ), known as (
   select author_id, repository_id, opening, merging, refusing, least(merging, refusing) as settling,
     additions + deletions as lines, files_touched, reverted_at, patched_at, patched_fix_at, failed_at,
-    checks_known and not exists (from ci_runs where pull_uri = key) as checks_told
+    checks_known and key not in (select pull_uri from ci_runs) as checks_told
   from dated where happened = 1
 ), stream as (
   select opening as moment, author_id, repository_id, place, happened as opened from dated

@@ -11,6 +11,7 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int8]
 Directions = Mapping[str, int]  # column -> 1: more is never worse, -1: more is never better, 0: not certain
 CLIP = 5.0  # standard deviations: one absurd value moves no score further
+BLOCK = 8_192  # rows
 
 
 class FitProblem(ValueError):
@@ -39,7 +40,7 @@ class Design:
         found = np.empty((lengths.pop(), len(self.names)), order="F")
         for column, name in zip(found.T, self.names, strict=True):
             column[:] = features[name]
-            column[~np.isfinite(column)] = np.nan
+        np.copyto(found, np.nan, where=~np.isfinite(found))
         return found
 
 
@@ -61,16 +62,15 @@ class Scales:
         return cls(median, mean, deviation, flagged)
 
     def apply(self, values: Floats) -> Floats:
-        """(n, columns + flags) within CLIP standard deviations, a column at a time: a million rows fit into memory."""
+        """(n, columns + flags) within CLIP standard deviations, a block at a time: a million rows fit into memory."""
         width = values.shape[1]
         found = np.empty((len(values), width + int(self.flagged.sum())), order="F")
-        flags = iter(found.T[width:])
-        for place, column in enumerate(values.T):
-            unknown = np.isnan(column)
-            filled = np.where(unknown, self.median[place], _squeezed(column))
-            np.clip((filled - self.mean[place]) / self.deviation[place], -CLIP, CLIP, out=found[:, place])
-            if self.flagged[place]:
-                next(flags)[:] = unknown
+        for begin in range(0, len(values), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            unknown = np.isnan(values[part])
+            filled = np.where(unknown, self.median, _squeezed(values[part]))
+            found[part, :width] = np.clip((filled - self.mean) / self.deviation, -CLIP, CLIP)
+            found[part, width:] = unknown[:, self.flagged]
         return found
 
     def as_dict(self) -> dict[str, Any]:
