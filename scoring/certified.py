@@ -5,7 +5,7 @@ lane. A threshold that an operator set by hand stands where no certificate does,
 A certified T_LOW that sends more clean work to people than its budget is 0 from then on: a low P(clean) sends nobody.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -17,25 +17,31 @@ from scoring.verdict import Param, Reason
 
 @dataclass(frozen=True, slots=True)
 class LaneOutcome:
-    """What became of one pull request that the lane let through, or would have, and from when that was known."""
+    """What became of one pull request that the lane let through, or would have, and from when that was known.
+
+    `weight` is for how many it stands: 1 / odds of one that the audit drew among others, else 1.
+    """
 
     known_from: datetime
     bad: bool
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOutcomes:
     """What one repository has to say of the lane; push-holders' own pull requests are in none of it.
 
-    `budget` is its own, None for the operator's. `settled` counts its settled pull requests of the last year, in the
-    lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all clean ones by people
-    with a record, of which those count as bad that a low P(clean) sent to a person.
+    `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts its settled pull requests of the
+    last year, in the lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all
+    clean ones by people with a record, of which those count as bad that a low P(clean) sent to a person; of what the
+    fast lane let through only what the audit asked about.
     """
 
     budget: float | None = None
     settled: int = 0
     lane: tuple[LaneOutcome, ...] = ()
     clean: tuple[LaneOutcome, ...] = ()
+    alarm_budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +68,11 @@ def thresholds_from(
     """
     attempts = [one for one in certificates if one.model == known.model and one.made_at <= now]
     high, low = ([one for one in attempts if one.side == side] for side in ("high", "low"))
-    fitting = (one for one in low if one.budget <= policy.low_budget and one.is_valid(now))
-    standing = max(fitting, key=_preference, default=None)
+    valid = [one for one in low if one.is_valid(now)]
     everywhere = [one for its in known.repositories.values() for one in its.clean]
-    is_over = standing is not None and _bothers(everywhere, standing, policy)
+    over = {one.made_at for one in valid if _bothers(everywhere, one, policy)}
     return {
-        number: _of_repository(high, _with_low(standing, is_over, policy, its), known, its, now)
+        number: _of_repository(high, _with_low(valid, over, policy, its), known, its, now)
         for number, its in known.repositories.items()
     }
 
@@ -77,11 +82,19 @@ def _bothers(clean: Iterable[LaneOutcome], standing: Certificate, policy: Thresh
     return _raised(clean, AlarmRule(standing.budget, policy.delta), standing.made_at) is not None
 
 
-def _with_low(standing: Certificate | None, is_over: bool, policy: Thresholds, its: RepositoryOutcomes) -> Thresholds:
-    """The operator's thresholds with the certified T_LOW in its place; a T_HIGH set by hand is never below it."""
+def _with_low(
+    valid: list[Certificate], over: Collection[datetime], policy: Thresholds, its: RepositoryOutcomes
+) -> Thresholds:
+    """The operator's thresholds with the certified T_LOW in its place; a T_HIGH set by hand is never below it.
+
+    `over` are the moments of those that send too much clean work to people, all repositories together.
+    """
+    budget = policy.low_budget if its.alarm_budget is None else its.alarm_budget
+    policy = replace(policy, low_budget=budget)
+    standing = max((one for one in valid if one.budget <= budget), key=_preference, default=None)
     if standing is None:
         return policy
-    if is_over or _bothers(its.clean, standing, policy):
+    if standing.made_at in over or _bothers(its.clean, standing, policy):
         return replace(policy, t_low=0.0)
     t_low = standing.found.threshold or 0.0
     t_high = None if policy.t_high is None else max(policy.t_high, t_low)
@@ -146,8 +159,8 @@ def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float,
 
 def _raised(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> dict[str, Param] | None:
     """The counts at which the alarm was raised; None where it was not."""
-    counted = sorted((one.known_from, one.bad) for one in outcomes if one.known_from >= since)
-    raised_at = watch((bad for _, bad in counted), rule).raised_at
+    counted = sorted((one.known_from, one.bad, one.weight) for one in outcomes if one.known_from >= since)
+    raised_at = watch((bad for _, bad, _ in counted), rule, [weight for *_, weight in counted]).raised_at
     if raised_at is None:
         return None
-    return {"bad": sum(bad for _, bad in counted[:raised_at]), "count": raised_at, "budget": rule.budget}
+    return {"bad": sum(bad for _, bad, _ in counted[:raised_at]), "count": raised_at, "budget": rule.budget}

@@ -6,6 +6,7 @@ one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -52,14 +53,16 @@ class Alarm:
     raised_at: int | None = None
 
 
-def watch(bad: Iterable[bool], rule: AlarmRule) -> Alarm:
-    """The alarm after these audited outcomes in the order in which they became known.
+def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None = None) -> Alarm:
+    """The alarm after these outcomes in the order in which they became known.
 
-    Unweighted: each is drawn by chance, so its odds of being bad are those of the lane, whatever the odds of the draw.
+    Answers of the audit alone need no weights: each is drawn by chance, so its odds of being bad are those of the lane,
+    whatever the odds of the draw. Where they stand among outcomes that everybody sees, `weights` are 1 / odds, else 1:
+    a bet of so many times the stake stays fair. What it would lose beyond everything is not asked of it.
     """
     value, raised_at, limit = 1.0, None, 1 / rule.delta
-    for number, one in enumerate(bad, 1):
-        value = max(value * (1 + rule.stake * (float(one) - rule.budget)), rule.floor)
+    for number, (one, weight) in enumerate(zip(bad, weights or repeat(1.0), strict=False), 1):
+        value = max(value * (1 + weight * rule.stake * (float(one) - rule.budget)), rule.floor)
         if raised_at is None and value >= limit:
             raised_at = number
     return Alarm(value, raised_at)

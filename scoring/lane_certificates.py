@@ -30,16 +30,31 @@ anti join own_people o on o.repository_id = l.repository_id and o.contributor_id
 where l.known_from <= $now and l.known_from > $now - interval 1 year group by all
 """
 # All that came out clean of people who had a record when it was offered: whether a low P(clean) sent it to a person.
+# What the fast lane let through counts where the audit asked, and then as what was answered, for 1 / odds of them.
 CLEAN = """
-select l.repository_id, l.known_from, s.pull_uri is not null as bad
-from (select *, min(known_from) over (partition by author_id) as recorded_from from labels where known_from <= $now) l
-join pull_requests p using (pull_uri)
-left join (
-  select distinct pull_uri from scores
-  where pull_uri is not null and lane = 'needs_human' and contains(reasons, '{"code":"low_probability"')
-) s using (pull_uri)
-anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
-where l.clean and l.known_from >= $since and l.recorded_from < p.seen_at
+with answers as (
+  select pull_uri, arg_min(odds, a.known_from) as odds, arg_min(would_merge, a.known_from) as clean,
+    min(a.known_from) as known_from
+  from audits a where a.known_from <= $now group by pull_uri
+), judged as (
+  select pull_uri, bool_or(lane = 'fast_lane') as waved,
+    bool_or(lane = 'needs_human' and contains(reasons, '{"code":"low_probability"')) as sent
+  from scores where pull_uri is not null group by pull_uri
+), known as (
+  select p.repository_id, p.author_id, p.seen_at, coalesce(s.sent, false) as bad, coalesce(1 / a.odds, 1.0) as weight,
+    if(a.pull_uri is null, l.known_from, a.known_from) as known_from
+  from pull_requests p
+  left join answers a using (pull_uri)
+  left join (from labels where known_from <= $now) l using (pull_uri)
+  left join judged s using (pull_uri)
+  where if(a.pull_uri is null, l.clean and not coalesce(s.waved, false), a.clean)
+), records as (
+  select author_id, min(known_from) as recorded_from from labels where known_from <= $now group by author_id
+)
+select k.repository_id, k.known_from, k.bad, k.weight
+from known k join records r using (author_id)
+anti join own_people o on o.repository_id = k.repository_id and o.contributor_id = k.author_id
+where k.known_from >= $since and r.recorded_from < k.seen_at
 """
 logger = logging.getLogger(__name__)
 AUDITED = "select known_from, not would_merge as bad from audits where known_from <= $now"
@@ -109,7 +124,9 @@ def known(
     settled = {row["repository_id"]: row["settled"] for row in rows.rows(SETTLED, {"now": now})}
     audited = tuple(LaneOutcome(row["known_from"], row["bad"]) for row in rows.rows(AUDITED, {"now": now}))
     repositories = {
-        number: RepositoryOutcomes(its.budget, settled.get(number, 0), lanes.get(number, ()), clean.get(number, ()))
+        number: RepositoryOutcomes(
+            its.budget, settled.get(number, 0), lanes.get(number, ()), clean.get(number, ()), its.alarm_budget
+        )
         for number, its in own.items()
     }
     everywhere = RepositoryOutcomes(None, traffic)  # the site has no lane of its own that could be too quiet
@@ -119,5 +136,7 @@ def known(
 def _by_repository(rows: Rows, statement: str, given: Mapping[str, datetime]) -> dict[int, tuple[LaneOutcome, ...]]:
     found: dict[int, list[LaneOutcome]] = {}
     for row in rows.rows(statement, given):
-        found.setdefault(row["repository_id"], []).append(LaneOutcome(row["known_from"], row["bad"]))
+        found.setdefault(row["repository_id"], []).append(
+            LaneOutcome(row["known_from"], row["bad"], row.get("weight", 1.0))
+        )
     return {number: tuple(outcomes) for number, outcomes in found.items()}

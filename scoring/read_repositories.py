@@ -9,8 +9,8 @@ from scoring.repository_settings import RepositorySettings, settings_of
 
 # Of every watched repository; what nobody set is null.
 SETTINGS = """
-select w.repository_id, x.version, x.budget, x.window_days, x.tier, x.never_fast_paths, x.sensitive_paths,
-  x.accepted_issuers, x.organisation_domains, x.shadow, w.review, s.seeds_added, s.seeds_removed
+select w.repository_id, x.version, x.budget, x.alarm_budget, x.window_days, x.tier, x.never_fast_paths,
+  x.sensitive_paths, x.accepted_issuers, x.organisation_domains, x.shadow, w.review, s.seeds_added, s.seeds_removed
 from watched_repositories w
 left join repository_settings x using (repository_id)
 left join (

@@ -30,14 +30,16 @@ class SettingsProblem(ValueError):
 class RepositorySettings:
     """The settings of one repository; the defaults are those of a repository that is newly watched.
 
-    `budget` is the share of false approvals in (0, 1) that its maintainers bear and `window_days` the days until a
-    merge counts as clean, None for the operator's. In the tier 'sensitive' the fast lane asks for a valid attestation
+    `budget` is the share of false approvals in (0, 1) that its maintainers bear, `alarm_budget` the share of clean work
+    that a low P(clean) may send to a person, and `window_days` the days until a merge counts as clean, None for the
+    operator's. In the tier 'sensitive' the fast lane asks for a valid attestation
     of the author. The path patterns are those of `scoring.content.globs`. `seeds_added` and `seeds_removed` are DIDs;
     `accepted_issuers` are DIDs and `organisation_domains` host names whose attestations count. In `shadow` mode a lane
     is shown as what it would be. `version` counts the changes.
     """
 
     budget: float | None = None
+    alarm_budget: float | None = None
     window_days: int | None = None
     tier: Tier = "public"
     never_fast_paths: tuple[str, ...] = ()
@@ -77,8 +79,8 @@ def check_settings(settings: RepositorySettings) -> None:
         raise SettingsProblem(problems)
 
 
-def _budget(settings: RepositorySettings) -> str:
-    budget = settings.budget
+def _budget(name: str, settings: RepositorySettings) -> str:
+    budget: float | None = getattr(settings, name)
     if budget is None or 0.001 <= budget <= 0.5:  # NaN is neither
         return ""
     return "The budget is a share between 0.1 % and 50 %."
@@ -129,7 +131,7 @@ def _checked(check: Callable[[str, RepositorySettings], str], name: str) -> Call
 
 
 CHECKS: Mapping[str, Callable[[RepositorySettings], str]] = {
-    "budget": _budget,
+    **{name: _checked(_budget, name) for name in ("budget", "alarm_budget")},
     "window_days": _window,
     "tier": lambda settings: "" if settings.tier in get_args(Tier) else "The tier is public or sensitive.",
     "review": lambda settings: "" if settings.review in get_args(Mode) else "This review mode is none of the three.",

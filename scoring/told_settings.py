@@ -21,6 +21,7 @@ delete from content_reviews where pull_uri in (
 KEPT = (
     "version",
     "budget",
+    "alarm_budget",
     "window_days",
     "tier",
     "never_fast_paths",

@@ -13,6 +13,7 @@ DAYS = re.compile(r"\d{1,4}", re.ASCII)
 
 LABELS: Mapping[str, str] = {
     "budget": "Budget of false approvals, in percent",
+    "alarm_budget": "Budget of false alarms, in percent of all clean work",
     "window_days": "Days until a merge counts as clean",
     "tier": "Tier",
     "review": "Content review",
@@ -24,6 +25,7 @@ LABELS: Mapping[str, str] = {
     "organisation_domains": "Accepted domains of organisations",
     "shadow": "Shadow mode",
 }
+BUDGETS = ("budget", "alarm_budget")
 ONE_A_LINE: Mapping[str, str] = {
     "seeds_added": "DIDs, one a line. Their judgement is taken as given in this repository.",
     "seeds_removed": "DIDs, one a line: for example a bot that may push. It may push still; no trust starts from it.",
@@ -78,7 +80,7 @@ def typed_of(settings: RepositorySettings) -> dict[str, str]:
     lines = {name: "\n".join(getattr(settings, name)) for name in LISTS}
     return {
         **lines,
-        "budget": "" if settings.budget is None else f"{settings.budget * 100:g}",
+        **{name: "" if (held := getattr(settings, name)) is None else f"{held * 100:g}" for name in BUDGETS},
         "window_days": "" if settings.window_days is None else str(settings.window_days),
         "tier": settings.tier,
         "review": settings.review,
@@ -111,7 +113,7 @@ def _value(name: str, text: str) -> Any:
     if name in ONE_A_LINE:
         return _lines(text)
     text = text.strip()
-    if name == "budget":
+    if name in BUDGETS:
         return _share(text)
     if name == "window_days":
         return _days(text)
@@ -162,7 +164,7 @@ def _change_sentence(name: str, before: Any, after: Any) -> str:
 def _shown(name: str, value: Any) -> str:
     if value is None:
         return "as the operator set it"
-    if name == "budget":
+    if name in BUDGETS:
         return f"{value * 100:g} %"
     if isinstance(value, bool):
         return "on" if value else "off"

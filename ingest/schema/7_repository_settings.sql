@@ -4,6 +4,7 @@ create table repository_settings (
   version integer not null,           -- counts the changes; an older message about it says nothing new
   set_at timestamp not null,          -- when the newest change was made, by the web's clock
   budget double,                      -- share of false approvals in (0, 1); null: the operator's
+  alarm_budget double,                -- share of clean work in (0, 1) that a low P may send to a person; null: the operator's
   window_days integer,                -- days until a merge counts as clean; null: the operator's
   tier varchar not null,              -- 'public', 'sensitive'
   never_fast_paths varchar[] not null,  -- path patterns, as .gitignore writes them, beside those that hold everywhere

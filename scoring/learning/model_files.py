@@ -13,6 +13,7 @@ import numpy as np
 from ingest.durable import write_whole
 from scoring.calibration import CalibrationProblem, Calibrator, from_dict
 from scoring.estimators import estimator_from_dict
+from scoring.intervals import GROUPS, Behind
 from scoring.learning.cases import LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.material import COLUMNS, Material, data_version
@@ -20,7 +21,7 @@ from scoring.learning.paired import Estimator
 from scoring.learning.pointers import ModelProblem, serving_name
 from scoring.learning.training import Trained
 
-FORMAT = 1
+FORMAT = 2
 LARGEST = 64_000_000
 SCOPES = ("person", "change")
 
@@ -31,8 +32,7 @@ class Part:
 
     model: Estimator
     calibration: Calibrator
-    odds: Floats  # of the settled cases behind the map, as given at their opening, with what came of them
-    came: Floats
+    behind: Behind
 
     def probability(self, features: Mapping[str, Floats]) -> Floats:
         """P(clean) of each row. Raises FitProblem where a column is missing."""
@@ -65,7 +65,7 @@ def record_of(
             scope: {
                 "model": one.model.as_dict(),
                 "calibration": one.calibration.as_dict(),
-                "settled": {"odds": one.odds.tolist(), "came": one.came.tolist()},
+                "behind": {name: column.tolist() for name, column in one.behind._asdict().items()},
                 "decision": one.decision.as_dict(),
                 "metrics": one.figures,
                 "said": list(one.said),
@@ -150,10 +150,24 @@ def objection(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> str:
 
 
 def _part(kept: Mapping[str, Any]) -> Part:
-    odds, came = (np.asarray(kept["settled"][name], dtype=np.float64) for name in ("odds", "came"))
-    if odds.ndim != 1 or odds.shape != came.shape or not np.isfinite(odds).all() or not np.isin(came, (0, 1)).all():
-        raise FitProblem("its settled cases are no pairs of a score and an outcome")
-    return Part(estimator_from_dict(kept["model"]), from_dict(kept["calibration"]), odds, came)
+    return Part(estimator_from_dict(kept["model"]), from_dict(kept["calibration"]), _behind(kept["behind"]))
+
+
+def _behind(kept: Mapping[str, Any]) -> Behind:
+    odds, came, weights = (np.asarray(kept[name], dtype=np.float64) for name in ("odds", "came", "weights"))
+    groups = np.asarray(kept["groups"], dtype=np.int64)
+    sound = (
+        odds.ndim == 1
+        and odds.shape == came.shape == weights.shape == groups.shape
+        and np.isfinite(odds).all()
+        and np.isin(came, (0, 1)).all()
+        and np.isfinite(weights).all()
+        and (weights > 0).all()
+        and np.isin(groups, range(GROUPS)).all()
+    )
+    if not sound:
+        raise FitProblem("the cases behind its map are no scores, outcomes, weights and groups")
+    return Behind(odds, came, weights, groups)
 
 
 def _features() -> list[list[Any]]:

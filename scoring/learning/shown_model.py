@@ -84,7 +84,8 @@ class ShownLane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShownModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The model named `model`; `lane` is None where no threshold was attempted."""
+    """The model named `model`; `lane` is None where no threshold was attempted. `t_low` says what came of the attempt
+    at T_LOW, "" where none was made."""
 
     form: Literal["sunstead-figures/1"]
     model: Digest
@@ -93,14 +94,15 @@ class ShownModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     person: ShownScope
     change: ShownScope
     lane: ShownLane | None
+    t_low: Words = ""
 
 
-def shown_model(record: Mapping[str, Any], name: str, certificate: Certificate | None) -> ShownModel:
+def shown_model(record: Mapping[str, Any], name: str, certificate: Certificate | None, t_low: str = "") -> ShownModel:
     """The figures of the record that `model_files` makes, and of the attempt at T_HIGH that was made with it."""
     person, change = (_scope(record["scopes"][scope]) for scope in ("person", "change"))
     made_at = datetime.fromisoformat(record["made_at"])
     lane = None if certificate is None else shown_lane(certificate)
-    return ShownModel(FORM, name, made_at, record["cases"], person, change, lane)
+    return ShownModel(FORM, name, made_at, record["cases"], person, change, lane, t_low)
 
 
 def _scope(part: Mapping[str, Any]) -> ShownScope:

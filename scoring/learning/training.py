@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scoring.calibration import Calibrator, Platt, choose
 from scoring.estimators import NAMES, make_estimator
+from scoring.intervals import Behind
 from scoring.labels import settled
 from scoring.learning.backtest import FITTED, SCOPES, YEARS, maker
 from scoring.learning.blended import without_alone_of
@@ -30,11 +31,11 @@ from scoring.learning.rolling import (
     Clock,
     Past,
     Scored,
+    behind_at,
     blend,
     calibrate_quarters,
     fit_as_of,
     score_quarters,
-    settled_scores,
 )
 from scoring.learning.self_lift import largest_lift
 from scoring.promotion import Candidate, Decision, decide
@@ -53,8 +54,7 @@ class Trained:
     decision: Decision
     figures: dict[str, Any]
     said: tuple[str, ...]
-    odds: Floats  # of the settled cases of the last twelve months as given at their opening, with what came of them
-    came: Floats
+    behind: Behind  # of the last twelve months
     told: Floats  # P(clean) of every case as given at its opening, NaN where none was
 
 
@@ -126,7 +126,7 @@ def _train(scope: Scope, tell: Tell) -> Trained:
         decision,
         figures,
         tuple(dict.fromkeys(said)),
-        *settled_scores(scope.past, served.odds, scope.moment),
+        behind_at(scope.past, served.odds, scope.moment),
         served.told,
     )
 

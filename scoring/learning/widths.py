@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.calibration import venn_abers
+from scoring.intervals import interval_of
 from scoring.learning.design import Floats
 from scoring.learning.figures import number
-from scoring.learning.rolling import Clock, Past, Scored, settled_scores
+from scoring.learning.rolling import Clock, Past, Scored, behind_at
 
 WIDE = 0.1
 Mask = NDArray[np.bool_]
@@ -24,19 +24,15 @@ def widths_of(past: Past, scored: Scored, clock: Clock, tested: Mask, newcomers:
 def interval_widths(past: Past, scored: Scored, clock: Clock, which: Mask) -> Floats:
     """Of n cases the width in [0, 1] of the interval shown with P(clean) at opening; NaN outside `which` and judged.
 
-    It rests on what was settled when the quarter began, and holds P itself; with nothing settled it is everything.
+    It rests on what was known when the quarter began, and holds P itself; with nothing known it is everything.
     """
     widths = np.full(len(which), np.nan)
     opened = past.cases.opened_at
     for start, end in pairwise(clock.quarters[clock.quarters >= clock.judged_from]):
         part = np.flatnonzero(which & (opened >= start) & (opened < end) & ~np.isnan(scored.odds))
-        odds, came = settled_scores(past, scored.odds, start)
-        if not len(odds):
-            widths[part] = 1.0
-        elif len(part):
-            low, high = venn_abers(odds, came, scored.odds[part])
-            told = scored.told[part]
-            widths[part] = np.maximum(high, told) - np.minimum(low, told)
+        if len(part):
+            low, high = interval_of(behind_at(past, scored.odds, start), scored.odds[part], scored.told[part])
+            widths[part] = high - low
     return widths
 
 

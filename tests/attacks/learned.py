@@ -15,6 +15,7 @@ from ingest.past_pulls import import_past
 from ingest.transaction import Transaction
 from scoring.calibration import fit_platt
 from scoring.estimators import NAMES
+from scoring.intervals import Behind
 from scoring.learning.backtest import SCOPES, maker
 from scoring.learning.material import Material, read_material
 from scoring.learning.model_files import record_of, save_model, serve
@@ -98,10 +99,9 @@ def _fitted(name: str, material: Material) -> dict[str, Trained]:
     for scope in SCOPES:
         model = fit_as_of(known, features, maker(name, material, scope, 0)(moment), moment, [])
         odds = model.decision_function(features)
-        certain = known.weight >= 1
-        given, came = odds[known.positions[certain]], known.target[certain].astype(np.float64)
-        chosen = Decision(name, len(given), PEOPLE, ())
-        found[scope] = Trained(model, fit_platt(given, came), chosen, {}, (), given, came, odds)
+        behind = Behind.of(odds[known.positions], known.target, known.weight, material.cases.authors[known.positions])
+        chosen = Decision(name, len(behind.odds), PEOPLE, ())
+        found[scope] = Trained(model, fit_platt(*behind[:3]), chosen, {}, (), behind, odds)
     return found
 
 

@@ -110,7 +110,7 @@ def cap(model: Served, columns: Mapping[str, float]) -> float:
     """P(clean) of a person without the columns that they move alone."""
     part = model.person
     without = without_alone_of(part.model) or part.model
-    return float(Part(without, part.calibration, part.odds, part.came).probability(as_rows(columns))[0])
+    return float(Part(without, part.calibration, part.behind).probability(as_rows(columns))[0])
 
 
 def as_rows(columns: Mapping[str, float]) -> dict[str, np.ndarray]:

@@ -183,6 +183,14 @@ def test_a_certified_t_low_stands_before_one_that_was_set_by_hand_and_opens_no_l
     assert (held_low(policy=POLICY).t_low, held_low(policy=POLICY).low_certified) == (0.30, False)
 
 
+@pytest.mark.parametrize(("budget", "t_low"), [(0.05, 0.30), (0.10, 0.5), (0.20, 0.5), (None, 0.5)])
+def test_a_repository_may_bear_fewer_false_alarms_than_the_site(budget: float | None, t_low: float) -> None:
+    repositories = {7: replace(QUIET, alarm_budget=budget), 8: QUIET}
+    found = thresholds_from([LOW], LOW_POLICY, Known(MODEL, 50, repositories), LATER)
+    assert (found[7].t_low, found[7].low_certified) == (t_low, t_low == 0.5)
+    assert (found[8].t_low, found[8].low_certified) == (0.5, True)
+
+
 def test_t_low_expires_and_the_operators_own_stands_again() -> None:
     late = thresholds_from([LOW], LOW_POLICY, Known(MODEL, 50, {7: QUIET}), NOW + timedelta(days=91))[7]
     assert (late.t_low, late.low_certified) == (0.30, False)

@@ -93,3 +93,24 @@ def test_silence_about_what_nobody_read_is_not_clean() -> None:
 def test_an_answer_without_odds_is_refused(odds: float) -> None:
     with pytest.raises(ValueError, match="odds"):
         audit_weights([True], [True], [odds])
+
+
+def test_what_stands_for_twenty_moves_the_bet_twenty_times_as_far_and_never_below_the_floor() -> None:
+    once, often = watch([False], RULE), watch([False], RULE, [10.0])
+    assert 1 - often.value == pytest.approx(10 * (1 - once.value))
+    assert watch([False] * 9, RULE, [20.0] * 9).value == RULE.floor
+    assert watch([True], RULE, [1.0]) == watch([True], RULE)
+
+
+def test_a_sample_of_what_is_not_seen_otherwise_keeps_the_bet_fair(count: Count) -> None:
+    # Of all clean work 5 % is sent to a person; half of it passes a lane of which a fifth is audited and counts five.
+    lanes, draw, wrong = count(100, 2000), np.random.default_rng(3), {"weighed": 0, "left out": 0}
+    for _ in range(lanes):
+        passes = draw.random(1000) < 0.5
+        sent = ~passes & (draw.random(1000) < 0.1)
+        counted = ~passes | (draw.random(1000) < 0.2)
+        weights = np.where(passes, 5.0, 1.0)[counted].tolist()
+        wrong["weighed"] += watch(sent[counted].tolist(), RULE, weights).raised_at is not None
+        wrong["left out"] += watch(sent[~passes].tolist(), RULE).raised_at is not None
+    assert wrong["weighed"] <= 0.1 * lanes
+    assert wrong["left out"] > 0.9 * lanes, "without the lane's own the same work looks sent twice as often"

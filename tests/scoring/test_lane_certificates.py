@@ -121,3 +121,9 @@ def test_a_certified_t_low_is_found_by_a_pass_and_judged_by(judge: Judge, models
     with world.store.read() as rows:
         told = {json.loads(row["thresholds"])["t_low"] for row in rows.rows("select thresholds from current_scores")}
     assert told == {0.5}
+    write_settings(world.store, REPO, replace(DEFAULTS, version=2, shadow=False, alarm_budget=0.05), NOW)
+    score(world.store, At(LATER), policy)
+    sql = "select repository_id = 0 as site, thresholds from current_scores"
+    with world.store.read() as rows:
+        found = {(row["site"], json.loads(row["thresholds"])["t_low"]) for row in rows.rows(sql)}
+    assert found == {(True, 0.5), (False, 0.30)}, "there a smaller share of false alarms is borne"

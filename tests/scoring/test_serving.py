@@ -15,6 +15,7 @@ from scoring.estimators import NAMES, SHRUNK_RATE
 from scoring.explain import factor_label
 from scoring.explain_ways import WAYS
 from scoring.inputs import judge_inputs, read_inputs
+from scoring.intervals import Behind
 from scoring.learning.boosted import Boosted
 from scoring.learning.material import COLUMNS
 from scoring.learning.model_files import FORMAT, _features, load_model, save_model, serve
@@ -56,10 +57,11 @@ def made_up_model(
         made = Boosted(directions, seed=seed, rounds=rounds) if name == "lightgbm" else Logistic(directions)
         model = made.fit(columns, labels)
         odds = model.decision_function(columns)
+        behind = Behind.of(odds, labels, np.ones(ROWS), np.arange(ROWS))
         parts[scope] = {
             "model": model.as_dict(),
             "calibration": Platt(1.0, offset if scope == "change" else alone).as_dict(),
-            "settled": {"odds": odds.tolist(), "came": labels.tolist()},
+            "behind": {name: column.tolist() for name, column in behind._asdict().items()},
         }
     return {"format": FORMAT, "features": _features(), "scopes": parts, "seed": seed}
 
@@ -130,7 +132,7 @@ def test_a_model_says_the_same_after_it_was_kept_and_read_again(tmp_path: Path, 
     draw = np.random.default_rng(1)
     columns = {one: draw.lognormal(0, 1, ROWS) for one in CHANGE}
     record = made_up_model(1, names=(name, name))
-    labels = np.array(record["scopes"]["change"]["settled"]["came"], dtype=np.int8)
+    labels = np.array(record["scopes"]["change"]["behind"]["came"], dtype=np.int8)
     served = load_model(tmp_path, save_model(tmp_path, record, ""))
     for part, directions in ((served.person, PERSON), (served.change, CHANGE)):
         fitted = Boosted(directions, seed=1, rounds=5) if name == "lightgbm" else Logistic(directions)

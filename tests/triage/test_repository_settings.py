@@ -86,7 +86,9 @@ def test_a_viewer_and_a_maintainer_of_another_repository_read_and_cannot_change(
 def test_a_maintainer_and_an_admin_change_and_the_log_tells_what_was_before(client: Client, key: str) -> None:
     signed_in(client, ANA, key)
     done = client.post(
-        PLACE, form(budget="2,5", window_days="30", never_fast_paths="/db/\n\n /db/ \n*.sql"), follow=True
+        PLACE,
+        form(budget="2,5", alarm_budget="1", window_days="30", never_fast_paths="/db/\n\n /db/ \n*.sql"),
+        follow=True,
     )
     assert done.redirect_chain
     held = RepositoryChoice.objects.get().settings
@@ -94,6 +96,7 @@ def test_a_maintainer_and_an_admin_change_and_the_log_tells_what_was_before(clie
     change = Change.objects.get()
     assert (change.what, change.repo_key, change.person.did) == ("settings.changed", REPO, ANA)
     assert change.details["changes"]["budget"] == [None, 0.025]
+    assert change.details["changes"]["alarm_budget"] == [None, 0.01]
     words = done.content.decode()
     assert "as the operator set it, now 2.5 %" in words
     assert "added /db/, *.sql" in words
@@ -119,6 +122,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("budget", "nan", "a percentage such as 5"),
     ("budget", "0", "between 0.1 % and 50 %"),
     ("budget", "1e5", "a percentage such as 5"),
+    ("alarm_budget", "60", "between 0.1 % and 50 %"),
     ("budget", "99", "between 0.1 % and 50 %"),
     ("window_days", "-1", "a whole number of days"),
     ("window_days", "9999", "between 0 and 365 days"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scoring.calibration import Platt
+from scoring.intervals import Behind
 from scoring.labels import outcomes
 from scoring.learning.attempt import attempt, lane_table
 from scoring.learning.cases import Cases
@@ -37,7 +38,9 @@ NOW = cast(datetime, (CASES.opened_at[-1] + 100 * DAY).astype("datetime64[s]").i
 def scope(told: Floats) -> Trained:
     """What training left of one scope; only what every case was told counts here."""
     empty = np.zeros(0)
-    return Trained(ShrunkRate(), Platt(1.0, 0.0), cast(Any, None), {}, (), empty, empty, told)
+    return Trained(
+        ShrunkRate(), Platt(1.0, 0.0), cast(Any, None), {}, (), Behind(empty, empty, empty, empty.astype(int)), told
+    )
 
 
 def made(

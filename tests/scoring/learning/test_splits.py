@@ -1,23 +1,11 @@
-"""Where what serves lies below the shrunk rate: told for each split, and never for sure on real history."""
-
-from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
+"""Where what serves lies below the shrunk rate: told for each split."""
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from scoring.labels import outcomes
-from scoring.learning.backtest import Plan, Study, _clock, _study, maker
 from scoring.learning.backtest_words import _below
-from scoring.learning.cases import LABELS
-from scoring.learning.material import Material
-from scoring.learning.past_material import material_of_file
-from scoring.learning.records import settled_record
-from scoring.learning.rolling import calibrate_quarters, score_quarters
 from scoring.learning.splits import gains_by_split, splits_of
-from scoring.policy import Policy
 from tests.scoring.learning.people import made_up
 
 CASES = made_up()
@@ -49,32 +37,3 @@ def test_of_few_cases_and_authors_nothing_is_sure() -> None:
     few = np.cumsum(EVERY) <= 29
     found = gains_by_split(sure, rate, CAME, CASES.authors, {"one author": one, "few": few}, 50, 0)
     assert [split["worse"] for split in found.values()] == [False, False]
-
-
-def test_on_real_history_what_serves_is_worse_than_the_shrunk_rate_in_no_split_for_sure(
-    shared: Path, tmp_path: Path, prove: bool
-) -> None:
-    file = shared / "data" / "pr_history.parquet"
-    material = material_of_file(file, tmp_path, datetime(2026, 11, 20), Policy())
-    clock, splits = _clock(replace(Plan(), quarters=None if prove else 2), material), 0
-    for label in LABELS if prove else ("label_clean_fix",):
-        study = _study(material, label, clock)
-        parts = splits_of(material.cases, clock.quarters, material.repositories, study.newcomers, study.tested)
-        plain, person, change = (
-            told(study, material, *model)
-            for model in (("person", "beta"), ("person", "logistic"), ("change", "logistic"))
-        )
-        for served in (person, change, np.minimum(person, change)):
-            found = gains_by_split(served, plain, study.came.astype(float), material.cases.authors, parts, 200, 0)
-            assert [name for name, one in found.items() if one["worse"]] == []
-            splits += len(found)
-    assert splits >= 20
-
-
-def told(study: Study, material: Material, scope: str, name: str) -> np.ndarray:
-    """The calibrated probabilities of a model, quarter by quarter."""
-    features = {**material.cases.features, **settled_record(material.cases, study.label)}
-    with threadpool_limits(1):
-        scored = score_quarters(study.past, features, maker(name, material, scope, 0), study.clock, lambda words: None)
-    calibrate_quarters(study.past, scored, study.clock)
-    return scored.told

@@ -28,6 +28,7 @@ from tests.scoring.small import DAY, MERGED_AT, OFFERED, settled
 QUIET = MERGED_AT + 14 * DAY  # mined clean from here on
 MADE = (MERGED_AT + DAY).replace(microsecond=0)
 NOW = QUIET + DAY
+LONG = MADE - 99 * DAY  # before anything that is judged here
 
 
 def one_merged(result: Result) -> None:
@@ -146,3 +147,27 @@ def test_clean_work_counts_against_t_low_where_its_author_had_a_record(merged: R
     with merged.store.read() as rows:
         assert clean_outcomes(rows, number, MADE) == (LaneOutcome(QUIET, False),)
         assert clean_outcomes(rows, number, None) == ()
+
+
+def test_of_what_the_fast_lane_let_through_only_answers_count_against_t_low_and_for_as_many_as_their_odds_say(
+    merged: Result,
+) -> None:
+    (number,) = (row["repository_id"] for row in merged.rows("select repository_id from labels"))
+    with merged.store.write() as txn:
+        txn.execute(
+            "insert into labels select * replace ('at://first' as pull_uri, ? as known_from) from labels", [LONG]
+        )
+        txn.execute(
+            "insert into scores select * replace ('waved' as score_id, ? as pull_uri, 'fast_lane' as lane) "
+            "from scores limit 1",
+            [OFFERED],
+        )
+    with merged.store.read() as rows:
+        assert clean_outcomes(rows, number, MADE) == (), "that nobody complained says nothing"
+    answer(merged, "one", True, MADE + DAY)
+    with merged.store.read() as rows:
+        assert clean_outcomes(rows, number, MADE) == (LaneOutcome(MADE + DAY, False, 4.0),)
+    with merged.store.write() as txn:
+        txn.execute("update audits set would_merge = false")
+    with merged.store.read() as rows:
+        assert clean_outcomes(rows, number, MADE) == (), "it was not clean"

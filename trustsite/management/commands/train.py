@@ -4,10 +4,11 @@ import json
 import os
 import resource
 import signal
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from django.conf import settings
@@ -22,6 +23,7 @@ from scoring.learning.cases import LABELS, LabelName
 from scoring.need import Need, say_low_need, say_need
 from scoring.serving import LABEL
 from scoring.starter import starter_words
+from scoring.training_child import note_end
 from trustsite.material import material_of, starter_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
     from scoring.learning.material import Material
     from scoring.learning.training import Trained
     from scoring.learning.waved import Waved
+
+
+class Attempts(NamedTuple):
+    """What came of both attempts: in sentences for who trained, and what pages show of T_HIGH and of T_LOW."""
+
+    said: str
+    shown: "tuple[Certificate | None, str]"
 
 
 FOREIGN = "It learned from a file alone, not from what this store knows: import_history comes first."
@@ -93,13 +102,15 @@ class Command(BaseCommand):
         try:
             name = save_model(settings.MODEL_DIR, record, card_of(record))
             is_kept_only = bool(against) or file is not None
-            told, made = (None, None) if is_kept_only else self._certify(material, trained, label, name, now)
-            keep_figures(settings.MODEL_DIR, shown_model(record, name, made))
+            told = None if is_kept_only else self._certify(material, trained, label, name, now)
+            keep_figures(settings.MODEL_DIR, shown_model(record, name, *(told.shown if told else (None,))))
             if not against:  # last: the pass that a new model asks for finds its certificate there
                 serve(settings.MODEL_DIR, label, name)
         except OSError as problem:
             raise CommandError(f"{settings.MODEL_DIR} cannot be written ({problem.strerror}).") from problem
-        self._tell(record, name, against, options["json"], told)
+        if file is None:
+            note_end(settings.MODEL_DIR, time.time())
+        self._tell(record, name, against, options["json"], told.said if told else None)
 
     def _write_starter(self, file: Path | None, path: Path, label: LabelName, seed: int, as_json: bool) -> None:
         """The starter model of a file of other projects, and how good its order is on projects that it has not seen."""
@@ -122,11 +133,8 @@ class Command(BaseCommand):
 
     def _certify(
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime
-    ) -> "tuple[str, Certificate | None]":
-        """Keep the table of thresholds, and attempt to certify both for the model that serves now.
-
-        Returns what came of the attempts, in sentences, and the one at T_HIGH where it was made.
-        """
+    ) -> "Attempts":
+        """Keep the table of thresholds, and attempt to certify both for the model that serves now."""
         from scoring.learning.attempt import lane_table
         from scoring.learning.lane_tables import keep_table
         from scoring.learning.relation import read_lane
@@ -136,8 +144,10 @@ class Command(BaseCommand):
             lane = read_lane(snapshot, now) if snapshot else Waved()
         high, low = (_terms(side, label, name) for side in ("high", "low"))
         keep_table(settings.MODEL_DIR, lane_table(material.cases, trained, high, lane, now))
-        (said, made), (said_low, _) = (_attempt(material.cases, trained, terms, lane, now) for terms in (high, low))
-        return f"{said}\n{said_low}", made
+        (said, made), (said_low, made_low) = (
+            _attempt(material.cases, trained, terms, lane, now) for terms in (high, low)
+        )
+        return Attempts(f"{said}\n{said_low}", (made, _found_low(made_low) if made_low else ""))
 
     def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
         scopes = record["scopes"]
