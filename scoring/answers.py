@@ -8,7 +8,7 @@ from typing import Literal
 from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.verdict import Lane, Measure, Verdict
 
-QueueSort = Literal["lowest", "oldest", "newest"]
+QueueSort = Literal["findings", "oldest", "newest", "lowest"]
 GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
 LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
 
@@ -103,7 +103,7 @@ class QueueQuery:
     bucket: GroupKey | None = None
     text: str = ""
     repository: str = ""  # repo_key
-    sort: QueueSort = "lowest"
+    sort: QueueSort = "findings"
     page: int = 1
     size: int | None = None
 
@@ -272,6 +272,7 @@ class Dashboard:
     reading_median: float | None = None  # dollars of one reading; None without any
     reading_p95: float | None = None
     shadow: int = 0  # watched repositories in shadow mode
+    asks_claude: int = 0  # watched repositories whose maintainers chose that Claude reads their changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from scoring.assessment import (
 )
 from scoring.content.change import Change, FileChange
 from scoring.content.finding import Finding, Severity
+from scoring.figures import visible
 
 FLOOR = {Severity.LOW: 0.10, Severity.MED: 0.40, Severity.HIGH: 0.80}
 # Each further finding of the strongest severity adds STEP, and never reaches the next severity's floor.
@@ -89,11 +90,14 @@ def changed_lines(file: FileChange) -> int:
 
 
 def place(path: str | None, line: int | None, removed: bool = False) -> str:
-    """Where something is, for a person: path, line in the new file, or in the old one where it was removed."""
+    """Where something is, for a person: path, line in the new file, or in the old one where it was removed.
+
+    Hidden characters are spelled out: a path that only seems to be another one must not read like it.
+    """
     if path is None:
         return WHOLE
     tail = "" if line is None else f":{line}" + (" (removed)" if removed else "")
-    return (plain_text(path, LOCATION_LENGTH - len(tail)) or "a file without a readable name") + tail
+    return (plain_text(visible(path), LOCATION_LENGTH - len(tail)) or "a file without a readable name") + tail
 
 
 def _risk(found: Sequence[Finding], lines: int) -> float:

@@ -1,5 +1,6 @@
-"""Figures and names in words: rounded so that they never contradict a threshold, visible characters only. Pure."""
+"""Figures and names in words: rounded so that they never contradict a threshold, hidden characters told. Pure."""
 
+import unicodedata
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from scoring.verdict import Param
@@ -50,10 +51,30 @@ def _floor(probability: float, digits: int) -> Decimal:
     return Decimal(str(probability)).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR)
 
 
+def visible(text: str) -> str:
+    """Text from the network with control, bidirectional and zero-width characters spelled out as ⟨U+202E⟩.
+
+    A joiner inside an emoji stays, since it is part of a picture that a person sees.
+    """
+    if text.isprintable():  # nothing of it is hidden: 50 times faster, and a page of the queue asks 400 times
+        return text
+    return "".join(
+        f"⟨U+{ord(character):04X}⟩" if _is_hidden(text, index) else character for index, character in enumerate(text)
+    )
+
+
+def _is_hidden(text: str, index: int) -> bool:
+    character = text[index]
+    if character == "\u200d" and index and unicodedata.category(text[index - 1]) in ("So", "Sk", "Mn"):
+        return False
+    return unicodedata.category(character) in ("Cc", "Cf", "Cn", "Cs", "Co", "Zl", "Zp")
+
+
 def visible_name(value: Param) -> str:
-    """A name from the network as it may be shown: visible characters only, cut where it is too long."""
-    visible = "".join(character for character in str(value) if character.isprintable())
-    return visible if len(visible) <= LONGEST_NAME else f"{visible[: LONGEST_NAME - 1]}…"
+    """A name from the network as it may be shown: hidden characters spelled out, spaces plain, cut."""
+    spelled = visible(str(value))
+    name = "".join(" " if unicodedata.category(character) == "Zs" else character for character in spelled)
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def number_of(value: Param) -> float:

@@ -133,7 +133,13 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
         fast, rows=tuple(row for row in fast.rows if row.uri not in gone), total=fast.total - len(moved)
     )
     waiting = groups.get("normal_queue") or QueueGroup("normal_queue", (), 0, None, None)
-    groups["normal_queue"] = replace(waiting, rows=(*moved, *waiting.rows), total=waiting.total + len(moved))
+    oldest = min(row.opened_at for row in moved)
+    groups["normal_queue"] = replace(
+        waiting,
+        rows=(*moved, *waiting.rows),
+        total=waiting.total + len(moved),
+        oldest=min(oldest, waiting.oldest or oldest),
+    )
     counts = dict(found.counts)
     counts[Lane.FAST_LANE] = max(counts.get(Lane.FAST_LANE, 0) - len(moved), 0)
     counts[Lane.NORMAL_QUEUE] = counts.get(Lane.NORMAL_QUEUE, 0) + len(moved)

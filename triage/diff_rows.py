@@ -187,7 +187,7 @@ def _code(spans: Spans) -> str:
 
 def _note_row(anchor: str, notes: Sequence[NoteView]) -> str:
     told = "".join(
-        f'<div class="finding finding-{note.severity}"><strong>{note.severity.capitalize()}</strong>: '
+        f'<div class="finding {note.tone}"><strong>{note.severity.capitalize()}</strong>: '
         f'{escape(note.kind)}. {escape(note.text)} <span class="quiet">({escape(note.source)})</span></div>'
         for note in notes
     )

@@ -22,7 +22,7 @@ class QueueFilters:
     bucket: Bucket = ""
     text: str = ""
     repository: str = ""
-    sort: QueueSort = "lowest"
+    sort: QueueSort = "findings"
     opened: str = ""
     page: int = 1
     notes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class QueueFilters:
             "bucket": self.bucket,
             "q": self.text,
             "repository": self.repository,
-            "sort": "" if self.sort == "lowest" else self.sort,
+            "sort": "" if self.sort == "findings" else self.sort,
             "page": "" if self.page == 1 else str(self.page),
             "open": self.opened,
         }
@@ -113,7 +113,7 @@ def read_queue(values: Mapping[str, str]) -> QueueFilters:
         bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
         text=text[:TEXT_LIMIT],
         repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
-        sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "lowest", notes)),
+        sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "findings", notes)),
         opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
         page=_page(values, notes),
         notes=tuple(notes),

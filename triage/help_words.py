@@ -42,6 +42,13 @@ HELP: Mapping[str, str] = {
     "as many as they like, and none of them changes a score.",
     "Scores of contributors": "How many people have which P(clean). People without a settled contribution are counted "
     "beside it: they have no number, and none is guessed.",
+    "Reliability": "What was told beside what came of it, bin by bin. Near the dashed line the numbers can be taken "
+    "as they are; it says nothing about whether they tell good work from bad.",
+    "False approvals over time": "Dots: what today's model would have let through then. Squares: what the lane did let "
+    "through, by the month in which the outcome was known. What nobody noticed counts as clean; the audit's answers "
+    "are unbiased.",
+    "First-timers and regulars": "Whether people without a record here wait longer or are sent elsewhere. A difference "
+    "may come from what they send; it asks for a look, and proves no fault.",
     "Lanes of open pull requests": "Where the open ones stand now. Shares of a few pull requests jump; look at the "
     "counts beside them.",
     "Pull requests": "All that reached this site, open or not, of watched repositories and others.",
@@ -49,6 +56,12 @@ HELP: Mapping[str, str] = {
     "Open pull requests whose content was read": "By the scanners at least. One that is not read is never fast lane.",
     "Readings by a model in thirty days": "Calls to Claude and what they cost by the price list of this site; the "
     "bill is Anthropic's.",
+    "Cost of one: median, 95th percentile": "What half of the readings cost at most, and all but one in twenty.",
+    "Read again by a newer prompt or model": "Changes that were read by the newest and by one before it, beside each "
+    "other: how much the reader itself matters. It says nothing about the changes.",
+    "Their mean content risk before, since": "How strict either reader is on the same changes. Higher is not better.",
+    "Of these, across a bound of a lane": "How many would be held, or no longer held, for what they contain only "
+    "because another reader read them.",
     "Gaps in the stream, not filled yet": "Times that nobody listened. Until a backfill has filled one, something may "
     "be missing from any score.",
     "Unknown collections, fields and values": "Shapes of records that this version does not know. They are kept as "
@@ -59,36 +72,72 @@ HELP: Mapping[str, str] = {
     "seeds, so a hundred by strangers weigh nothing, and none at all is unknown, not bad.",
     "Score history": "P(clean) as it was recorded at each moment. It moves when an outcome becomes known, when a vouch "
     "comes or goes, and when another model serves; a step down is no verdict on newer work.",
+    "In the vouch graph": "Who stands nearest, and who vouches for whom, as the site's seeds see it. A place at the "
+    "edge means few vouches on this network, not little skill.",
     "Merged here": "Merges by somebody who may push, or proven by the patch. What the author says of their own work "
     "does not count.",
     "Clean of settled": "Of the merges whose {window} days are over, those that needed neither revert nor fix. What is "
     "younger is not counted either way.",
     "With your vouch": "What structural trust would be with one more vouch by you. It says nothing about whether they "
     "deserve it: vouch only for whom you know.",
+    "Trust now": "Structural trust without that vouch. 0 says that no path is known.",
     "Stored rows": "Everything public that reached this site about the DID, whether or not a score uses it.",
     # The leaderboard.
     "Rank": "The order under the chosen column, as seen from these seeds. It is no prize and no measure of a person.",
     "Merged": "Contributions that were merged, as far as that is proven.",
     "Reverts": "Merged contributions that were taken back in time. A revert is often nobody's fault.",
     "Hops": "Vouches between a seed and this person on the shortest way. Fewer are not better work.",
+    # The backtest.
+    "AUC": "How often a clean pull request scored above one that was not: 1 always, 0.5 as often as a coin. It says "
+    "nothing about where a threshold should lie, and a quarter of few cases jumps.",
+    "Brier score": "The mean squared distance of the number from what came; 0 is perfect. It depends on how many are "
+    "clean at all: compare models on the same cases only.",
+    "Log-loss": "As the Brier score, but a sure number that was wrong costs far more. 0 is perfect.",
+    "ECE": "How far the numbers lie beside what came, on the mean over bins. Some is chance: it is too much only above "
+    "the range beside it, which calibrated numbers would stay in.",
+    "What each budget really gave": "The lane opened month by month with what was known then, and what came of it "
+    "beside what was allowed. Past projects: it promises nothing for yours.",
+    # The red team.
+    "Most lift": "How far a person raised P(clean) with what they can do alone, such as splitting their work. "
+    "Those who were tried did nothing wrong.",
+    "Attack tables": "What accounts and vouches an attacker needs on today's graph, played in memory. A number that is "
+    "high today falls when a seed vouches for somebody careless.",
+    # Shadow mode, bulk approval, an incident.
+    "Would be fast lane": "Rounds that met every condition while nobody was offered to act on it. Of what is still "
+    "open nothing is known yet.",
+    "Merged as sent": "People merged exactly that round. It says that the lane agreed with them, not that the change "
+    "stayed clean.",
+    "Expected not clean": "How many of these would need a revert or a fix if each were as doubtful as the lower end of "
+    "its interval. A bound on the mean: more can happen.",
 }
 QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "P(clean)", "95 % interval", "Not enough evidence")
 PANEL = ("P(clean)", "95 % interval", "Structural trust", "The bars", "Content risk")
 DASHBOARD = ("Fast lane rate", "False approvals, backtest", "Vouch graph", "Ingest lag", "Dead letters")
+CALIBRATION = ("Reliability",)
+APPROVALS = ("False approvals over time", "False approvals, backtest", "95 % interval")
+LANES = ("Lanes of open pull requests",)
+FARES = ("First-timers and regulars",)
+GRAPH = ("In the vouch graph",)
+MODELS = ("AUC", "Brier score", "Log-loss", "ECE")
+BUDGETS = ("What each budget really gave", "95 % interval")
+SHADOW = ("Would be fast lane", "Merged as sent")
 CHARTS = ("Scores of contributors", "P(clean)", "Not enough evidence")
 STORED = (
-    "Lanes of open pull requests",
     "Pull requests",
     "Repositories, of these watched",
     "Open pull requests whose content was read",
     "Readings by a model in thirty days",
+    "Cost of one: median, 95th percentile",
+    "Read again by a newer prompt or model",
+    "Their mean content risk before, since",
+    "Of these, across a bound of a lane",
     "Gaps in the stream, not filled yet",
     "Unknown collections, fields and values",
     "Account events of strangers, only counted",
 )
 CONTRIBUTOR = ("P(clean)", "95 % interval", "Not enough evidence", "Structural trust", "The bars")
 VOUCHED = ("Vouches", "Score history")
-WORTH = ("Merged here", "Clean of settled", "Structural trust", "With your vouch")
+WORTH = ("Merged here", "Clean of settled", "Trust now", "With your vouch")
 LEADERBOARD = ("Rank", "P(clean)", "95 % interval", "Merged", "Reverts", "Hops")
 KEPT = ("Stored rows",)
 PLACES: Mapping[str, Sequence[str]] = {
@@ -102,6 +151,19 @@ PLACES: Mapping[str, Sequence[str]] = {
     "worth": WORTH,
     "kept": KEPT,
     "leaderboard": LEADERBOARD,
+    "reliability": CALIBRATION,
+    "approvals": APPROVALS,
+    "lanes": LANES,
+    "fares": FARES,
+    "graph": GRAPH,
+    "order": ("AUC",),
+    "models": MODELS,
+    "budgets": BUDGETS,
+    "lift": ("Most lift",),
+    "attacks": ("Attack tables",),
+    "shadow": SHADOW,
+    "bulk": ("P(clean)", "Expected not clean"),
+    "incident": ("P(clean)", "95 % interval", "Content risk"),
 }
 
 

@@ -1,13 +1,12 @@
-"""Charts of what was learned: reliability, false approvals against the budget, order over time. Pure.
+"""Charts of what was learned: reliability, order over time, what each budget gave. Pure.
 
 None stands for a chart that has nothing to show: pages then say what is missing.
 """
 
 from collections.abc import Sequence
 
-from scoring.figures import shown_threshold
 from scoring.learning.shown_backtest import ShownBudget, ShownFigures, ShownSeries
-from scoring.learning.shown_model import ShownBin, ShownLane, ShownMonth
+from scoring.learning.shown_model import ShownBin
 from triage.plots import (
     Area,
     Dot,
@@ -77,65 +76,6 @@ def _reliability_table(drawn: Sequence[ShownBin]) -> Table:
         (f"{one.told:.3f}", f"{one.came:.3f}", f"{one.low:.3f} to {one.high:.3f}", f"{one.n:,}") for one in drawn
     )
     return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
-
-
-def false_approvals(key: str, lane: ShownLane) -> Plot | None:
-    """The share of bad ones in the fast lane of the backtest, month by month, against the budget."""
-    months = [one for one in lane.months if one.n > 0 and is_drawn(one.n, one.bad, one.low, one.high)]
-    if not months:
-        return None
-    rates = [one.bad / one.n for one in months]
-    highest = min(1.0, round_up(max(2 * lane.budget, 1.2 * max(rates))))
-    frame = Frame(BROAD.left, BROAD.right, BROAD.top, BROAD.bottom, highest)
-    xs = [frame.x(share) for share in places(len(months))]
-    spots = [(x, frame.y(rate)) for x, rate in zip(xs, rates, strict=True)]
-    whiskers = (
-        Stroke(line([(x, frame.y(one.low)), (x, frame.y(one.high))])) for x, one in zip(xs, months, strict=True)
-    )
-    over = sum(rate > lane.budget for rate in rates)
-    return Plot(
-        key=key,
-        title="False approvals by month against the budget",
-        summary=_over(over, len(months), lane.budget),
-        height=250,
-        table=Table(("Month", "Let through", "Bad", "Share", "95 % interval"), tuple(_month(one) for one in months)),
-        wide=True,
-        rules=frame.rules((0, highest / 2, highest)),
-        strokes=(
-            Stroke(line([(frame.left, frame.y(lane.budget)), (frame.right, frame.y(lane.budget))]), "flag", "6 4"),
-            *whiskers,
-        ),
-        dots=tuple(
-            Dot(x, y, 5.0, "flag" if rate > lane.budget else "plain") for (x, y), rate in zip(spots, rates, strict=True)
-        ),
-        labels=(
-            *(Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in (0, highest / 2, highest)),
-            *(Label(xs[at], 238, months[at].month[2:]) for at in some_of(len(months), TICKS)),
-            Label(frame.right + 10, frame.y(lane.budget) + 5, f"budget {100 * lane.budget:g} %", "start"),
-        ),
-    )
-
-
-def _over(over: int, months: int, budget: float) -> str:
-    which = "no month" if not over else f"{over} of {months} months"
-    return f"{which} above the budget of {100 * budget:g} %; a month alone may be, the lane as a whole may not"
-
-
-def _month(one: ShownMonth) -> tuple[str, ...]:
-    edges = f"{percent_words(one.low)} to {percent_words(one.high)}"
-    return one.month, f"{one.n:,.6g}", f"{one.bad:,.6g}", percent_words(one.bad / one.n), edges
-
-
-def lane_words(lane: ShownLane, exact: bool) -> str:
-    """On which lane the figures rest, by the exact threshold or not."""
-    at = f" at {shown_threshold(lane.threshold)} or above" if exact and lane.threshold is not None else ""
-    if lane.certified:
-        return f"What the certified threshold would have let through{at}, of the year before {_day(lane)}."
-    return f"Nothing is certified. This is what the threshold that comes nearest would have let through{at}."
-
-
-def _day(lane: ShownLane) -> str:
-    return f"{lane.made_at.day} {lane.made_at:%b %Y}"
 
 
 def order_over_time(key: str, series: Sequence[ShownSeries]) -> Plot | None:

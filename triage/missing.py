@@ -48,6 +48,14 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
     return needed(model.lane) if exact else "Nothing is certified yet: too few pull requests have settled."
 
 
+def no_live(window: int) -> str:
+    """Why no outcome of the lane itself stands beside the backtest, `window` days after a merge."""
+    return (
+        "Live: no outcome of the fast lane is known yet. One counts in the month in which its "
+        f"{window} days after the merge are over, or in which it was refused, reverted or fixed."
+    )
+
+
 def needed(lane: ShownLane) -> str:
     """What an attempt that failed lacked, as a sentence; "" for one that did not fail."""
     if lane.certified:

@@ -46,6 +46,11 @@ class NoteView:
     removed: bool = False
 
     @property
+    def tone(self) -> str:
+        """The class of its colour, "" for a low one; the severity stands beside it in words."""
+        return {"high": "flag", "medium": "review"}.get(self.severity, "")
+
+    @property
     def anchor(self) -> str:
         """The id of its place in the diff, "" for the change as a whole."""
         return place_anchor(self.path, self.line, self.removed) if self.path else ""

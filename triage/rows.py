@@ -17,7 +17,7 @@ from triage.review_words import ReviewView, review_view
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
 from triage.words import age_words, borrowed_words, interval_sentence, missing_evidence, no_path_words, visible
 
-TINTS = 12  # avatar colours in components.css
+TINTS = 6  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 
@@ -32,7 +32,7 @@ GROUPS: tuple[tuple[Bucket, str, Kind, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PersonView:
-    """A person with an avatar: two letters on one of twelve tints."""
+    """A person with an avatar: two letters on one of TINTS."""
 
     did: str
     name: str

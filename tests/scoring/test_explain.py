@@ -165,7 +165,7 @@ def test_a_name_from_the_network_is_only_ever_a_name(name: str) -> None:
 def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away() -> None:
     evidence = Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * 500, "mara.test"))
     row = line(evidence)
-    assert row.startswith("Vouched for by the maintainer ana.xxx")
+    assert row.startswith("Vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx")
     assert row.isprintable()
     assert len(row) < 200
 

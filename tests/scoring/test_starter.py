@@ -97,7 +97,7 @@ def test_what_has_no_number_stands_in_the_borrowed_order_and_says_so(world: Resu
                 "where pull_uri = $uri", told,
             )  # fmt: skip
     with world.store.read() as rows:
-        found = read.queue(rows, read.QueueQuery()).groups[0].rows
+        found = read.queue(rows, read.QueueQuery(sort="lowest")).groups[0].rows
         oldest = read.queue(rows, read.QueueQuery(sort="oldest")).groups[0].rows
     assert [row.uri for row in found] == [uris[1], uris[2], uris[0]]
     assert [row.borrowed_from for row in found] == [11, None, 11], "one with a number of its own borrows nothing"
@@ -112,7 +112,7 @@ def test_the_place_of_what_the_audit_drew_tells_nothing(world: Result) -> None:
         txn.execute("update current_decisions set probability = null, own = false, lane = 'normal_queue'")
         txn.execute("update current_decisions set borrowed = .01, reasons = ? where pull_uri = ?", [drawn, uri])
     with world.store.read() as rows:
-        found = [row for group in read.queue(rows, read.QueueQuery()).groups for row in group.rows]
+        found = [row for group in read.queue(rows, read.QueueQuery(sort="lowest")).groups for row in group.rows]
     sealed = next(row for row in found if row.uri == uri)
     assert sealed.is_sealed
     assert sealed.borrowed_from is None

@@ -127,6 +127,8 @@ class DrawnWorld:
     newest: datetime | None = NOW
     notice: str = "The fast lane's threshold 0.90 is not certified."
     gaps_open: int = 0
+    asks_claude: int = 0
+    results: tuple[read.LaneMonth, ...] = ()
 
     def queue(self, snapshot: object, query: QueueQuery) -> read.Queue:
         """The rows that match, in groups."""
@@ -245,7 +247,7 @@ class DrawnWorld:
             lanes=self._counts(),
             own=1,
             histogram=bins,
-            scored=285,
+            scored=1218,
             not_enough_evidence=933,
             contributors=1218,
             vouches=184,
@@ -264,6 +266,7 @@ class DrawnWorld:
             t_high=self.t_high,
             lane_notice=self.notice,
             fast_lane_open=self.t_high is not None,
+            asks_claude=self.asks_claude,
         )
 
     def contributor(self, snapshot: object, did: str, viewer: str | None = None) -> read.ContributorPage | None:
@@ -313,6 +316,10 @@ class DrawnWorld:
         newcomers[Lane.NORMAL_QUEUE] = 2
         waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
         return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
+
+    def lane_results(self, snapshot: object) -> tuple[read.LaneMonth, ...]:
+        """As the test that drew it says."""
+        return self.results
 
     def score(self, snapshot: object, did: str, repository: str | None = None) -> None:
         """Nobody wrote anything."""
@@ -374,6 +381,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "lanes", "changed_after", "approved", "past_actions", "taken_keys")
     pages += ("content_review", "forge_home", "newest_patch", "reread", "explain_trust", "vouches_worth_making")
-    for name in (*pages, "fares", "vouch_graph", "score"):
+    for name in (*pages, "fares", "vouch_graph", "lane_results", "score"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

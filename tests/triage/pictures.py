@@ -10,17 +10,21 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page, Route, ViewportSize
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from scoring.learning.shown_backtest import keep_backtest
+from scoring.read import LaneMonth
+from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from scoring.told_settings import switch_shadow
 from tests.ingest.stream import REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
 from tests.triage.hostile import PULLS, hostile_site
 from tests.triage.lane_site import MORE, lane_site
-from tests.triage.pages_world import MARA, DrawnWorld, draw, drawn_rows
+from tests.triage.pages_world import ANA, MARA, NOW, DrawnWorld, draw, drawn_rows, pull_request, sign_in
+from tests.triage.test_report_pages import LANE, serve, whole_backtest
 from triage.models import Person
 
 TARGET = os.environ.get("SCREENSHOTS", "")
@@ -36,14 +40,19 @@ Take = Callable[..., None]
 @pytest.fixture
 def take(browser: Browser, live_server: LiveServer) -> Iterator[Take]:
     """`take(name, path)`: that page in every look; `before` acts on it first, `cookie` signs somebody in."""
-    pages = {
-        look: browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=live_server.url)
-        for look, width, scheme in LOOKS
-    }
+    pages = {}
+    for look, width, scheme in LOOKS:
+        size: ViewportSize = {"width": width, "height": 900}
+        page = browser.new_page(
+            viewport=size, color_scheme=scheme, base_url=live_server.url, is_mobile=width < 500, has_touch=width < 500
+        )
+        session = page.context.new_cdp_session(page)
+        session.send("Network.setCacheDisabled", {"cacheDisabled": True})  # a drawn world changes under one number
+        pages[look] = page
 
     def taken(name: str, path: str, before: Callable[[Page], object] | None = None, cookie: str = "") -> None:
         for look, page in pages.items():
-            page.context.clear_cookies()
+            page.context.clear_cookies(name="sessionid")  # a page that the server kept came with the other cookie
             if cookie:
                 page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
             page.goto(path)
@@ -90,12 +99,28 @@ def test_states_of_the_queue(take: Take, world: DrawnWorld, monkeypatch: pytest.
     take("dashboard", "/dashboard")
     take("error-404", "/nothing-is-here")
     take("error-422", "/c/mara")
+    world.rows = tuple(pull_request(number, ANA, f"Fix number {number}", 40 + number, 0) for number in range(1, 25))
+    take("queue-full", "/?sort=oldest")  # the server keeps a page for as long as its snapshot is the newest
     world.rows = ()
-    take("queue-nothing-waits", "/")
+    take("queue-nothing-waits", "/?sort=newest")
     world.t_high = None
     draw(monkeypatch, world)  # the frame keeps what it was told of a snapshot
     take("lane-shut", "/?bucket=fast_lane")
     take("lane-shut-dashboard", "/dashboard")
+
+
+def test_reports_that_were_written(
+    take: Take, world: DrawnWorld, settings: Settings, tmp_path: Path, client: Client
+) -> None:
+    settings.LOG_DIR = settings.MODEL_DIR = tmp_path
+    world.results = tuple(LaneMonth(f"2026-0{month}", 20 + month, month % 3, 0.01, 0.2) for month in (1, 2, 3))
+    serve(tmp_path, LANE)
+    keep_backtest(tmp_path, whole_backtest())
+    section = ShownSection("Bombing", "How much trust falls.", ("", "s lost"), (("anybody", "0.1"), ("a seed", "0.4")))
+    keep_report(tmp_path, ShownReport("sunstead-redteam/1", NOW, ("On 12 accounts.",), (), (), (section,)))
+    sign_in(client, "maintainer")
+    for path in ("dashboard", "backtest", "redteam", "vouches", ""):
+        take(f"written-{path or 'queue'}", f"/{path}", cookie=client.cookies["sessionid"].value)
 
 
 def test_first_run_and_trouble(
@@ -134,6 +159,7 @@ def test_hostile_texts(
         take("hostile-queue", "/?bucket=normal_queue")
         take("hostile-open", f"/?open={quote(PULLS[0])}")
         take("hostile-leaderboard", "/leaderboard")
+        take("hostile-diff", f"/diff/{PULLS[0]}")
 
 
 # A form as a page that was loaded earlier would send it, and what comes back in its place.
@@ -161,7 +187,7 @@ def _pull_for_review(page: Page) -> None:
     """By the button, which is gone in the looks after the first: it was pressed."""
     for button in page.locator("[value=pull_for_review]").all():
         button.click()
-        page.get_by_text("In review by you").first.wait_for()
+        page.wait_for_load_state("networkidle")  # on a slow machine the ten seconds may be over, and this says so
 
 
 def _unreachable(page: Page) -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as draw_from
 
 from scoring.learning.shown_backtest import ShownBudget, ShownQuarter, ShownSeries
 from scoring.learning.shown_model import ShownBin, ShownLane, ShownMonth
-from scoring.read import Fare, HistoryPoint, Neighbour, Person, VouchGraph
+from scoring.read import Fare, HistoryPoint, LaneMonth, Neighbour, Person, VouchGraph
 from scoring.verdict import Lane
 from tests.triage.pages_world import HOSTILE, NOW
-from triage import charts, learned_charts
+from triage import approval_charts, charts, learned_charts
 from triage.plots import LARGEST, Plot, is_drawn, round_up
 from triage.vouch_drawing import _width, fitted, vouch_plot
 
@@ -44,10 +44,10 @@ BUDGETS = draw_from.lists(
 )
 
 
-def lane(months: tuple[ShownMonth, ...] = (), certified: bool = True, budget: float = 0.05) -> ShownLane:
+def lane(months: tuple[ShownMonth, ...] = (), certified: bool = True) -> ShownLane:
     n, bad = sum(one.n for one in months), sum(one.bad for one in months)
     until = NOW + timedelta(days=90)
-    return ShownLane(certified, 0.93, budget, n, bad, 0.0, 0.03, None, NOW, until, months)
+    return ShownLane(certified, 0.93, 0.05, n, bad, 0.0, 0.03, None, NOW, until, months)
 
 
 def parsed(page: str) -> ElementTree.Element:
@@ -100,13 +100,27 @@ def test_a_reliability_curve_of_anything_is_whole_and_its_table_has_every_bin_of
 
 @given(MONTHS, draw_from.sampled_from([1e-9, 0.02, 0.5, 0.999]))
 def test_false_approvals_of_any_months_are_whole_and_name_the_budget(months: list[ShownMonth], budget: float) -> None:
-    plot = learned_charts.false_approvals("one", lane(tuple(months), budget=budget))
+    plot = approval_charts.false_approvals("one", lane(tuple(months)), (), budget)
     known = [one for one in months if one.n > 0 and is_drawn(one.low, one.high)]
     assert (plot is None) == (not known)
     if plot:
         inside(plot)
         assert len(plot.dots) == len(plot.table.rows) == len(known)
         assert any("budget" in label.words for label in plot.labels)
+
+
+def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> None:
+    back, live = ShownMonth("2026-02", 40, 1, 0.001, 0.13), LaneMonth("2026-03", 10, 3, 0.11, 0.6)
+    plot = approval_charts.false_approvals("one", lane((back,)), (live,), 0.05)
+    assert plot is not None
+    inside(plot)
+    assert (len(plot.dots), len(plot.boxes)) == (1, 1)
+    assert (plot.dots[0].tone, plot.boxes[0].tone) == ("plain", "flag")
+    assert [row[0] for row in plot.table.rows] == ["2026-02, backtest", "2026-03, live"]
+    assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the budget")
+    alone = approval_charts.false_approvals("one", None, (live,), 0.05)
+    assert alone is not None
+    assert not alone.dots
 
 
 @given(SERIES)
@@ -238,9 +252,9 @@ def test_one_point_is_a_chart_too() -> None:
     assert plot is not None
     assert plot.summary.startswith("31 settled pull requests in 1 bin; every one lies in the band")
     month = ShownMonth("2026-03", 10**6, 10**6, 0.99, 1.0)
-    whole = learned_charts.false_approvals("one", lane((month,)))
+    whole = approval_charts.false_approvals("one", lane((month,)), (), 0.05)
     assert whole is not None
-    assert whole.table.rows == (("2026-03", "1e+06", "1e+06", "100.0 %", "99.0 % to 100.0 %"),)
+    assert whole.table.rows == (("2026-03, backtest", "1e+06", "1e+06", "100.0 %", "99.0 % to 100.0 %"),)
 
 
 @given(draw_from.floats(1e-300, 1e300))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -135,7 +136,10 @@ def test_who_may_not_read_sees_no_change(site: ActingSite, settings: Settings) -
 
 def test_the_patch_as_text_is_for_people_who_are_signed_in(site: ActingSite) -> None:
     assert "sign-in" in anybody().get(PATCH)["Location"]
-    assert PATCH not in text_of(anybody())
+    page = text_of(anybody())
+    assert PATCH not in page
+    assert "names addresses of e-mail, so it is for people who are signed in" in page
+    assert f'href="/sign-in?next={quote(PAGE, safe="")}">sign in</a>' in page
     response = somebody().get(PATCH)
     assert response.content.decode() == CLEAN
     assert response["Content-Type"] == "text/plain; charset=utf-8"

@@ -26,6 +26,10 @@ PATHS = {
     "dashboard": "/dashboard",
     "charts": "/dashboard",
     "stored": "/dashboard",
+    "reliability": "/dashboard",
+    "approvals": "/dashboard",
+    "lanes": "/dashboard",
+    "fares": "/dashboard",
     "contributor": f"/c/{MARA}",
     "vouched": f"/c/{MARA}",
     "kept": f"/c/{MARA}",
@@ -61,8 +65,10 @@ def test_every_number_of_a_page_has_its_sentence_there(site: ActingSite, client:
 def test_every_label_of_the_dashboard_and_the_tiles_of_the_queue_is_explained(site: ActingSite, client: Client) -> None:
     page = shown(client, "/dashboard")
     labels = re.findall(r"<dt>([^<]+)</dt>", page)
-    listed = page[: page.index("First-timers and regulars")]  # the tables of charts name their own columns
-    labels += re.findall(r'<tr><th scope="row">([A-Z][^<:]+)</th>', listed)
+    labels += re.findall(r"<figcaption><h2>([^<]+)</h2>", page)
+    stored = page[page.index("What is stored") :]
+    labels += re.findall(r'<tr><th scope="row">([A-Z][^<:]+)</th>', stored)
+    labels.remove("What is stored")
     assert len(labels) >= 11
     assert [label for label in labels if label not in HELP] == []
     tiles = re.findall(r'class="tile-name[^>]*>.*?</svg> ([^<]+)</span>', shown(client, "/"))

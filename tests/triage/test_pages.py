@@ -68,7 +68,7 @@ def test_the_queue_shows_its_groups_with_counts_and_ages(client: Client, world: 
     heads = re.findall(r'<h2 id="group-(\w+)">', page)
     assert heads == ["needs_human", "normal_queue", "fast_lane", "own"]
     assert "oldest 16 hours" in page
-    assert "oldest first-timer 21 hours" in page
+    assert "oldest first-timer: 21 hours" in page
 
 
 def test_a_bucket_in_the_url_shows_that_lane_alone_and_marks_its_tile(client: Client, world: DrawnWorld) -> None:
@@ -100,7 +100,7 @@ def test_the_leaderboard_leaves_aside_what_it_does_not_know(client: Client, worl
 
 
 def test_htmx_gets_the_fragment_of_the_same_url_and_the_address_to_push(client: Client, world: DrawnWorld) -> None:
-    response = client.get("/?bucket=fast_lane&q=&sort=lowest", headers={"HX-Request": "true"})
+    response = client.get("/?bucket=fast_lane&q=&sort=findings", headers={"HX-Request": "true"})
     fragment = response.content.decode()
     assert "<!doctype" not in fragment
     assert fragment.lstrip().startswith('<section id="results"')
@@ -149,8 +149,8 @@ def test_a_borrowed_order_is_called_one_where_it_orders_and_no_number_is_made_of
     borrowed = "borrowed from 11 other projects, not yet checked on yours"
     assert borrowed not in text_of(client, "/")
     world.rows = tuple(replace(row, borrowed_from=11) if row.first_timer else row for row in drawn_rows())
-    assert text_of(client, "/").count(f"Rows without a number: order {borrowed}.") == 1
-    assert borrowed not in text_of(client, "/?sort=oldest")
+    assert text_of(client, "/?sort=lowest").count(f"Rows without a number: order {borrowed}.") == 1
+    assert borrowed not in text_of(client, "/")
     newcomer = next(row.uri for row in world.rows if row.borrowed_from)
     page = text_of(client, f"/?sort=oldest&open={quote(newcomer)}")
     assert page.count(f"Its place among the lowest scores is {borrowed}.") == 1
@@ -259,7 +259,20 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
 
 
 def test_the_dashboard_puts_a_newer_reader_beside_the_one_before_it(client: Client, world: DrawnWorld) -> None:
-    assert '<td class="number">40: 0.21, 0.25; 3</td>' in text_of(client, "/dashboard")
+    page = text_of(client, "/dashboard")
+    for figures in ("40", "0.21, 0.25", "3"):
+        assert f'<td class="number">{figures}</td>' in page
+
+
+@pytest.mark.parametrize("path", ["/", "/dashboard"])
+def test_where_claude_was_chosen_and_cannot_be_asked_the_page_says_who_judges_content(
+    client: Client, world: DrawnWorld, settings: Settings, path: str
+) -> None:
+    settings.ANTHROPIC_API_KEY, world.asks_claude = "", 2
+    said = "in the 2 repositories that ask for it scanners alone judge content"
+    assert said in text_of(client, path)
+    settings.ANTHROPIC_API_KEY = "sk-made-up"
+    assert said not in text_of(client, path)
 
 
 def test_a_shut_fast_lane_is_said_once_and_no_threshold_is_drawn(client: Client, world: DrawnWorld) -> None:

@@ -11,13 +11,21 @@ from pytest_django import Settings
 
 from scoring import read
 from scoring.learning.certificate import ToldNeed
-from scoring.learning.shown_backtest import ShownBudget, ShownLabel, ShownQuarter, ShownSeries, keep_backtest
+from scoring.learning.shown_backtest import (
+    ShownBacktest,
+    ShownBudget,
+    ShownLabel,
+    ShownQuarter,
+    ShownSeries,
+    keep_backtest,
+)
 from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, keep_figures
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
-from tests.triage.pages_world import HOSTILE, NOW, DrawnWorld, draw, sign_in
-from triage import missing
+from tests.triage.explained import unexplained
+from tests.triage.pages_world import HOSTILE, MARA, NOW, DrawnWorld, draw, sign_in
+from triage import approval_charts, missing
 
 pytestmark = pytest.mark.django_db
 REPORTS = ("/vouches", "/redteam", "/backtest")
@@ -45,6 +53,23 @@ def text(client: Client, path: str) -> str:
 def serve(folder: Path, lane: ShownLane | None = None, scope: ShownScope = SCOPE) -> None:
     keep_figures(folder, msgspec.structs.replace(shown(), lane=lane, change=scope))
     (folder / "label_clean_fix.serving").write_text(MODEL)
+
+
+def test_every_figure_of_every_page_has_its_meaning_in_words_beside_it(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = DrawnWorld(results=(read.LaneMonth("2026-02", 9, 1, 0.02, 0.44),))
+    draw(monkeypatch, world)
+    serve(folder, LANE, msgspec.structs.replace(SCOPE, self_lift=0.01))
+    section = ShownSection("Bombing", "", ("", "s lost"), (("anybody", "0.1"),))
+    keep_report(folder, ShownReport("sunstead-redteam/1", NOW, (), (), (), (section,)))
+    keep_backtest(folder, whole_backtest())
+    counted = {}
+    for path in ("/dashboard", f"/c/{MARA.did}", "/leaderboard", *REPORTS):
+        counted[path], bare = unexplained(text(client, path))
+        assert bare == [], path
+    assert counted["/dashboard"] >= 9
+    assert min(counted.values()) >= 1, counted
 
 
 @pytest.mark.parametrize("path", REPORTS)
@@ -91,12 +116,17 @@ def test_a_report_whose_rows_do_not_fit_its_heads_is_not_shown(client: Client, f
     assert "Not played yet" in text(client, "/redteam")
 
 
-def test_the_backtest_is_drawn_in_the_sites_own_charts_with_its_tables(client: Client, folder: Path) -> None:
+def whole_backtest() -> ShownBacktest:
+    """With every chart; a hostile text where a name or a reason stands."""
     run = backtest()
     series = (ShownSeries(HOSTILE[2], (ShownQuarter("2025-01", 0.8), ShownQuarter("2025-04", 0.9))),)
     test = msgspec.structs.replace(run.labels[0].tests[0], bins=SCOPE.bins, series=series, why=(HOSTILE[0],))
     lanes = (ShownBudget("recipe", 0.05, 200, 60, 9, 2, 0.033, (0.0, 0.08)),)
-    keep_backtest(folder, msgspec.structs.replace(run, labels=(ShownLabel("label_merge", (test,), lanes),)))
+    return msgspec.structs.replace(run, labels=(ShownLabel("label_merge", (test,), lanes),))
+
+
+def test_the_backtest_is_drawn_in_the_sites_own_charts_with_its_tables(client: Client, folder: Path) -> None:
+    keep_backtest(folder, whole_backtest())
     page = text(client, "/backtest")
     assert page.count('<svg class="chart') == page.count("Show as a table") == 3
     assert "Merged at all" in page
@@ -109,10 +139,21 @@ def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(c
     serve(folder, LANE)
     page = text(client, "/dashboard")
     assert "budget 5 %, 5 of 71, 95 % interval 2.0 % to 16.0 %" in page
-    assert "What the certified threshold would have let through at 0.93 or above" in page
-    assert '<th scope="row">2026-02</th><td class="number">31</td><td class="number">4</td>' in page
-    assert "1 of 2 months above the budget" in page
+    assert "Backtest: what the certified threshold would have let through at 0.93 or above" in page
+    assert '<th scope="row">2026-02, backtest</th><td class="number">31</td><td class="number">4</td>' in page
+    assert "Backtest (dots): 1 of 2 months above the budget" in page
+    assert "Live: no outcome of the fast lane is known yet" in page
     assert "21 settled pull requests in 1 bin" in page
+
+
+def test_the_header_of_the_fast_lane_says_what_the_backtest_says_of_such_rows(client: Client, folder: Path) -> None:
+    assert "in the backtest" not in text(client, "/")
+    serve(folder, LANE)
+    page = text(client, "/")
+    assert page.count("of 71 like these in the backtest 5 needed a fix, 95 % interval 2.0 % to 16.0 %") == 1
+    nothing = msgspec.structs.replace(LANE, months=(), n=0, bad=0)
+    serve(folder, nothing)
+    assert approval_charts.like_these(nothing) == ""
 
 
 def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, folder: Path) -> None:

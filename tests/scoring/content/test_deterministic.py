@@ -100,6 +100,6 @@ def test_a_summary_that_calms_does_not_stand_over_findings_that_do_not() -> None
     assert combine(ground, [an_assessment(0.9, summary="It is broken.")]).summary == "It is broken."
 
 
-def test_a_hostile_path_is_shown_without_what_cannot_be_seen() -> None:
+def test_a_hostile_path_is_shown_with_what_cannot_be_seen_spelled_out() -> None:
     told = assess(a_change(), [a_finding(file="a\u202e\n\x1b[31mb.py")])
-    assert told.flags[0].location == "a [31mb.py:1"
+    assert told.flags[0].location == "a⟨U+202E⟩⟨U+000A⟩⟨U+001B⟩[31mb.py:1"

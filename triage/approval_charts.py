@@ -1,0 +1,146 @@
+"""False approvals over time: what the lane would have let through in the backtest, and what it really did. Pure.
+
+Both are drawn against the budget, told apart by the form of their marks, and stand in one table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scoring.figures import shown_threshold
+from scoring.learning.shown_model import ShownLane, ShownMonth
+from scoring.read_lane_results import LaneMonth
+from triage.plots import (
+    Box,
+    Dot,
+    Frame,
+    Label,
+    Plot,
+    Stroke,
+    Table,
+    is_drawn,
+    line,
+    percent_words,
+    places,
+    round_up,
+    some_of,
+)
+
+FRAME = Frame(left=92, right=555, top=16, bottom=212)  # the name of the budget stands to the right of it
+TICKS = 7  # months named below an axis: at phone width a name takes a twelfth of it
+BESIDE = 6  # units between the middle of a month and the marks of either series
+SIDE = 10  # of a square
+EDGE = 0.04  # of the breadth, kept free at either end: marks stand clear of the axis and of the budget's name
+Month = ShownMonth | LaneMonth
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    name: str
+    months: Sequence[Month]
+    beside: int
+
+    def over(self, budget: float) -> int:
+        return sum(one.bad / one.n > budget for one in self.months)
+
+
+def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMonth], budget: float) -> Plot | None:
+    """The share of bad ones in the fast lane by month: of the backtest as dots, of what it really did as squares.
+
+    None where neither has a month. `budget` is a share in (0, 1).
+    """
+    series = [
+        _Series(name, drawn, beside)
+        for name, months, beside in (
+            ("backtest (dots)", lane.months if lane else (), -BESIDE),
+            ("live (squares)", results, BESIDE),
+        )
+        if (drawn := [one for one in months if one.n > 0 and is_drawn(one.n, one.bad, one.low, one.high)])
+    ]
+    if not series:
+        return None
+    names = sorted({one.month for its in series for one in its.months})
+    frame = _frame(series, budget)
+    xs = dict(zip(names, (frame.x(EDGE + (1 - 2 * EDGE) * share) for share in places(len(names))), strict=True))
+    level = frame.y(budget)
+    return Plot(
+        key=key,
+        title="False approvals by month against the budget",
+        summary=_summary(series, budget),
+        height=250,
+        table=_table(series),
+        wide=True,
+        rules=frame.rules((0, frame.highest / 2, frame.highest)),
+        strokes=(
+            Stroke(line([(frame.left, level), (frame.right, level)]), "flag", "6 4"),
+            *(_whisker(one, xs[one.month] + its.beside, frame) for its in series for one in its.months),
+        ),
+        dots=tuple(_dot(one, xs, frame, budget) for its in series if its.beside < 0 for one in its.months),
+        boxes=tuple(_square(one, xs, frame, budget) for its in series if its.beside > 0 for one in its.months),
+        labels=(
+            *(
+                Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end")
+                for at in (0, frame.highest / 2, frame.highest)
+            ),
+            *(Label(xs[names[at]], 238, names[at][2:]) for at in some_of(len(names), TICKS)),
+            Label(frame.right + 12, level + 5, f"budget {100 * budget:g} %", "start"),
+        ),
+    )
+
+
+def _frame(series: Sequence[_Series], budget: float) -> Frame:
+    """The axes, high enough for twice the budget and for every share, though not for every whisker."""
+    highest = max(one.bad / one.n for its in series for one in its.months)
+    top = min(1.0, round_up(max(2 * budget, 1.2 * highest)))
+    return Frame(FRAME.left, FRAME.right, FRAME.top, FRAME.bottom, top)
+
+
+def _whisker(one: Month, x: float, frame: Frame) -> Stroke:
+    return Stroke(line([(x, frame.y(one.low)), (x, frame.y(one.high))]))
+
+
+def _dot(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Dot:
+    share = one.bad / one.n
+    return Dot(round(xs[one.month] - BESIDE, 1), frame.y(share), SIDE / 2, "flag" if share > budget else "plain")
+
+
+def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Box:
+    share = one.bad / one.n
+    x, y = xs[one.month] + BESIDE - SIDE / 2, frame.y(share) - SIDE / 2
+    return Box(round(x, 1), round(y, 1), SIDE, SIDE, "flag" if share > budget else "plain")
+
+
+def _summary(series: Sequence[_Series], budget: float) -> str:
+    told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
+    return f"{told} above the budget of {100 * budget:g} %; a month alone may be, the lane as a whole may not"
+
+
+def _over(over: int, months: int) -> str:
+    return f"{over or 'none'} of {months} month{'' if months == 1 else 's'}"
+
+
+def _table(series: Sequence[_Series]) -> Table:
+    rows = tuple(_row(one, its.name) for its in series for one in its.months)
+    return Table(("Month", "Let through", "Bad", "Share", "95 % interval"), rows)
+
+
+def _row(one: Month, name: str) -> tuple[str, ...]:
+    edges = f"{percent_words(one.low)} to {percent_words(one.high)}"
+    counts = (f"{one.n:,.6g}", f"{one.bad:,.6g}")
+    return f"{one.month}, {name.partition(' ')[0]}", *counts, percent_words(one.bad / one.n), edges
+
+
+def like_these(lane: ShownLane | None) -> str:
+    """What came of pull requests like those in the fast lane, by the backtest; "" where it let none through."""
+    if lane is None or lane.n <= 0:
+        return ""
+    low, high = (percent_words(edge) for edge in (lane.low, lane.high))
+    return f"of {lane.n:,.6g} like these in the backtest {lane.bad:,.6g} needed a fix, 95 % interval {low} to {high}"
+
+
+def lane_words(lane: ShownLane, exact: bool) -> str:
+    """On which lane the figures of the backtest rest, by the exact threshold or not."""
+    at = f" at {shown_threshold(lane.threshold)} or above" if exact and lane.threshold is not None else ""
+    if lane.certified:
+        made = f"{lane.made_at.day} {lane.made_at:%b %Y}"
+        return f"Backtest: what the certified threshold would have let through{at}, of the year before {made}."
+    return f"Backtest: nothing is certified. This is what the threshold that comes nearest would have let through{at}."
