@@ -5,8 +5,9 @@ from datetime import datetime
 from functools import wraps
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
@@ -24,10 +25,11 @@ from triage.incidents import opened_by
 from triage.middleware import Request
 from triage.models import Action, Person
 from triage.permissions import Role, SignInNeeded, require
-from triage.problems import mark_private
+from triage.problems import CHALLENGE, mark_private
 from triage.views import expanded
 
 NO_ROW = "It was not judged yet, or its author's account is not there any more, so nothing was done."
+SIGNED_OUT = "You are not signed in any more, so nothing was done. Copy what you wrote, and sign in."
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
 
@@ -41,7 +43,7 @@ def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
         try:
             response = page(request, request.snapshot)
         except SignInNeeded:
-            response = to_sign_in(request, safe_next(request))
+            response = _signed_out(request) if _wrote(request) else to_sign_in(request, safe_next(request))
         except ActionProblem as problem:
             response = _problem(request, str(problem))
         mark_private(response)
@@ -159,7 +161,26 @@ def _problem(request: Request, sentence: str) -> HttpResponse:
     return render(request, "error.html", shown, status=400)
 
 
-def _wrote(request: Request) -> str:
+def _signed_out(request: Request) -> HttpResponse:
+    """401 that gives back what somebody wrote, in place of the row that was acted on or on a page of its own.
+
+    The sign-in makes every older form of this browser void, so the words could not be sent again from where they were.
+    """
+    shown = {"title": "Nothing was done", "sentence": SIGNED_OUT, "wrote": _wrote(request), "back": safe_next(request)}
+    template = "_fragments/signed_out.html" if request.htmx else "error.html"
+    response = render(request, template, shown, status=401)
+    response["WWW-Authenticate"] = CHALLENGE["WWW-Authenticate"]
+    return response
+
+
+def refused_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403 where a form's token is not this browser's; what was written is given back to a form of this site alone."""
+    own = request.headers.get("Sec-Fetch-Site") == "same-origin"
+    words = render_to_string("403_csrf.html", {"wrote": _wrote(request) if own else ""})
+    return HttpResponse(words, status=403)
+
+
+def _wrote(request: HttpRequest) -> str:
     """The words that somebody sent along, so that a refusal gives them back."""
     return request.POST.get("note") or request.POST.get("because") or ""
 

@@ -22,6 +22,7 @@ LEASE = timedelta(minutes=5)
 NOTE_LENGTH = 2_000
 OUTBOX_KIND = "action"
 CHANGED_MEANWHILE = "It changed since you looked at it, so nothing was done. This is how it stands now."
+YOU_WERE_FIRST = "You acted on it already, so nothing more was done. This is how it stands now."
 OTHER_WAS_FIRST = "Somebody acted on it since you looked at it, so nothing was done. This is how it stands now."
 TOO_LATE = "The 10 seconds are over: it took effect and cannot be undone any more."
 
@@ -81,7 +82,9 @@ def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted
             raise Conflict(CHANGED_MEANWHILE, [one.uri for one in late])
         late = [one for one in wanted if made.get(one.uri, 0) != one.version]
         if late:
-            raise Conflict(OTHER_WAS_FIRST, [one.uri for one in late])
+            uris = [one.uri for one in late]
+            newest = Action.objects.filter(pull_uri__in=uris).order_by("pk").last()
+            raise Conflict(YOU_WERE_FIRST if newest and newest.person == person else OTHER_WAS_FIRST, uris)
         for one in wanted:
             _check(one, subjects[one.uri])
         return [_put(person, subjects[one.uri], one, batch, now) for one in wanted]

@@ -1,0 +1,37 @@
+"""The commands of one real site as processes that a test may kill: each is forked from this one once it is warm.
+
+A start of `manage.py` takes 1.5 s of CPU and a fork none. A line on the input is a command with its arguments; the
+answer is its process number, and then whatever it prints.
+"""
+
+import os
+import signal
+import sys
+
+import django
+
+
+def main(origin: str) -> None:
+    """Fork a process for each line; the network that all of them see answers at `origin`."""
+    django.setup()
+    from django.conf import settings
+    from django.core.management import call_command
+
+    import trustsite.worker
+    import trustsite.wsgi  # noqa: F401
+    from tests.ingest.stream import SOURCE
+
+    settings.STREAM_SOURCE, settings.STAND_IN_ORIGIN = SOURCE, origin
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who is killed is gone at once
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            call_command(*line.split())
+            sys.stdout.flush()
+            os._exit(0)
+        print(child, flush=True)  # noqa: T201  the test that started this reads it
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

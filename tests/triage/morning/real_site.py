@@ -1,0 +1,146 @@
+"""A whole site of real processes, web and worker, over a simulated network, whose worker can be killed."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from ingest.status import encode, read_status, write_page
+from tests.conftest import with_environment
+from tests.ingest.stream import ANA
+from tests.pipeline import Later
+from tests.sources import PROJECT
+from tests.triage.morning.site import made, told
+from tests.trustsite.ports import free_port
+from tests.trustsite.runs import STOP_SECONDS
+from tests.waiting import wait_for
+from trustsite import drive
+from trustsite.standins import StandIns
+from trustsite.standins.recording import make_recording
+
+EARLY, LATE = "Came early", "Came while it was away"
+LATER_SQL = (
+    "update triage_action set made_at = datetime(made_at, :by), effective_at = datetime(effective_at, :by)",
+    "update triage_outboxentry set made_at = datetime(made_at, :by), due_at = datetime(due_at, :by)",
+)
+
+
+@dataclass(slots=True)
+class RealSite:
+    """A site on `address`, at which `link` signs in; `peers` are the network."""
+
+    root: Path
+    address: str
+    peers: StandIns
+    forking: subprocess.Popen[str]
+    worker: int = 0
+    link: str = ""
+
+    def fork(self, *command: str) -> int:
+        """Start `manage.py` with this command; returns its process number."""
+        pipe(self.forking.stdin).write(" ".join(command) + "\n")
+        pipe(self.forking.stdin).flush()
+        return int(self.said())
+
+    def said(self) -> str:
+        """The next line that a process printed."""
+        return pipe(self.forking.stdout).readline().strip()
+
+    def start_worker(self) -> None:
+        """Start one; returns once its heart beats."""
+        before = self.beat()
+        self.worker = self.fork("worker")
+        wait_for(lambda: self.beat() > before, what="a beat of the worker's heart")
+
+    def kill_worker(self) -> None:
+        """SIGKILL, and then half a minute without a beat."""
+        os.kill(self.worker, signal.SIGKILL)
+        wait_for(lambda: not is_there(self.worker), what="the end of the worker")
+        self.pass_time(31)
+
+    def beat(self) -> float:
+        """When the worker last said how it is, in unix seconds; 0 where it never did."""
+        status = read_status(self.root / "status.json")
+        return status.written_at if status else 0.0
+
+    def pass_time(self, seconds: int) -> None:
+        """Have all that happened so far lie back so much longer: nobody waits for it. No worker may run."""
+        status = read_status(self.root / "status.json")
+        assert status is not None
+        then = msgspec.structs.replace(status, written_at=status.written_at - seconds)
+        write_page(self.root / "status.json", encode(then))
+        with closing(sqlite3.connect(self.root / "web.sqlite3", timeout=30)) as web, web:
+            for sql in LATER_SQL:
+                web.execute(sql, {"by": f"-{seconds} seconds"})
+
+
+def pipe(stream: IO[str] | None) -> IO[str]:
+    """A stream that was asked for is there."""
+    assert stream is not None
+    return stream
+
+
+def is_there(process: int) -> bool:
+    """Whether a process of that number exists."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def frames() -> list[bytes]:
+    """The newest that the store has, so that nothing is missing, then two pull requests of just now."""
+    found = Later(datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=5))
+    found.pull(ANA, "early", title=EARLY)
+    found.pull(ANA, "late", title=LATE)
+    return [*told()[-1:], *found]
+
+
+@contextmanager
+def real_site(root: Path) -> Generator[RealSite]:
+    """The morning's site below `root`, with a worker that listens; one pull request more is held back by `peers`."""
+    drive.mark(root)
+    (root / "duckdb").mkdir()
+    shutil.copy(made() / "trust.duckdb", root / "duckdb")
+    shutil.copytree(made() / "diffs", root / "diffs")
+    bind = f"127.0.0.1:{free_port()}"
+    with StandIns(make_recording(frames(), {}, (), ()), hold_after=2) as peers:
+        command = [sys.executable, "-m", "tests.triage.morning.processes", peers.origin]
+        environment = {
+            "DATA_ROOT": root,
+            **drive.child_environment(root),
+            "JETSTREAM_URLS": peers.jetstream_url,
+            "BIND": bind,
+        }
+        with subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=with_environment(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as forking:
+            site = RealSite(root, f"http://{bind}", peers, forking)
+            site.fork("add_maintainer", "did:plc:" + "2" * 24)
+            site.link = site.said()
+            web = site.fork("web")
+            try:
+                site.start_worker()
+                yield site
+            finally:
+                for process in (site.worker, web):
+                    if process and is_there(process):
+                        os.kill(process, signal.SIGKILL)
+                pipe(forking.stdin).close()
+                forking.wait(STOP_SECONDS)

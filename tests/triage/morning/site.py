@@ -1,0 +1,65 @@
+"""A site with a morning's work: one flagged pull request and fourteen in the fast lane; made once and copied."""
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from scoring.told_settings import switch_shadow
+from tests.ingest.stream import ANA, BLOB, REPO, Frames, pull_uri
+from tests.pipeline import opened
+from tests.scoring.offered import CLEAN, offer
+from tests.scoring.offered_world import MADE
+from tests.scoring.small import settled, take
+from tests.triage import acting_site as acting_sites
+from tests.triage.acting_site import ActingSite, acting_site
+
+CHORES = 14  # open pull requests of ana's beside mara's
+FAST = "update current_decisions set lane = 'fast_lane', probability = .97, low = .9, cases = 40"
+FLAGGED = "update current_decisions set lane = 'needs_human', probability = .2 where pull_uri = ?"
+
+
+def told() -> Frames:
+    """What the network said of them."""
+    frames = settled("open")
+    for number in range(CHORES):
+        frames.pull(ANA, f"chore{number:02}", title=f"Chore {number:02}")
+    return frames
+
+
+@cache
+def made() -> Path:
+    """The folder of a store with fifteen open pull requests and patches that were read; nobody writes to it."""
+    folder = Path(tempfile.mkdtemp(prefix="morning-"))
+    with opened(folder) as result:
+        take(result, told())
+        offer(result, ref=f"blob:{BLOB}")
+        for number in range(CHORES):
+            diff = CLEAN.replace("a.py", f"chore{number:02}.py")
+            offer(result, diff, pull_uri(ANA, f"chore{number:02}"), f"blob:chore{number}")
+        switch_shadow(result.store, REPO, False, MADE)
+        result.judge()
+    return folder
+
+
+@contextmanager
+def morning_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
+    """A copy of that site, published."""
+    shutil.copytree(made(), folder, dirs_exist_ok=True)
+    monkeypatch.setattr(acting_sites, "offered_world", opened)
+    with acting_site(folder, settings, monkeypatch) as acting:
+        show(acting)
+        yield acting
+
+
+def show(site: ActingSite) -> None:
+    """Put them in their lanes and publish."""
+    with site.result.store.write() as txn:
+        txn.execute(FAST)
+        txn.execute(FLAGGED, [pull_uri(ANA, "chore00")])
+    site.publish()

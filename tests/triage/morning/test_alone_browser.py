@@ -1,0 +1,210 @@
+"""A maintainer's morning in a real browser, in all four ways: read, filter, expand, see the change, act, undo, bulk."""
+
+import re
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Locator, Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from tests.ingest.stream import ANA, pull_uri
+from tests.triage.acting_site import ActingSite
+from tests.triage.morning.conftest import MAINTAINER, Enter
+from tests.triage.morning.modes import (
+    Mode,
+    expect_focus,
+    expect_no_sideways_scroll,
+    press_keys,
+    row_of,
+    titles,
+    windows,
+)
+from tests.triage.morning.site import CHORES
+from triage.access import issue_link
+from triage.models import Action, Person
+
+BULK = 12
+
+
+def test_the_morning_of_who_works_alone(enter: Enter, site: ActingSite, mode: Mode) -> None:
+    page = enter(mode)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pull requests waiting on you")
+    expect(page.locator(".row")).to_have_count(CHORES + 1)
+    expect_no_sideways_scroll(page, mode)
+    filter_the_fast_lane(page, mode)
+    read_one_and_its_change(page, mode)
+    approve_and_undo(page, mode)
+    approve_many(page, mode)
+    if mode.is_phone:
+        mode.press(page.locator("#offers").get_by_role("button", name="Undo"))
+        expect(page.locator(".pick")).to_have_count(CHORES - 1)
+    site.after(11)
+    assert site.work() == (0 if mode.is_phone else BULK), "what was undone in time never takes effect"
+    page.goto("/")
+    expect(page.get_by_role("region", name="Approved, not merged yet").locator("li")).to_have_count(
+        0 if mode.is_phone else BULK
+    )
+    expect_no_sideways_scroll(page, mode)
+
+
+def filter_the_fast_lane(page: Page, mode: Mode) -> None:
+    """One bucket, and of it what has the words; all of it stands in the address."""
+    if mode.has_keys:
+        press_keys(page, "4 /")
+        page.keyboard.type("chore")
+    else:
+        mode.press(page.get_by_role("link", name="Fast lane"))
+        expect(page).to_have_url("/?bucket=fast_lane")
+        page.get_by_role("searchbox").fill("chore")
+    if not mode.scripts:
+        mode.press(page.get_by_role("button", name="Filter"))
+    expect(page.locator(".row")).to_have_count(CHORES - 1)
+    expect(page).to_have_url(re.compile(r"/\?bucket=fast_lane&q=chore"))
+
+
+def read_one_and_its_change(page: Page, mode: Mode) -> None:
+    """Who and what in the row itself, and the change: within the row where scripts run, else a page from which Back."""
+    row = row_of(page, "Chore 04")
+    if mode.has_keys:
+        row.locator(".row-link").focus()
+    with page.expect_response("**/act/look" if mode.scripts else "**/?bucket=*"):  # the tests' server has one database
+        act_by(page, mode, "o", row.locator(".row-link"))
+    expect(row.get_by_text("Who: structural trust")).to_be_visible()
+    expect(row.get_by_text("What: content review")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"open=at.*chore04"))
+    expect_no_sideways_scroll(page, mode)
+    act_by(page, mode, "c", row.get_by_role("link", name="Read the change"))
+    expect(page.get_by_role("region", name="Lines of chore04.py")).to_contain_text("print(2)")
+    expect_no_sideways_scroll(page, mode)
+    if mode.scripts:
+        expect(page.get_by_role("heading", level=1)).to_have_text("Pull requests waiting on you")
+    else:
+        page.go_back()
+    expect(row.get_by_text("Who: structural trust")).to_be_visible()
+
+
+def approve_and_undo(page: Page, mode: Mode) -> None:
+    """Nothing says so before the server did; then it can be taken back."""
+    row, shown = row_of(page, "Chore 04"), titles(page).all_inner_texts()
+    after = shown[(shown.index("Chore 04") + 1) % len(shown)]
+    if mode.is_phone or mode.scripts:
+        act_by(page, mode, "a", row.get_by_role("button", name="Approve Chore 04"))
+    else:
+        row.locator(".row-link").focus()
+        press_keys(page, "Tab")
+        expect(row.get_by_role("button", name="Approve Chore 04")).to_be_focused()
+        press_keys(page, "Enter")
+    expect(row).to_contain_text("Approved by you.")
+    if mode.scripts:
+        expect_focus(page, after)
+    expect(page.locator("#tile-fast_lane .figure")).to_have_text(str(CHORES - 1))
+    expect(page.locator("#offers")).to_contain_text("Approved. It takes effect in 10 seconds.")
+    expect_no_sideways_scroll(page, mode)
+    act_by(page, mode, "u", row.get_by_role("button", name="Undo"))
+    expect(row.get_by_role("button", name="Approve Chore 04")).to_be_visible()
+    if mode.scripts:
+        expect_focus(page, "Chore 04")
+    expect(page.locator("#offers")).to_be_hidden()
+    expect(page.locator("#tile-fast_lane .figure")).to_have_text(str(CHORES))
+
+
+def approve_many(page: Page, mode: Mode) -> None:
+    """Twelve of the fast lane, after a page that says what that means."""
+    if mode.has_keys:
+        page.locator(".row-link").first.focus()
+        press_keys(page, "x j " * BULK)
+    else:
+        for number in range(BULK):
+            page.locator(".pick").nth(number).check()
+    expect(page.locator(".pick:checked")).to_have_count(BULK)
+    mode.press(page.get_by_role("button", name="Approve the selected"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Approve 12 pull requests of the fast lane")
+    expect(page.get_by_role("main")).to_contain_text("Expected not clean")
+    expect_no_sideways_scroll(page, mode)
+    mode.press(page.get_by_role("button", name="Approve 12"))
+    expect(page.locator("#offers")).to_contain_text("Approved 12 pull requests.")
+    expect(page.locator(".row", has_text="Approved by you.")).to_have_count(BULK)
+
+
+def act_by(page: Page, mode: Mode, key: str, button: Locator) -> None:
+    """By its key where there are keys, which act on the row that has the focus; else the button itself."""
+    if mode.has_keys:
+        press_keys(page, key)
+    else:
+        mode.press(button)
+
+
+def test_keys_lead_through_rows_filters_and_pages_and_are_silent_while_somebody_types(enter: Enter) -> None:
+    page = enter()
+    page.evaluate("window.stays = true")
+    press_keys(page, "3")
+    expect(page).to_have_url("/?bucket=normal_queue")
+    press_keys(page, "4")
+    expect(page).to_have_url("/?bucket=fast_lane")
+    press_keys(page, "/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("chore ak?")
+    expect(page.get_by_role("searchbox")).to_have_value("chore ak?")
+    expect(page).to_have_url("/?bucket=fast_lane&q=chore+ak%3F")
+    expect(page.locator("#keys")).to_be_hidden()
+    page.get_by_role("searchbox").fill("chore")
+    expect(page.locator(".row")).to_have_count(CHORES - 1)
+    shown = titles(page).all_inner_texts()
+    press_keys(page, "Escape j")
+    expect_focus(page, shown[0])
+    press_keys(page, "j j k")
+    expect_focus(page, shown[1])
+    press_keys(page, "x j x")
+    expect(page.locator(".pick:checked")).to_have_count(2)
+    assert page.evaluate("window.stays"), "no page was loaded anew"
+    press_keys(page, "g d")
+    expect(page).to_have_url("/dashboard")
+    press_keys(page, "g l")
+    expect(page).to_have_url("/leaderboard")
+    press_keys(page, "g q")
+    expect(page).to_have_url("/")
+
+
+def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good(enter: Enter) -> None:
+    page = enter()
+    page.locator(".row-link").nth(1).focus()
+    for _ in range(5):
+        page.keyboard.down("a")
+    page.keyboard.up("a")
+    expect(page.locator(".row", has_text="Approved by you.")).to_have_count(1)
+    expect(page.locator(".tile").first).not_to_have_css("content", "none", pseudo="after")
+    press_keys(page, "?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.get_by_label("Keys of one letter work").uncheck()
+    press_keys(page, "Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.reload()
+    page.locator(".row-link").first.focus()
+    press_keys(page, "j a 4 ?")
+    expect(page.locator(".row-link").first).to_be_focused()
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(page.locator(".row", has_text="Approved by you.")).to_have_count(1)
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_label("Keys of one letter work").check()
+    press_keys(page, "Escape 4")
+    expect(page).to_have_url("/?bucket=fast_lane")
+    assert Action.objects.count() == 1
+
+
+def test_a_link_signs_in_and_the_address_of_a_view_restores_it(
+    site: ActingSite, live_server: LiveServer, browser: Browser
+) -> None:
+    did, name = MAINTAINER
+    site.maintainer(did, f"{name}.example")
+    link = issue_link(Person.objects.get(did=did), now=site.now)
+    with windows(browser, live_server.url) as opened:
+        page = opened(Mode(scripts=False))
+        page.goto(f"/sign-in/{link}")
+        page.get_by_role("main").get_by_role("button", name="Sign in").click()
+        expect(page.locator("header")).to_contain_text("ana.example")
+        page.goto(f"/?bucket=fast_lane&q=chore&open={quote(pull_uri(ANA, 'chore02'))}")
+        expect(row_of(page, "Chore 02").get_by_text("Who: structural trust")).to_be_visible()
+        page.get_by_role("link", name="Dashboard").click()
+        expect(page).to_have_url("/dashboard")
+        page.go_back()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Pull requests waiting on you")
+        expect(row_of(page, "Chore 02").get_by_text("Who: structural trust")).to_be_visible()

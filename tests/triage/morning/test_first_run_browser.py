@@ -1,0 +1,92 @@
+"""A maintainer's first day in a real browser, in all four ways: link, password, repositories, progress, queue."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.triage.first_site import BEN, LANTERN, PDS, FirstSite, first_site
+from tests.triage.morning.modes import PHONE, Mode, expect_no_sideways_scroll, windows
+from tests.triage.test_every_page_browser import FAULTS
+from triage.access import issue_link
+from triage.models import Maintainer, Person
+
+SAM, PASSWORD = "did:plc:" + "s" * 24, "seven lanterns at noon"
+
+
+@pytest.fixture
+def first(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FirstSite]:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with first_site(tmp_path, settings, monkeypatch) as site:
+        yield site
+
+
+def looks_again(page: Page, mode: Mode) -> None:
+    """Whoever has no scripts asks how far it is; for the others the page does so by itself."""
+    if not mode.scripts:
+        mode.press(page.get_by_role("link", name="Look again").first)
+
+
+@pytest.fixture
+def page(mode: Mode, live_server: LiveServer, browser: Browser) -> Iterator[Page]:
+    """Somebody who never was here; fails where a page complained."""
+    with windows(browser, live_server.url) as opened:
+        yield opened(mode)
+
+
+def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
+    sam = Person.objects.create(did=SAM, handle="sam.example")
+    Maintainer.objects.create(person=sam, repo_key="")
+
+    page.goto(f"/sign-in/{issue_link(sam)}")
+    mode.press(page.get_by_role("button", name="Sign in"))
+    page.get_by_label("New password").fill(PASSWORD)
+    page.get_by_label("The same again").fill(PASSWORD)
+    mode.press(page.get_by_role("button", name="Set the password"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("What is watched here")
+
+    first.faults[PDS] = 502
+    who = page.get_by_label("Handle or DID of the account")
+    who.fill("ana.example.test")
+    who.press("Enter")
+    expect(page.get_by_text("The worker is asked.")).to_be_visible()
+    first.work()
+    looks_again(page, mode)
+    expect(page.get_by_role("alert").filter(has_text="did not list its repositories")).to_be_visible()
+    expect(who).to_have_value("ana.example.test")
+    first.faults.clear()
+    mode.press(page.get_by_role("button", name="List its repositories"))
+    expect(page.get_by_text("The worker is asked.")).to_be_visible()
+    first.work()
+    looks_again(page, mode)
+
+    lantern = page.get_by_role("group", name="lantern")
+    expect(lantern.get_by_text(BEN)).to_be_visible()
+    if mode == Mode(PHONE, scripts=False):
+        assert page.evaluate(FAULTS, PHONE) == [], "the longest form on a phone"
+    lantern.get_by_label("Watch lantern").check()
+    lantern.get_by_label("May its diffs go to Anthropic?").select_option("claude")
+    mode.press(page.get_by_role("button", name="Watch and begin to read"))
+    expect(page.get_by_role("heading", name="How long it takes is not known yet")).to_be_visible()
+    first.work()
+    looks_again(page, mode)
+    expect(page.get_by_role("heading", name="The queue can be used.")).to_be_visible()
+    assert (
+        first.value("select repo_key from repositories semi join watched_repositories using (repository_id)") == LANTERN
+    )
+
+    expect_no_sideways_scroll(page, mode)
+
+    first.judge()
+    mode.press(page.get_by_role("link", name="To the queue"))
+    expect(page.get_by_role("link", name="Trim the wick", exact=True)).to_be_visible()
+    mode.press(page.get_by_role("button", name="Sign out"))
+    page.get_by_label("Your handle or DID").fill("sam.example")
+    page.get_by_label("Your password").fill(PASSWORD)
+    mode.press(page.get_by_role("button", name="Sign in", exact=True))
+    expect(page.get_by_role("link", name="Trim the wick", exact=True)).to_be_visible()

@@ -1,0 +1,107 @@
+"""What others do meanwhile, in all four ways: a second person, a swapped round, rows that come, a server away."""
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ingest.stream import ANA, pull_uri
+from tests.scoring.offered import offer
+from tests.scoring.offered_world import LATER, a_new_round, learn
+from tests.scoring.small import OFFERED, settled
+from tests.triage.acting_site import ActingSite
+from tests.triage.morning.conftest import SECOND_ONE, Enter
+from tests.triage.morning.modes import Mode, expect_focus, expect_no_sideways_scroll, look_for_news, row_of, titles
+from tests.triage.morning.site import CHORES, show
+from triage.models import Action
+
+CHORE = pull_uri(ANA, "chore03")
+
+
+def test_what_others_did_meanwhile_is_told_and_nothing_is_approved_over_it(
+    enter: Enter, site: ActingSite, mode: Mode
+) -> None:
+    page = enter(mode)
+    collide_with_a_second_person(page, site, mode)
+    page.goto("/")
+    approve_while_the_round_is_swapped(page, site, mode)
+
+
+def collide_with_a_second_person(page: Page, site: ActingSite, mode: Mode) -> None:
+    """Ben looks at it, then approves it, on a page that is older than what is approved here."""
+    did, name = SECOND_ONE
+    ben, row = site.maintainer(did, f"{name}.example"), row_of(page, "Chore 03")
+    assert ben.post("/act/look", {"uri": CHORE, "next": "/"}).status_code == 302
+    come_back(page, mode)
+    expect(row).to_contain_text("ben.example is looking.")
+    expect(page.locator("#fresh")).to_be_hidden()
+    assert ben.post("/act", site.form(uri=CHORE, next="/")).status_code == 302
+    mode.press(row.get_by_role("button", name="Approve Chore 03"))
+    expect(told(page, mode, "Chore 03")).to_contain_text("Somebody acted on it since you looked at it")
+    expect(row).to_contain_text("Approved by ben.example.")
+    expect(row.get_by_role("button")).to_have_count(0)
+    expect_no_sideways_scroll(page, mode)
+    assert [str(action.person) for action in Action.objects.all()] == ["ben.example"]
+
+
+def approve_while_the_round_is_swapped(page: Page, site: ActingSite, mode: Mode) -> None:
+    """What is pressed was meant for a round that is not the newest any more; the second time it is."""
+    row = row_of(page, "Mend the lamp")
+    approve = row.get_by_role("button", name="Approve Mend the lamp")
+    expect(approve).to_be_visible()
+    a_new_round(site.result)
+    site.result.judge()
+    show(site)
+    if mode.scripts:
+        look_for_news(page)
+        expect(page.locator("#fresh")).to_contain_text("1 changed")
+    mode.press(approve)
+    expect(told(page, mode, "Mend the lamp")).to_contain_text("It changed since you looked at it, so nothing was done.")
+    expect_no_sideways_scroll(page, mode)
+    assert not Action.objects.filter(pull_uri=OFFERED).exists()
+    approve.press("Enter")  # a second tap at once is the second half of a double one, which nobody means
+    expect(row).to_contain_text("Approved by you.")
+    assert Action.objects.filter(pull_uri=OFFERED).count() == 1
+
+
+def come_back(page: Page, mode: Mode) -> None:
+    """Look at the queue again after a while: scripts bring what is new, else it is loaded again."""
+    if mode.scripts:
+        look_for_news(page)
+    else:
+        page.reload()
+
+
+def told(page: Page, mode: Mode, title: str) -> Locator:
+    """Where a refusal stands: on the row where scripts run, else above it on a page of its own."""
+    if mode.scripts:
+        return row_of(page, title).locator(".note")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing was done")
+    return page.locator("main > .note")
+
+
+def test_new_rows_announce_themselves_and_nothing_moves_also_after_the_server_was_away(
+    enter: Enter, site: ActingSite
+) -> None:
+    page = enter()
+    page.get_by_role("link", name="Chore 05", exact=True).focus()
+    before = titles(page).all_inner_texts()
+    frames = settled("open")
+    frames.pull(ANA, "late", title="Came in late")
+    learn(site.result, frames)
+    offer(site.result, LATER, pull_uri(ANA, "late"), "blob:late")
+    site.result.judge()
+    show(site)
+    look_for_news(page)
+    expect(page.locator("#fresh")).to_contain_text("1 new")
+    expect(page.locator("#announce")).to_have_text("1 new")
+    expect(page.locator("#tile-fast_lane .figure")).to_have_text(str(CHORES + 1))
+    expect(titles(page)).to_have_text(before)
+    expect_focus(page, "Chore 05")
+    page.locator("#fresh").get_by_role("link", name="Show").click()
+    expect(row_of(page, "Came in late")).to_be_visible()
+    expect(page.locator("#fresh")).to_be_hidden()
+    expect_focus(page, "Came in late")
+    page.route("**/live", lambda route: route.fulfill(status=502, body=""))
+    look_for_news(page)
+    expect(page.locator("#freshness")).to_have_text("Not updated any more: load the page again")
+    page.unroute("**/live")
+    look_for_news(page)
+    expect(page.locator("#freshness")).to_contain_text("Recording")
