@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.acting_site import ActingSite, acting_site
+from tests.triage.acting_site import NOON, ActingSite, acting_site
 from tests.waiting import PATIENT_MS
 
 ANA = "did:plc:" + "2" * 24
@@ -37,6 +37,7 @@ def pages(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterat
             size: ViewportSize = {"width": 1440, "height": 1080}
             context = opened.enter_context(browser.new_context(java_script_enabled=scripts, viewport=size))
             context.set_default_timeout(PATIENT_MS)
+            context.clock.set_fixed_time(NOON)  # else the offer to undo goes after 10 s, also from under a slow test
             context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
             page = context.new_page()
             page.goto(live_server.url)

@@ -73,7 +73,7 @@ def test_a_finding_of_a_row_leads_to_its_line_in_the_change(open_page: Open) -> 
         page.wait_for_url("**/diff/**#at-*")
         told = page.locator(".told:target")
         expect(told).to_be_in_viewport()
-        assert "ghp_" in told.locator("xpath=preceding-sibling::tr[1]").inner_text()
+        expect(told.locator("xpath=preceding-sibling::tr[1]")).to_contain_text("ghp_")
 
 
 def test_the_change_opens_inside_the_row_and_its_findings_lead_to_their_lines(open_page: Open) -> None:
@@ -82,20 +82,20 @@ def test_the_change_opens_inside_the_row_and_its_findings_lead_to_their_lines(op
     page.get_by_role("link", name="Read the change").click()
     part = page.locator(".row-open .change section")
     expect(part.locator("details.kept")).to_have_count(3)
-    assert page.url == address
-    assert page.locator("h1").count() == 1
+    expect(page).to_have_url(address)
+    expect(page.locator("h1")).to_have_count(1)
     part.get_by_role("link", name="src/login.py:1", exact=True).first.click()
     expect(part.locator(".told:target")).to_be_in_viewport()
-    assert page.locator("main script").count() == 0
+    expect(page.locator("main script")).to_have_count(0)
 
 
 def test_without_scripts_the_change_is_a_page_of_its_own_with_its_rounds(open_page: Open) -> None:
     page = open_page(f"/?open={quote(OFFERED)}", scripts=False)
     page.get_by_role("link", name="Read the change").click()
-    assert page.url.endswith(f"/diff/{OFFERED}")
+    expect(page).to_have_url(f"/diff/{OFFERED}")
     page.get_by_role("navigation", name="Compare with another round").get_by_role("link", name="1", exact=True).click()
-    assert page.get_by_text("between the two rounds").is_visible()
-    assert "gpj.⟨U+202E⟩exe" in page.locator("main").inner_text()
+    expect(page.get_by_text("between the two rounds")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("gpj.⟨U+202E⟩exe")
 
 
 @pytest.mark.parametrize("width", [390, 360])

@@ -1,17 +1,18 @@
 """Pages in a real browser: without scripts, with htmx, back and forth, on a phone, under a strict policy."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.triage.pages_world import MARA, DrawnWorld, draw, drawn_rows
-from tests.waiting import PATIENT_MS
+from tests.waiting import PATIENT_MS, wait_for
 
 OPENED = drawn_rows()[1].uri
 HOSTILE_ONE = drawn_rows()[5].uri
@@ -30,6 +31,8 @@ boxes => boxes.filter(box => box.getClientRects().length)
   .map(box => [box.getBoundingClientRect().height, box.innerText])
 """
 Open = Callable[..., Page]
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
     complaints: list[str] = []
     pages: list[Page] = []
 
-    def opened(path: str, width: int = 1440, scheme: Literal["light", "dark"] = "light", scripts: bool = True) -> Page:
+    def opened(path: str, width: int = 1440, scheme: Scheme = "light", scripts: bool = True) -> Page:
         page = browser.new_page(
             viewport={"width": width, "height": 1080}, color_scheme=scheme, java_script_enabled=scripts
         )
@@ -63,31 +66,32 @@ def open_page(browser: Browser, drawn_site: str) -> Iterator[Open]:
     assert complaints == []
 
 
-def titles(page: Page) -> list[str]:
-    return page.locator(".row h3 bdi").all_inner_texts()
+def titles(page: Page) -> Locator:
+    return page.locator(".row h3 bdi")
 
 
-def is_whole(page: Page) -> bool:
-    return page.locator("header.bar").count() == 1 and page.locator("h1").count() == 1
+def expect_whole(page: Page) -> None:
+    expect(page.locator("header.bar")).to_have_count(1)
+    expect(page.locator("h1")).to_have_count(1)
 
 
 def test_everything_is_reached_without_scripts(open_page: Open, drawn_site: str) -> None:
     page = open_page("/", scripts=False)
     page.get_by_role("link", name="Fast lane").click()
-    assert titles(page) == ["Fix flaky knot test"]
+    expect(titles(page)).to_have_text(["Fix flaky knot test"])
     page.get_by_role("searchbox").fill("nothing like it")
     page.get_by_role("button", name="Filter").click()
-    assert "bucket=fast_lane" in page.url
-    assert page.get_by_text("No open pull request matches").is_visible()
+    expect(page).to_have_url(re.compile("bucket=fast_lane"))
+    expect(page.get_by_text("No open pull request matches")).to_be_visible()
     page.get_by_role("link", name="Show all").click()
     page.get_by_role("link", name="Cache repository listing", exact=True).click()
-    assert page.get_by_text("Who: structural trust").is_visible()
+    expect(page.get_by_text("Who: structural trust")).to_be_visible()
     page.get_by_role("link", name="All about mara.example").click()
-    assert page.url == f"{drawn_site}/c/{MARA.did}"
+    expect(page).to_have_url(f"{drawn_site}/c/{MARA.did}")
     page.get_by_role("link", name="Leaderboard").click()
     page.get_by_role("link", name="Merged").click()
-    assert page.url.endswith("/leaderboard?sort=merged")
-    assert not page.locator("#theme").is_visible()
+    expect(page).to_have_url(f"{drawn_site}/leaderboard?sort=merged")
+    expect(page.locator("#theme")).to_be_hidden()
 
 
 def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: Open, drawn_site: str) -> None:
@@ -95,29 +99,32 @@ def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: 
     page.evaluate("window.stays = true")
     page.get_by_role("searchbox").press_sequentially("cache", delay=20)
     page.wait_for_url("**/?q=cache")
-    assert titles(page) == ["Cache repository listing"]
-    assert page.evaluate("window.stays && document.activeElement.id") == "filter-text"
+    expect(titles(page)).to_have_text(["Cache repository listing"])
+    expect(page.locator("#filter-text")).to_be_focused()
+    assert page.evaluate("window.stays")
     page.get_by_label("Order").select_option("newest")
     page.wait_for_url("**/?q=cache&sort=newest")
     page.locator("#tile-fast_lane").click()
     page.wait_for_url("**/?bucket=fast_lane&q=cache&sort=newest")
-    assert page.locator("#tile-fast_lane").get_attribute("aria-current") == "true"
-    assert page.locator("#announce").inner_text() == "Nothing matches."
+    expect(page.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
+    expect(page.locator("#announce")).to_have_text("Nothing matches.")
+    expect(titles(page)).to_have_count(0)
     fresh = open_page(page.url.removeprefix(drawn_site))
-    assert titles(fresh) == titles(page)
-    assert fresh.get_by_role("searchbox").input_value() == "cache"
+    expect(fresh.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
+    expect(titles(fresh)).to_have_count(0)
+    expect(fresh.get_by_role("searchbox")).to_have_value("cache")
 
 
 def test_back_after_a_filter_shows_the_whole_page_before_it(open_page: Open, drawn_site: str) -> None:
     page = open_page("/")
-    before = titles(page)
+    before = titles(page).all_inner_texts()
     page.locator("#tile-fast_lane").click()
     page.wait_for_url("**/?bucket=fast_lane")
     page.go_back()
     expect(page.locator("#tile-all")).to_have_attribute("aria-current", "true")
-    assert is_whole(page)
-    assert titles(page) == before
-    assert page.locator("#tile-all").get_attribute("aria-current") == "true"
+    expect_whole(page)
+    expect(titles(page)).to_have_text(before, use_inner_text=True)
+    expect(page.locator("#tile-all")).to_have_attribute("aria-current", "true")
 
 
 def test_back_from_another_page_shows_the_filtered_page_and_not_its_fragment(open_page: Open, drawn_site: str) -> None:
@@ -128,62 +135,66 @@ def test_back_from_another_page_shows_the_filtered_page_and_not_its_fragment(ope
     page.wait_for_url("**/dashboard")
     page.go_back()
     page.wait_for_url("**/?bucket=fast_lane")
-    assert is_whole(page)
-    assert titles(page) == ["Fix flaky knot test"]
+    expect_whole(page)
+    expect(titles(page)).to_have_text(["Fix flaky knot test"])
     page.reload()
-    assert is_whole(page)
+    expect_whole(page)
 
 
-def test_a_row_opens_by_keyboard_keeps_the_focus_and_stays_in_the_url(open_page: Open) -> None:
+def test_a_row_opens_by_keyboard_keeps_the_focus_and_stays_in_the_url(open_page: Open, drawn_site: str) -> None:
     page = open_page("/")
     link = page.get_by_role("link", name="Cache repository listing", exact=True)
     link.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/?open=at*")
-    assert page.get_by_text("Who: structural trust").is_visible()
-    assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+    expect(page.get_by_text("Who: structural trust")).to_be_visible()
+    expect(link).to_be_focused()
+    expect(link).to_have_attribute("aria-expanded", "true")
     page.keyboard.press("Enter")
     expect(page.locator(".panel")).to_have_count(0)
-    assert page.url.endswith("/")
+    expect(page).to_have_url(f"{drawn_site}/")
 
 
 def test_a_clicked_row_stays_where_it_is_when_another_above_it_closes(open_page: Open) -> None:
     page = open_page(f"/?open={quote(drawn_rows()[2].uri)}")
     link = page.get_by_role("link", name="Cache repository listing", exact=True)
     link.scroll_into_view_if_needed()
-    before = link.bounding_box()
+    before = height_of(link)
     link.click()
     expect(page.locator(".row-open")).to_contain_text("Cache repository listing")
-    after = link.bounding_box()
-    assert before is not None
-    assert after is not None
-    assert after["y"] == pytest.approx(before["y"], abs=2)
+    wait_for(lambda: height_of(link) == pytest.approx(before, abs=2), what="the row under the pointer")
+
+
+def height_of(shown: Locator) -> float:
+    """Where its upper edge is on the screen."""
+    box = shown.bounding_box()
+    assert box is not None
+    return box["y"]
 
 
 def test_a_lost_server_says_so_and_leaves_the_list_alone(browser: Browser, drawn_site: str) -> None:
     with browser.new_page() as page:
         page.goto(drawn_site)
-        before = titles(page)
+        before = titles(page).all_inner_texts()
         page.route("**/?bucket=*", lambda route: abort(route))
         page.locator("#tile-fast_lane").click()
         page.get_by_role("alert").get_by_text("cannot be reached").wait_for()
-        assert titles(page) == before
+        expect(titles(page)).to_have_text(before, use_inner_text=True)
 
 
 def abort(route: Route) -> None:
     route.abort()
 
 
-@pytest.mark.parametrize("width", [500, 360])
-def test_no_page_scrolls_sideways_on_a_phone_and_targets_are_large(
-    open_page: Open, drawn_site: str, width: int
-) -> None:
-    page = open_page("/", width)
+def test_no_page_scrolls_sideways_on_a_phone_and_targets_are_large(open_page: Open, drawn_site: str) -> None:
+    page = open_page("/")
     for path in PATHS:
         page.goto(drawn_site + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        for height, text in page.locator(".button, .tile:is(a), .bar a, select, input:visible").evaluate_all(SIZES):
-            assert height >= 44, (path, text)
+        for width in (500, 360):
+            page.set_viewport_size({"width": width, "height": 1080})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            for height, text in page.locator(".button, .tile:is(a), .bar a, select, input:visible").evaluate_all(SIZES):
+                assert height >= 44, (path, width, text)
 
 
 def test_a_row_is_56_pixels_high_and_11_fit_on_a_desktop_screen(open_page: Open) -> None:
@@ -194,29 +205,30 @@ def test_a_row_is_56_pixels_high_and_11_fit_on_a_desktop_screen(open_page: Open)
     assert sum(bottom <= 1080 for bottom in tops) >= 11
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_keeps_the_policy_in_both_themes(open_page: Open, drawn_site: str, scheme: str) -> None:
-    page = open_page("/", scheme=scheme)
+def test_every_page_keeps_the_policy_in_both_themes(open_page: Open, drawn_site: str) -> None:
+    page = open_page("/")
     for path in PATHS:
         page.goto(drawn_site + path)
-    canvas = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert canvas == ("rgb(251, 251, 250)" if scheme == "light" else "rgb(20, 20, 19)")
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            canvas = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+            assert canvas == ("rgb(251, 251, 250)" if scheme == "light" else "rgb(20, 20, 19)"), (path, scheme)
 
 
 def test_hostile_titles_run_nothing(open_page: Open) -> None:
     page = open_page("/")
     page.on("dialog", lambda dialog: pytest.fail(f"a title opened a dialog: {dialog.message}"))
-    assert "<script>alert(1)</script>" in titles(page)
-    assert page.locator("main script, main img").count() == 0
+    assert "<script>alert(1)</script>" in titles(page).all_inner_texts()
+    expect(page.locator("main script, main img")).to_have_count(0)
 
 
 def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None:
     page = open_page("/")
     button = page.get_by_role("button", name="Theme")
-    assert button.inner_text() == "Theme: system"
+    expect(button).to_have_text("Theme: system")
     button.click()
     button.click()
-    assert button.inner_text() == "Theme: dark"
+    expect(button).to_have_text("Theme: dark")
     page.reload()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(20, 20, 19)"
 
@@ -224,7 +236,7 @@ def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None
 def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Open) -> None:
     page = open_page("/")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     seen = set()
     for _ in range(15):
         page.keyboard.press("Tab")
@@ -244,13 +256,13 @@ def test_what_is_wrong_with_ingest_is_read_by_keyboard_and_fits_on_the_screen(
     settings.STATUS_PATH = tmp_path / "status.json"
     page = open_page("/", width)
     pill = page.locator("#freshness a")
-    assert pill.inner_text() == "Worker not running"
+    expect(pill).to_have_text("Worker not running")
     told = page.locator("#freshness-details")
-    assert not told.is_visible()
+    expect(told).to_be_hidden()
     pill.focus()
-    assert told.is_visible() == (width > 640), "a phone shows it on the dashboard, where the pill leads"
+    expect(told, "a phone shows it on the dashboard, where the pill leads").to_be_visible(visible=width > 640)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     pill.click()
     page.wait_for_url("**/dashboard#ingest")
-    assert "nothing new comes in" in page.locator("#ingest").inner_text()
+    expect(page.locator("#ingest")).to_contain_text("nothing new comes in")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

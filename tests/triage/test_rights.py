@@ -2,6 +2,7 @@
 
 import json
 import logging
+import tempfile
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_the_whole_of_it_as_json_holds_no_threshold_no_folder_and_no_denounce_of
     assert {"events", "contributors", "pull_requests", "vouches", "scores"} <= found["tables"].keys()
     assert found["denounces_by_others"] == 2
     assert found["said_here"]["links"][0]["purpose"] == "data"
-    for hidden in (REASON, HER_REASON, "t_low", "thresholds", "secret_hash", "/tmp/"):
+    for hidden in (REASON, HER_REASON, "t_low", "thresholds", "secret_hash", f"{tempfile.gettempdir()}/"):
         assert hidden not in told
     people = {row["contributor_did"] for row in found["tables"]["scores"]["rows"]}
     assert people == {MARA}, "other people's judgements are theirs"
