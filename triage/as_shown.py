@@ -6,10 +6,10 @@ from datetime import datetime
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.kept import PerSnapshot
 from scoring.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.auditing import unsealed
 from triage.closing import lowered, lowered_row, standing_closures
-from triage.kept import PerSnapshot
 from triage.naming import named
 
 _queues = PerSnapshot[Queue]()

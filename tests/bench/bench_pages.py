@@ -78,8 +78,8 @@ def signed_in() -> "Client":
 def forget() -> None:
     """Forget what is kept of the newest snapshot, as a newer one makes the site do."""
     from scoring import read_trust
+    from scoring.kept import PerSnapshot
     from triage import as_shown, context
-    from triage.kept import PerSnapshot
 
     context._newest = None
     as_shown._queues = PerSnapshot()

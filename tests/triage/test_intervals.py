@@ -14,7 +14,7 @@ from scoring.figures import shown, shown_interval
 from scoring.verdict import Estimate, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.pages_world import ANA, MARA, DrawnWorld, draw, judged, pull_request, sign_in
-from triage import schemas
+from triage.api import schemas
 from triage.bulk import summary
 from triage.pills import FEW, pill, row_pill
 

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from ingest.snapshot import Snapshot, publish
+from scoring.kept import PerSnapshot
 from scoring.read import Queue, QueueGroup
 from tests.ingest.stream import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
@@ -18,7 +19,6 @@ from tests.scoring.small import feed
 from tests.stores import statements_noted
 from tests.triage.pages_world import DrawnSnapshot, drawn_rows, sign_in
 from triage.forms import read_queue
-from triage.kept import PerSnapshot
 from triage.rows import row_anchor
 from triage.toggling import toggled
 

@@ -1,0 +1,207 @@
+"""How contributors are judged, one or many at once, now or as it stood, read from a snapshot."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ingest.transaction import Rows
+from ingest.watch import find_repository
+from scoring.answers import ContributorScore, Person
+from scoring.derived import display_name
+from scoring.explain import explain, told_reasons
+from scoring.explain_plain import plain_sentence
+from scoring.gate import decide_person
+from scoring.own_rules import thresholds_under
+from scoring.score_ground import Ground, score_ground
+from scoring.shaping import (
+    People,
+    read_thresholds,
+    read_verdict,
+    verdict_evidence,
+    with_settled,
+)
+from scoring.verdict import Verdict
+
+HIDDEN_WORDS = {
+    "deactivated": "was deactivated by its owner",
+    "takendown": "was taken down by its host",
+    "suspended": "was suspended by its host",
+    "deleted": "was deleted, and what is held about it is being erased",
+    "erasing": "is being erased here",
+}
+COLUMNS = """
+c.contributor_id, c.repository_id, c.as_of, c.probability, c.low, c.high, c.cases, c.structural_trust, c.eigentrust,
+c.content_risk, c.lane, c.reasons, c.factors, c.model_version, c.trust_measure, c.thresholds
+"""
+SCORES = f"""
+select {COLUMNS}, t.distance, coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges
+from current_scores c
+left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
+"""
+IS_ONE_OF = "c.contributor_id in (select unnest(?::integer[]))"
+IS_ONE = "c.contributor_id = ?"  # found by the statistics of row groups: 2 ms of a million, where the list takes 4
+EARLIER = """
+select *, null::integer as distance, []::integer[] as path, []::smallint[] as path_merges from scores
+where contributor_id = ? and repository_id = ? and pull_uri is null and as_of <= ?
+order by as_of desc, decided_clock desc limit 1
+"""
+# Somebody who offered nothing in this watched repository: their record elsewhere, the trust of the seeds here.
+ELSEWHERE = """
+select c.* exclude (repository_id, structural_trust, eigentrust), w.repository_id, t.distance,
+  coalesce(t.structural_trust, 0) as structural_trust, coalesce(t.eigentrust, 0) as eigentrust,
+  coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
+  coalesce(t.denounced_by_seed, false) as denounced_by_seed,
+  t.dominator is not null or t.distance is null as one_account,
+  coalesce(t.trusted_denouncers, 0) as trusted_denouncers,
+  exists (from seeds s where s.repository_id = w.repository_id and s.contributor_id = c.contributor_id) as is_seed,
+  x.budget
+from current_scores c join watched_repositories w on w.repository_id = ?
+left join repository_settings x on x.repository_id = w.repository_id
+left join trust t on t.contributor_id = c.contributor_id and t.repository_id = w.repository_id
+where c.contributor_id in (select unnest(?::integer[])) and c.repository_id = 0
+"""
+DECIDED = """
+select pull_uri, lane, probability, low, high, cases, reasons, factors from current_decisions where pull_uri in ({uris})
+"""
+
+
+def score(rows: Rows, did: str, repository: str | None = None) -> ContributorScore | None:
+    """How a contributor is judged from a repository's seeds, or from the site's; None where one of the two is unknown.
+
+    `repository`: its DID, the at-uri of its record, or OWNER/NAME.
+    """
+    return scores(rows, [did], repository).get(did)
+
+
+def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> dict[str, ContributorScore]:
+    """The same for many, by DID, in a number of statements that does not grow with them; the unknown are left out."""
+    number = 0 if repository is None else find_repository(rows, repository)
+    ground = score_ground(rows)
+    known = _shown_people(rows, dids, ground) if number is not None else {}
+    if not known:
+        return {}
+    people = sorted(known)
+    which, whom = (IS_ONE, people[0]) if len(people) == 1 else (IS_ONE_OF, people)
+    found = rows.rows(f"{SCORES} where {which} and c.repository_id = ?", [whom, number])
+    judged = [(row, read_verdict(row)) for row in found]
+    if number and (others := sorted(set(people) - {row["contributor_id"] for row in found})):
+        judged += [(row, _judge_elsewhere(rows, row)) for row in rows.rows(ELSEWHERE, [number, others])]
+    return {one.person.did: one for one in _scores(rows, judged, known, ground)}
+
+
+def scores_everywhere(rows: Rows, contributor: int) -> tuple[ContributorScore, ...]:
+    """The judgements of one contributor in each repository where there is one, by their number."""
+    found = rows.rows(f"{SCORES} where c.contributor_id = ? and c.repository_id > 0", [contributor])
+    judged = [(row, read_verdict(row)) for row in found]
+    return _scores(rows, judged, People(rows, [contributor]).persons, score_ground(rows))
+
+
+def score_at(rows: Rows, did: str, moment: datetime, repository: str | None = None) -> ContributorScore | None:
+    """The newest judgement that was made of what was seen before `moment` (UTC, naive); None where there is none.
+
+    What is told was kept then; path, distance and seeds were not, so they are empty.
+    """
+    number = 0 if repository is None else find_repository(rows, repository)
+    ground = score_ground(rows)
+    known = _shown_people(rows, [did], ground)
+    if number is None or not known:
+        return None
+    row = rows.row(EARLIER, [*known, number, moment])
+    if row is None:
+        return None
+    verdict = read_verdict(row)
+    made = _contributor_score(row, verdict, known, replace(ground, seeds={}), None)
+    said = (plain_sentence(reason).rstrip(".") for reason in told_reasons(verdict))
+    return replace(made, explanation="; ".join(said))  # the usual one would say that there was no path
+
+
+def _shown_people(rows: Rows, dids: Sequence[str], ground: Ground) -> dict[int, Person]:
+    """Those of these people who are known and not hidden for now, by number; of a million 100 are found in 6 ms."""
+    if not dids:
+        return {}
+    asked = ",".join("?" * len(dids))  # parameters are looked up in the index, a list as one parameter is not
+    sql = f"select contributor_id, did, handle, handle_verified from contributors where did in ({asked})"
+    found = (row for row in rows.rows(sql, list(dids)) if row["contributor_id"] not in ground.hidden)
+    return {row["contributor_id"]: Person(row["did"], display_name(row)) for row in found}
+
+
+def hidden_because(rows: Rows, did: str) -> str | None:
+    """What is wrong with the account of somebody who is shown to nobody for now; None for everybody else."""
+    sql = "select h.account_status from hidden_people h join contributors c using (contributor_id) where c.did = ?"
+    status = rows.value(sql, [did])
+    return HIDDEN_WORDS.get(status, "is not active on the network") if status else None
+
+
+def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:
+    """The verdict on one row of ELSEWHERE: P(clean) and its factors stay, what the seeds here say is new."""
+    overall = read_verdict(row)
+    known = replace(
+        verdict_evidence(row, overall, People(rows, row["path"]).path(row["path"])),
+        **dict.fromkeys(("merged_here", "settled_here", "waiting"), 0),
+        **{name: row[name] for name in ("is_seed", "one_account", "denounced_by_seed", "trusted_denouncers")},
+    )
+    lane, reasons = decide_person(known, overall.estimate, thresholds_under(read_thresholds(row), row["budget"]))
+    factors = [
+        one if one.effect is not None else replace(one, value=getattr(known, one.name)) for one in overall.factors
+    ]
+    return Verdict(lane, overall.estimate, reasons, tuple(factors))
+
+
+def _scores(
+    rows: Rows, judged: Sequence[tuple[Mapping[str, Any], Verdict]], known: Mapping[int, Person], ground: Ground
+) -> tuple[ContributorScore, ...]:
+    """The judgements as shown, in a number of statements that does not grow with them."""
+    others = {person for row, _ in judged for person in row["path"]} - known.keys()
+    people = {**known, **(People(rows, others).persons if others else {})}
+    newest = {(row["contributor_id"], row["repository_id"]): _newest_pull(ground, row) for row, _ in judged}
+    verdicts = _verdicts(rows, [pull[1] for pull in newest.values() if pull])
+    made = []
+    for row, verdict in judged:
+        pull = newest[row["contributor_id"], row["repository_id"]]
+        told = with_settled(verdict, ground.settled)
+        one = _contributor_score(row, told, people, ground, verdicts.get(pull[1]) if pull else None)
+        # The lane that is told at the site is that of the newest open pull request.
+        lane_is_of = row["repository_id"] or (pull[0] if pull else 0)
+        made.append(replace(one, shadow=lane_is_of in ground.shadowed))
+    return tuple(made)
+
+
+def _newest_pull(ground: Ground, row: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Repository and at-uri of the contributor's newest open pull request there (for the site: anywhere)."""
+    mine = ground.open_pulls.get(row["contributor_id"], ())
+    return next((pull for pull in mine if row["repository_id"] in (0, pull[0])), None)
+
+
+def _verdicts(rows: Rows, uris: Sequence[str]) -> dict[str, Verdict]:
+    if not uris:
+        return {}
+    found = rows.rows(DECIDED.format(uris=",".join("?" * len(uris))), list(uris))
+    return {row["pull_uri"]: read_verdict(row) for row in found}
+
+
+def _contributor_score(
+    row: Mapping[str, Any],
+    verdict: Verdict,
+    people: Mapping[int, Person],
+    ground: Ground,
+    newest: Verdict | None,
+) -> ContributorScore:
+    path = tuple(people[number] for number in row["path"])
+    return ContributorScore(
+        person=people[row["contributor_id"]],
+        repository=ground.names.get(row["repository_id"]),
+        decision=(newest or verdict).lane,
+        newest=newest,
+        verdict=verdict,
+        structural_trust=row["structural_trust"],
+        eigentrust=row["eigentrust"],
+        content_risk=row["content_risk"],
+        distance=row["distance"],
+        path=path,
+        seeds=ground.seeds.get(row["repository_id"], ()),
+        explanation=explain(verdict, verdict_evidence(row, verdict, path)),
+        as_of=row["as_of"],
+        model_version=row["model_version"],
+        trust_measure=row["trust_measure"],
+    )

@@ -1,0 +1,177 @@
+"""The queue and its pull requests as JSON: the same rows as the page, page by page, and nothing that is not shown."""
+
+import json
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from scoring import read
+from tests.triage.site import Site
+from tests.triage.test_api_scores import NOBODY, get_json
+from triage.api.cursors import MalformedCursor, first_after, write_cursor
+from triage.api.pull_schemas import LONGEST_TEXT, cut
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def open_site(settings: Settings) -> None:
+    """Anybody may read."""
+    settings.PUBLIC_READ = True
+
+
+def whole_queue(site: Site) -> list[str]:
+    with site.snapshot() as snapshot:
+        return [row.uri for group in read.queue(snapshot, read.QueueQuery()).groups for row in group.rows]
+
+
+def test_the_queue_is_told_page_by_page_in_the_order_of_the_page(client: Client, site: Site) -> None:
+    told: list[str] = []
+    path, asked = "/queue?limit=3", 0
+    while path:
+        page = get_json(client, path)
+        told += [row["uri"] for row in page["pull_requests"]]
+        path = f"/queue?limit=3&cursor={page['next']}" if page["next"] else ""
+        asked += 1
+    assert told == whole_queue(site)
+    assert asked == -(-len(told) // 3)
+    assert page["total"] == len(told)
+
+
+def test_filters_narrow_the_queue_as_they_do_on_the_page(client: Client, site: Site) -> None:
+    everything = get_json(client, "/queue?limit=100")["pull_requests"]
+    flagged = get_json(client, "/queue?limit=100&bucket=needs_human")["pull_requests"]
+    assert 0 < len(flagged) < len(everything)
+    assert {row["decision"] for row in flagged} == {"needs_human"}
+    assert get_json(client, "/queue?q=nothing+is+called+so")["total"] == 0
+
+
+def test_a_pull_request_tells_what_its_row_tells(client: Client, site: Site) -> None:
+    for row in get_json(client, "/queue?limit=100&briefing=1")["pull_requests"]:
+        alone = get_json(client, f"/pull?uri={quote(row['uri'])}&briefing=1")
+        assert alone == row
+        assert row["explanation"]
+        assert row["reasons"] or row["sealed"]
+        assert 1 <= row["briefing"].count(".") <= 3
+        assert "://" not in row["briefing"]
+
+
+def test_a_pull_request_is_found_by_its_address_on_the_forge(client: Client, site: Site) -> None:
+    with_page = [row for row in get_json(client, "/queue?limit=100")["pull_requests"] if row["page"]]
+    for row in with_page:
+        for address in (row["page"], row["page"] + "/", row["page"] + "?tab=diff#top"):
+            assert get_json(client, f"/pull?uri={quote(address)}")["uri"] == row["uri"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "at://did:plc:made/up/1",
+        "https://tangled.org/nobody/nothing/pulls/1",
+        "https://tangled.org/a/b/pulls/99999999999999999999",
+        "http://[::1",
+        "javascript:alert(1)",
+        "../../etc/passwd",
+        "' or 1=1 --",
+    ],
+)
+def test_what_is_not_open_here_is_a_sentence_with_a_code(client: Client, site: Site, address: str) -> None:
+    answer = client.get("/pull", {"uri": address})
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_open")
+
+
+@pytest.mark.parametrize("word", ["nonsense", "AAAA", "bnVsbA", "WzEsMl0", "W10", "%00"])
+def test_a_cursor_that_is_none_of_ours_is_refused(client: Client, site: Site, word: str) -> None:
+    answer = client.get("/queue", {"cursor": word})
+    assert (answer.status_code, answer.json()["code"]) == (422, "malformed_cursor")
+
+
+@given(st.lists(st.text(max_size=8), unique=True, max_size=30), st.data())
+def test_a_list_that_changes_between_two_pages_is_told_without_holes(items: list[str], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(items)))
+    if at == 0:
+        return
+    cursor = write_cursor(items[at - 1], at)
+    assert first_after(items, cursor) == at
+    newer = ["something new", *items]
+    assert newer[first_after(newer, cursor) :] == items[at:]
+    without = [item for item in items if item != items[at - 1]]
+    assert 0 <= first_after(without, cursor) <= len(without)
+
+
+@given(st.text(max_size=60))
+def test_any_word_is_a_place_in_the_list_or_refused(word: str) -> None:
+    with suppress(MalformedCursor):
+        assert 0 <= first_after(["a", "b"], word) <= 2
+
+
+@given(st.text(max_size=3000))
+def test_long_words_of_others_are_cut_at_four_kilobytes_and_stay_text(text: str) -> None:
+    assert len(cut(text * 4).encode()) <= LONGEST_TEXT
+
+
+def scores(client: Client, **body: Any) -> dict[str, Any]:
+    answer = client.post("/score", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def test_many_scores_are_those_of_one_at_a_time(client: Client, site: Site) -> None:
+    dids = list(site.cast.values())
+    told = scores(client, dids=[*dids, NOBODY])
+    assert told["scores"] == [get_json(client, f"/score/{did}") for did in dids]
+    assert [one["did"] for one in told["unknown"]] == [NOBODY]
+    key = get_json(client, "/queue?limit=1")["pull_requests"][0]["repository"]
+    here = scores(client, dids=dids, repo=key, briefing=True)["scores"]
+    assert here == [get_json(client, f"/score/{did}?repo={quote(key)}&briefing=1") for did in dids]
+
+
+@pytest.mark.parametrize("dids", [[], ["no-did"], [NOBODY] * 101, "did:plc:a", None])
+def test_a_list_that_is_none_is_refused_in_a_sentence(client: Client, site: Site, dids: object) -> None:
+    answer = client.post("/score", json.dumps({"dids": dids}), content_type="application/json")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith(".")
+
+
+def test_an_earlier_score_is_the_newest_of_what_was_seen_before(client: Client, site: Site) -> None:
+    did = site.cast["mara"]
+    now = get_json(client, f"/score/{did}")
+    then = get_json(client, f"/score/{did}?as_of={quote(now['as_of'])}")
+    assert then["calibrated_prob"] == now["calibrated_prob"]
+    assert then["as_of"] <= now["as_of"]
+    answer = client.get(f"/score/{did}?as_of=2001-01-01T00:00:00Z")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no_earlier_score")
+
+
+@pytest.mark.parametrize(
+    "path", ["/score/{did}", "/queue", "/pull?uri={uri}", "/leaderboard", "/metrics", "/trust/{did}"]
+)
+def test_what_is_held_costs_a_304(client: Client, site: Site, path: str) -> None:
+    address = path.format(did=site.cast["mara"], uri=quote(whole_queue(site)[0]))
+    as_json = {"accept": "application/json"}
+    first = client.get(address, headers=as_json)
+    again = client.get(address, headers={**as_json, "if-none-match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again["ETag"] == first["ETag"]
+
+
+def test_a_tag_opens_nothing_to_whoever_may_not_read(client: Client, site: Site, settings: Settings) -> None:
+    tag = client.get("/queue")["ETag"]
+    settings.PUBLIC_READ = False
+    assert client.get("/queue", headers={"if-none-match": tag}).status_code == 401
+
+
+def test_health_tells_what_a_monitor_needs_and_nobodys_name(client: Client, site: Site, settings: Settings) -> None:
+    settings.PUBLIC_READ = False
+    answer = client.get("/health")
+    told = answer.json()
+    assert answer.status_code == (200 if told["ready"] else 503)
+    assert told["live"]
+    assert told["snapshot"] >= 1
+    assert "did:" not in answer.content.decode()

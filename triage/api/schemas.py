@@ -1,0 +1,304 @@
+"""The JSON that programs are given: every field with its meaning, unit and range, filled from `scoring.read`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from ninja import Field, Schema
+
+from scoring import read
+from scoring.verdict import Estimate, Factor, Lane, Measure
+from triage.dids import parse_handle
+from triage.spoken import BRIEFING_LENGTH, spoken
+
+EXAMPLE_DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
+DECIMALS = 6  # finer than any estimate here is known; sums such as 1.0000000000000002 come back into [0, 1]
+TOP_FACTORS = 8
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, examples=[0.87])]
+Count = Annotated[int, Field(ge=0, examples=[15])]
+
+
+class ProblemOut(Schema):
+    """What went wrong, as RFC 9457 has it; served as application/problem+json."""
+
+    type: str = Field(description="Always about:blank: the status says the kind.", examples=["about:blank"])
+    title: str = Field(description="The status in words.", examples=["Not Found"])
+    status: int = Field(description="The HTTP status.", ge=400, le=599, examples=[404])
+    code: str = Field(description="What went wrong, for programs; never changes its meaning.", examples=["not_found"])
+    detail: str = Field(description="One sentence: what went wrong and what to do.")
+
+
+class PersonOut(Schema):
+    """Someone on the network."""
+
+    did: str = Field(description="Decentralised identifier; the key of a person.", examples=[EXAMPLE_DID])
+    handle: str | None = Field(description="Handle whose domain names this DID; null if none is verified.")
+
+
+class IntervalOut(Schema):
+    """The 95 % interval of calibrated_prob; with no evidence it is what the prior alone allows."""
+
+    low: Share = Field(description="Lower end, in [0, 1].")
+    high: Share = Field(description="Upper end, in [0, 1].")
+
+
+class FactorOut(Schema):
+    """One thing that the score rests on."""
+
+    name: str = Field(description="What it is.", examples=["clean"])
+    value: str | int | Annotated[float, Field(allow_inf_nan=False)] | None = Field(description="Its value now.")
+    effect: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] | None = Field(
+        description="Signed share of calibrated_prob; null for what is shown but does not move it."
+    )
+
+
+class JudgedOut(PersonOut):
+    """A contributor with the estimate that every surface shows."""
+
+    calibrated_prob: Share | None = Field(
+        description="P(clean): chance that the next contribution is merged as sent and needs no revert or fix within "
+        "the window; null for not enough evidence, which is not distrust."
+    )
+    interval: IntervalOut = Field(description="95 % interval of calibrated_prob.")
+    cases: Count = Field(description="Settled contributions behind the estimate.")
+    decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
+
+
+class ScoreOut(JudgedOut):
+    """One contributor as judged from one seed set."""
+
+    repository: str | None = Field(description="Key of the repository whose seeds judge; null for the site's seeds.")
+    structural_trust: Share = Field(description="Trust from the seeds, in [0, 1], as trust_measure says; 1 for a seed.")
+    trust_measure: Measure = Field(
+        description="What structural_trust is: first_passage, or eigentrust, the baseline scaled to the same range."
+    )
+    eigentrust: Share = Field(description="Share of the personalised walk from the seeds, in [0, 1].")
+    content_risk: Share | None = Field(description="Risk of the newest reviewed change, in [0, 1]; null: not reviewed.")
+    explanation: str = Field(description="Why, in one line for a person, trust path first.")
+    top_factors: list[FactorOut] = Field(description=f"Largest effect first, at most {TOP_FACTORS}.")
+    seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
+    as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
+    model_version: str = Field(description="What computed calibrated_prob.")
+    shadow: bool = Field(
+        description="The repository that decision is about is in shadow mode: it says what the lane would be, and "
+        "nobody is offered to act on it."
+    )
+    briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
+        None, description="With briefing=1: one to three sentences to be read aloud, none of whose words another wrote."
+    )
+
+
+class VoucherOut(PersonOut):
+    """Somebody who vouches for the contributor and whom trust reaches."""
+
+    share: Share = Field(description="Share of the contributor's first-passage trust that arrives over this vouch.")
+    merges: Count = Field(description="How many verified merges the vouch stands for; 0 for a vouch in a record.")
+    evidence: Count = Field(description="How many merged pull requests the vouch names that were verified.")
+
+
+class TrustOut(Schema):
+    """Why one seed set trusts a contributor, and who hangs on them; all of it of first-passage trust."""
+
+    distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where no trust reaches.")
+    paths: list[list[PersonOut]] = Field(description="At most three paths, seed first, that share nobody but seeds.")
+    dominator: PersonOut | None = Field(description="The account, no seed, without which this trust would be gone.")
+    vouchers: list[VoucherOut] = Field(description="Who brings how much of it, the most first, at most 20.")
+    dependents: list[PersonOut] = Field(description="Who keeps the threshold only through them, at most 20.")
+    dependents_total: Count = Field(description="How many these are in all.")
+    threshold: Share | None = Field(
+        description="The trust that dependents have now and would not have without them; null for whoever is no "
+        "maintainer."
+    )
+
+
+class LanesOut(Schema):
+    """Open pull requests in watched repositories by lane, those of push-holders apart."""
+
+    needs_human: Count = Field(description="Someone must look.")
+    normal_queue: Count = Field(description="Reviewed in the usual order.")
+    fast_lane: Count = Field(description="May be waved through.")
+
+
+class BinOut(Schema):
+    """Contributors with low <= P(clean) < high; the last bin includes 1."""
+
+    low: Share = Field(description="Lower edge.")
+    high: Share = Field(description="Upper edge.")
+    count: Count = Field(description="Contributors in it.")
+
+
+class MetricsOut(Schema):
+    """Aggregates over everything in one snapshot."""
+
+    lanes: LanesOut
+    own: Count = Field(description="Open pull requests by people who may push where they sent them.")
+    histogram: list[BinOut] = Field(description="P(clean) of contributors, from the site's seeds.")
+    scored: Count = Field(description="Contributors with a score.")
+    not_enough_evidence: Count = Field(description="Of these, those whose calibrated_prob is null.")
+    contributors: Count = Field(description="People who wrote a record or are the subject of one.")
+    vouches: Count = Field(description="Vouches that stand.")
+    denounces: Count = Field(description="Denounces that stand.")
+    seeds: Count = Field(description="The site's seeds.")
+    events: Count = Field(description="Events in the log.")
+    pull_requests: Count = Field(description="Pull requests known.")
+    repositories: Count = Field(description="Repositories known.")
+    watched: Count = Field(description="Repositories that a maintainer added.")
+    dead_letters: Count = Field(description="Events that could not be understood, kept to be tried again.")
+    dropped_strangers: Count = Field(description="Identity and account events of people not seen here, only counted.")
+    gaps_open: Count = Field(description="Spans that the stream did not bring and no backfill has filled yet.")
+    unknown_shapes: Count = Field(description="Collections, fields and values that the registry does not know.")
+    t_low: Share | None = Field(
+        description="Below this P(clean) a pull request needs a human; null for whoever is no maintainer."
+    )
+    t_high: Share | None = Field(
+        description="At or above this P(clean) the fast lane is open; null: it is shut, or who asks is no maintainer."
+    )
+    fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
+    lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
+    shadow: Count = Field(description="Watched repositories in shadow mode: their lanes are what they would be.")
+    reviewed: Count = Field(description="Open pull requests whose content was read.")
+    readings: Count = Field(description="Readings by a model in the thirty days up to the newest one.")
+    reading_dollars: float = Field(ge=0, description="What these cost, in US dollars.")
+    reading_median: float | None = Field(ge=0, description="Median of one reading, in US dollars; null without any.")
+    reading_p95: float | None = Field(ge=0, description="95th percentile of one reading, in US dollars.")
+    newest_event_at: datetime | None = Field(description="When the newest event was witnessed; RFC 3339, UTC.")
+    snapshot: int = Field(ge=0, description="Number of the snapshot that everything here was read from.", examples=[42])
+    published_at: datetime = Field(description="When that snapshot was published; RFC 3339, UTC.")
+
+
+class LeaderboardRowOut(JudgedOut):
+    """One rank."""
+
+    rank: int = Field(ge=1, description="From 1.", examples=[1])
+    merged: Count = Field(description="Contributions merged.")
+    reverts: Count = Field(description="Merged contributions that were reverted.")
+    distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
+    provisional: bool = Field(description="Fewer than five settled contributions.")
+
+
+class LeaderboardOut(Schema):
+    """One page of the leaderboard, relative to the seeds named."""
+
+    rows: list[LeaderboardRowOut]
+    total: Count = Field(description="Contributors over all pages.")
+    page: int = Field(ge=1, description="This page, from 1.", examples=[1])
+    pages: int = Field(ge=0, description="How many pages there are.", examples=[3])
+    left_out: int = Field(ge=0, description="Contributors who are left out on their own wish.", examples=[0])
+    seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
+
+
+def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
+    """A contributor's score as JSON, `briefed` with what is read aloud of it."""
+    return ScoreOut(
+        **_judged(score.person, score.verdict.estimate, score.decision),
+        repository=score.repository,
+        structural_trust=rounded(score.structural_trust),
+        trust_measure=score.trust_measure,
+        eigentrust=rounded(score.eigentrust),
+        content_risk=rounded_or_none(score.content_risk),
+        explanation=score.explanation,
+        top_factors=[_factor(factor) for factor in _strongest(score.verdict.factors)],
+        seeds=[person_out(seed) for seed in score.seeds],
+        as_of=score.as_of.replace(tzinfo=UTC),
+        model_version=score.model_version,
+        shadow=score.shadow,
+        briefing=spoken(score) if briefed else None,
+    )
+
+
+def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime) -> MetricsOut:
+    """The dashboard's aggregates as JSON."""
+    same = (
+        "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories watched "
+        "dead_letters dropped_strangers gaps_open unknown_shapes t_low t_high fast_lane_open lane_notice "
+        "shadow reviewed readings reading_dollars reading_median reading_p95"
+    )
+    newest = dashboard.newest_event_at
+    return MetricsOut(
+        **{name: getattr(dashboard, name) for name in same.split()},
+        lanes=LanesOut(**{lane.value: dashboard.lanes.get(lane, 0) for lane in Lane}),
+        histogram=[BinOut(low=each.low, high=each.high, count=each.count) for each in dashboard.histogram],
+        newest_event_at=newest.replace(tzinfo=UTC) if newest else None,
+        snapshot=snapshot,
+        published_at=published_at.replace(tzinfo=UTC),
+    )
+
+
+def leaderboard_out(leaderboard: read.Leaderboard) -> LeaderboardOut:
+    """One page of the leaderboard as JSON."""
+    return LeaderboardOut(
+        rows=[_leaderboard_row(row) for row in leaderboard.rows],
+        total=leaderboard.total,
+        page=leaderboard.page,
+        pages=leaderboard.pages,
+        left_out=leaderboard.left_out,
+        seeds=[person_out(seed) for seed in leaderboard.seeds],
+    )
+
+
+def _leaderboard_row(row: read.LeaderboardRow) -> LeaderboardRowOut:
+    return LeaderboardRowOut(
+        **_judged(row.person, row.verdict.estimate, row.verdict.lane),
+        rank=row.rank,
+        merged=row.merged,
+        reverts=row.reverts,
+        distance=row.distance,
+        provisional=row.provisional,
+    )
+
+
+def _judged(person: read.Person, estimate: Estimate, decision: Lane) -> dict[str, Any]:
+    return {
+        "did": person.did,
+        "handle": parse_handle(person.name),
+        "calibrated_prob": rounded_or_none(estimate.probability),
+        "interval": IntervalOut(low=rounded(estimate.low), high=rounded(estimate.high)),
+        "cases": estimate.cases,
+        "decision": decision,
+    }
+
+
+def trust_out(found: read.TrustExplanation, exact: bool) -> TrustOut:
+    """An explanation as JSON; its threshold only where `exact`."""
+    return TrustOut(
+        distance=found.distance,
+        paths=[[person_out(person) for person in path] for path in found.paths],
+        dominator=person_out(found.dominator) if found.dominator else None,
+        vouchers=[
+            VoucherOut(
+                did=one.person.did,
+                handle=parse_handle(one.person.name),
+                share=min(rounded(one.share), 1.0),
+                merges=one.merges,
+                evidence=one.evidence,
+            )
+            for one in found.vouchers
+        ],
+        dependents=[person_out(person) for person in found.dependents],
+        dependents_total=found.dependents_total,
+        threshold=found.threshold if exact else None,
+    )
+
+
+def person_out(person: read.Person) -> PersonOut:
+    """A person as JSON."""
+    return PersonOut(did=person.did, handle=parse_handle(person.name))
+
+
+def _strongest(factors: tuple[Factor, ...]) -> list[Factor]:
+    return sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))[:TOP_FACTORS]
+
+
+def _factor(factor: Factor) -> FactorOut:
+    value = rounded(factor.value) if isinstance(factor.value, float) else factor.value
+    return FactorOut(name=factor.name, value=value, effect=rounded_or_none(factor.effect))
+
+
+def rounded(number: float) -> float:
+    """A figure as JSON, to DECIMALS."""
+    return round(number, DECIMALS)
+
+
+def rounded_or_none(number: float | None) -> float | None:
+    """The same, where there is one."""
+    return None if number is None else rounded(number)
