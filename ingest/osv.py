@@ -9,6 +9,7 @@ import msgspec
 
 from ingest.clock import parse_time
 from ingest.cvss import base_score
+from ingest.decoding import decode_json
 from ingest.package_names import ECOSYSTEMS, normalised
 
 RECORD_LIMIT = 4_000_000  # bytes; of 2,661 records of PyPI the largest takes 60 kB
@@ -78,7 +79,7 @@ class Record:
 def read_record(data: bytes, is_yaml: bool = False) -> Record:
     """A record as rows, without `learned_clock`. Raises OsvProblem."""
     try:
-        told = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else msgspec.json.decode(data, type=_Record)
+        told = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise OsvProblem(f"it is no OSV record ({str(error)[:TEXT]})") from error
     if ID.fullmatch(told.id) is None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ingest.clock import from_microseconds, to_microseconds
+from ingest.decoding import decode_json
 from ingest.forge import PIPELINE_EVENTS, REF_UPDATE, is_commit
 from ingest.identity import is_did
 from ingest.store import Store
@@ -56,7 +57,7 @@ class Envelope(msgspec.Struct):
 def read_envelope(frame: str | bytes) -> Envelope | None:
     """The event in a frame; None where it is none that has a time."""
     try:
-        found = msgspec.json.decode(frame, type=Envelope)
+        found = decode_json(frame, Envelope)
         from_microseconds(found.created // 1_000)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, OverflowError):
         return None

@@ -5,12 +5,15 @@ are off. It costs a second to import, so it is imported where a call is made.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from scoring.assessment import Assessment, plain_text, tool_schema
 from scoring.claude_answers import TOOL, Message, ModelTold, NoAnswer, Tokens, decoded, read_assessment, reason_of
+from scoring.claude_calls import FOUND, Listener, ModelCall, tell
 from scoring.claude_models import Capability, Usage, capability
 
 if TYPE_CHECKING:
@@ -58,25 +61,40 @@ class Request:
         return capability(self.model)
 
 
-class Claude:
-    """The reviewing models behind one key. `sleep` waits between attempts, so a test never does."""
+@dataclass(slots=True)
+class _Tally:
+    """What one question has come to so far."""
 
-    def __init__(self, access: Access, sleep: Callable[[float], None]) -> None:
-        self._access, self._sleep = access, sleep
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+class Claude:
+    """The reviewing models behind one key. `sleep` waits between attempts, so a test never does.
+
+    `told` hears of every question that was asked for a review, once it is over.
+    """
+
+    def __init__(self, access: Access, sleep: Callable[[float], None], told: Listener = tell) -> None:
+        self._access, self._sleep, self._tell = access, sleep, told
 
     @property
     def attempts(self) -> int:
         """How many attempts one call may take."""
         return self._access.attempts
 
+    def tell_found(self, model: str) -> None:
+        """Say that this model had read the same before, so that it is not asked."""
+        self._tell(ModelCall("chat", model, time.time(), 0.0, 0, FOUND, Usage()))
+
     def count_tokens(self, request: Request) -> int:
         """Input tokens of the request as this model counts them; free of charge. Raises NoAnswer."""
         body = {name: value for name, value in _body(request).items() if name != "max_tokens"}
         headers = {"anthropic-version": request.capability.api_version}
-        with self._client() as client:
+        with self._client() as client, self._told("count_tokens", request) as tally:
             count = client.messages.with_raw_response.count_tokens
-            answer, _ = self._tried(lambda: count(**body, extra_headers=headers).read())
-        return decoded(answer, Tokens).input_tokens
+            answer, _ = self._tried(lambda: count(**body, extra_headers=headers).read(), tally)
+            return decoded(answer, Tokens).input_tokens
 
     def ask(self, request: Request, tokens: int) -> tuple[Assessment, Usage]:
         """What the model says, checked, and what it cost; `tokens` are its counted input. Raises NoAnswer.
@@ -87,25 +105,43 @@ class Claude:
         known = request.capability
         extra = {} if known.temperature is None else {"temperature": known.temperature}
         headers = {"anthropic-version": known.api_version}
-        with self._client() as client:
+        with self._client() as client, self._told("chat", request) as tally:
             create = client.messages.with_raw_response.create
             answer, lost = self._tried(
-                lambda: create(**_body(request), extra_body=extra, extra_headers=headers).read(), tokens
+                lambda: create(**_body(request), extra_body=extra, extra_headers=headers).read(), tally, tokens
             )
-        billed = Usage(input_tokens=tokens)
-        try:
-            message = decoded(answer, Message)
-            billed = message.usage.usage
-            return read_assessment(message, request.nonces), lost + billed
-        except NoAnswer as problem:
-            problem.usage = lost + billed
-            raise
+            tally.usage = lost + Usage(input_tokens=tokens)
+            try:
+                message = decoded(answer, Message)
+                tally.usage = lost + message.usage.usage
+                return read_assessment(message, request.nonces), tally.usage
+            except NoAnswer as problem:
+                problem.usage = tally.usage
+                raise
 
     def look_up(self, model: str) -> ModelTold:
         """What the API says of a model: lifecycle, end, limits. Raises NoAnswer."""
         with self._client() as client:
-            answer, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read())
+            answer, _ = self._tried(lambda: client.models.with_raw_response.retrieve(model).read(), _Tally())
         return decoded(answer, ModelTold)
+
+    @contextmanager
+    def _told(self, operation: Literal["chat", "count_tokens"], request: Request) -> Generator[_Tally]:
+        """A tally for the block, told when it ends, however it does."""
+        tally, outcome = _Tally(), "failed"
+        began, start = time.time(), time.monotonic()
+        try:
+            yield tally
+            outcome = "answered"
+        except NoAnswer as problem:
+            outcome, tally.usage = problem.reason, problem.usage
+            raise
+        finally:
+            limit = OUTPUT_TOKENS if operation == "chat" else None
+            took, sent = time.monotonic() - start, request.capability.temperature
+            self._tell(
+                ModelCall(operation, request.model, began, took, tally.attempts, outcome, tally.usage, sent, limit)
+            )
 
     def _client(self) -> "Anthropic":
         from anthropic import Anthropic, Timeout
@@ -123,12 +159,13 @@ class Claude:
             http_client=Client(transport=Leash(access.seconds), follow_redirects=False, trust_env=False),
         )
 
-    def _tried(self, call: Callable[[], T], tokens: int = 0) -> tuple[T, Usage]:
+    def _tried(self, call: Callable[[], T], tally: _Tally, tokens: int = 0) -> tuple[T, Usage]:
         """The result of a call that is repeated where that can help, and what lost attempts cost; else NoAnswer."""
         from anthropic import APIConnectionError, APIStatusError
 
         lost = Usage()
         for attempt in range(1, self._access.attempts + 1):
+            tally.attempts = attempt
             try:
                 return call(), lost
             except (APIStatusError, APIConnectionError) as error:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from pydantic import ValidationError
 
+from ingest.decoding import decode_json
 from scoring.assessment import Assessment, plain_text
 from scoring.claude_models import Usage
 
@@ -115,7 +116,7 @@ class ModelTold(msgspec.Struct):
 def decoded(body: bytes, shape: type[T]) -> T:
     """A body in the shape that the API documents; NoAnswer for any other."""
     try:
-        return msgspec.json.decode(body, type=shape)
+        return decode_json(body, shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NoAnswer("malformed", "the answer is not in the shape that the API documents") from error
 

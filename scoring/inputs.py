@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from ingest.decoding import decode_json
 from scoring.gate import judge_change
 from scoring.rules import Thresholds
 from scoring.verdict import Circumstances, Content, Evidence, Measure, Prediction, Verdict
@@ -51,7 +52,7 @@ def write_inputs(inputs: Inputs) -> str:
 
 def read_inputs(stored: str) -> Inputs:
     """The inputs of a stored row, also of an older version; msgspec.ValidationError for what is none."""
-    return msgspec.json.decode(stored, type=Inputs)
+    return decode_json(stored, Inputs)
 
 
 def differ_notably(before: object, after: object) -> bool:

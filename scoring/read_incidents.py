@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ingest.decoding import decode_json
 from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.approvals import IN_FORCE, MERGED
@@ -213,7 +214,7 @@ def _one_like_it(row: Mapping[str, Any], author: Person, shares: tuple[Shared, .
 
 
 def _shares(row: Mapping[str, Any], wrong: Mapping[str, Any], voucher: str) -> tuple[Shared, ...]:
-    through = _voucher_name(msgspec.json.decode(row["inputs"], type=_Sent).evidence.path) if row["inputs"] else ""
+    through = _voucher_name(decode_json(row["inputs"], _Sent).evidence.path) if row["inputs"] else ""
     shares: dict[Shared, bool] = {
         "author": row["contributor_id"] == wrong["contributor_id"],
         "voucher": bool(voucher) and through == voucher,

@@ -74,6 +74,7 @@ class Reviewer:
         key = hashlib.sha256(f"{version}:{model}:{content}".encode()).hexdigest()
         known = self._ledger.find(key)
         if known is not None:
+            self._claude.tell_found(model)
             return replace(known, dollars=0.0)
         try:
             change, *tokens = self._fitted(case, change, model)

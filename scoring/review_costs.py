@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
+from ingest.decoding import decode_json
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.assessment import Assessment
@@ -69,7 +70,7 @@ class StoreLedger:
         if row is None:
             return None
         try:
-            verdict = msgspec.json.decode(row["verdict"], type=_Verdict)
+            verdict = decode_json(row["verdict"], _Verdict)
             assessments = _ASSESSMENTS.validate_json(bytes(verdict.assessments))
         except (msgspec.MsgspecError, ValidationError):
             return None

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ingest.decoding import decode_json
 from scoring.assessment import DETERMINISTIC, Review
 from scoring.content.finding import Finding, FlagType, Severity
 from scoring.verdict import Content
@@ -98,12 +99,12 @@ def content_of(row: Mapping[str, Any]) -> Content:
 
 def shown_flags(row: Mapping[str, Any]) -> tuple[ShownFlag, ...]:
     """The flags of a row, strongest first."""
-    return msgspec.json.decode(row["flags"], type=tuple[ShownFlag, ...])
+    return decode_json(row["flags"], tuple[ShownFlag, ...])
 
 
 def shown_findings(row: Mapping[str, Any]) -> tuple[ShownFinding, ...]:
     """The findings of a row, strongest first."""
-    return msgspec.json.decode(row["findings"], type=tuple[ShownFinding, ...])
+    return decode_json(row["findings"], tuple[ShownFinding, ...])
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ingest.decoding import decode_json
 from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.decisions import read_reasons
@@ -73,7 +74,7 @@ def read_estimate(row: Mapping[str, Any]) -> Estimate:
 
 def read_thresholds(row: Mapping[str, Any]) -> Thresholds:
     """The thresholds that it was decided by."""
-    return msgspec.json.decode(row["thresholds"], type=Thresholds)
+    return decode_json(row["thresholds"], Thresholds)
 
 
 def verdict_evidence(row: Mapping[str, Any], verdict: Verdict, path: Sequence[Person]) -> Evidence:

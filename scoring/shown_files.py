@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ingest.decoding import decode_json
 from ingest.durable import write_whole
 
 Shown = TypeVar("Shown", bound=msgspec.Struct)
@@ -25,6 +26,6 @@ def read_shown(path: Path, kind: type[Shown], largest: int) -> Shown | None:
     try:
         with path.open("rb") as file:
             data = file.read(largest + 1)
-        return msgspec.json.decode(data if len(data) <= largest else b"", type=kind)
+        return decode_json(data if len(data) <= largest else b"", kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -1,28 +1,44 @@
-"""The gauges that Prometheus scrapes, in its text format (version 0.0.4). Pure.
+"""The gauges that Prometheus scrapes from the web process: what the newest snapshot and the heartbeat tell. Pure.
 
 What is not known is left out, so that an alert on its absence fires instead of one on a made-up figure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from prometheus_client.metrics_core import GaugeMetricFamily
 
 from ingest.status import Status
 from scoring.read import Dashboard
 
-MEDIA = ("text/plain; version=0.0.4", "text/plain")  # as Prometheus asks for it, and as a person does
 Gauge = tuple[str, str, float | None]
 
 
-def exposition(
-    board: Dashboard | None, published_at: datetime | None, status: Status | None, now: float, recorded: bool
-) -> str:
-    """Every gauge that is known at `now` (unix seconds)."""
-    found = [*_worker(status, now), *_store(board, published_at, now), *_lag(board, status, now, recorded)]
-    return "".join(
-        f"# HELP sunstead_{name} {told}\n# TYPE sunstead_{name} gauge\nsunstead_{name} {_number(value)}\n"
-        for name, told, value in found
-        if value is not None
-    )
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known at `now` (unix seconds); None where nothing was published, or no worker ever ran.
+
+    `outbox` is how many messages to the worker are due, by kind; `recorded` says that the stream is a recording.
+    """
+
+    board: Dashboard | None
+    published_at: datetime | None
+    status: Status | None
+    outbox: Mapping[str, int]
+    now: float
+    recorded: bool
+
+
+def families(known: Known) -> Iterator[GaugeMetricFamily]:
+    """Every gauge that is known."""
+    for name, told, value in (*_worker(known), *_store(known), *_lag(known)):
+        if value is not None:
+            yield GaugeMetricFamily(f"sunstead_{name}", told, value=value)
+    yield _labelled("outbox_due", "Messages to the worker that are due.", "kind", known.outbox)
+    if known.board is not None:
+        lanes = {**known.board.lanes, "own": known.board.own}
+        yield _labelled("open_pull_requests", "Open pull requests by lane; own: of push-holders.", "lane", lanes)
 
 
 def newest_event(board: Dashboard | None, status: Status | None) -> float | None:
@@ -33,8 +49,16 @@ def newest_event(board: Dashboard | None, status: Status | None) -> float | None
     return newest.replace(tzinfo=UTC).timestamp() if newest is not None else None
 
 
-def _worker(status: Status | None, now: float) -> Iterator[Gauge]:
-    alive = status is not None and status.is_alive(now)
+def _labelled(name: str, told: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"sunstead_{name}", told, labels=[label])
+    for key, value in sorted(values.items()):
+        family.add_metric([key], value)
+    return family
+
+
+def _worker(known: Known) -> Iterator[Gauge]:
+    status = known.status
+    alive = status is not None and status.is_alive(known.now)
     yield "worker_up", "Whether the worker was running within the last 30 seconds.", float(alive)
     if status is None or not alive:
         return
@@ -49,26 +73,20 @@ def _worker(status: Status | None, now: float) -> Iterator[Gauge]:
     yield "drive_free_bytes", "Free space on the drive.", status.free_bytes
 
 
-def _store(board: Dashboard | None, published_at: datetime | None, now: float) -> Iterator[Gauge]:
-    if board is None or published_at is None:
+def _store(known: Known) -> Iterator[Gauge]:
+    board = known.board
+    if board is None or known.published_at is None:
         return
-    yield "snapshot_age_seconds", "Since the newest snapshot was published.", _age(published_at, now)
+    age = max(0.0, known.now - known.published_at.replace(tzinfo=UTC).timestamp())
+    yield "snapshot_age_seconds", "Since the newest snapshot was published.", age
     yield "gaps_open", "Spans of the stream that are missing and not filled yet.", board.gaps_open
     yield "dead_letters", "Events that could not be understood.", board.dead_letters
     yield "unknown_shapes", "Collections, fields and values that the registry does not know.", board.unknown_shapes
     yield "events", "Events in the log.", board.events
 
 
-def _lag(board: Dashboard | None, status: Status | None, now: float, recorded: bool) -> Iterator[Gauge]:
-    newest = newest_event(board, status)
+def _lag(known: Known) -> Iterator[Gauge]:
+    newest = newest_event(known.board, known.status)
     yield "last_event_timestamp_seconds", "When the newest event handled was witnessed.", newest
-    if newest is not None and not recorded:
-        yield "ingest_lag_seconds", "How far ingest is behind the network.", max(0.0, now - newest)
-
-
-def _age(moment: datetime, now: float) -> float:
-    return max(0.0, now - moment.replace(tzinfo=UTC).timestamp())
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+    if newest is not None and not known.recorded:
+        yield "ingest_lag_seconds", "How far ingest is behind the network.", max(0.0, known.now - newest)

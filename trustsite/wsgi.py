@@ -8,6 +8,7 @@ from django.core.wsgi import get_wsgi_application
 from environs import EnvError
 
 from trustsite import drive
+from trustsite.logs import keep_log
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
 try:
@@ -18,3 +19,4 @@ except (drive.DriveProblem, EnvError) as problem:
 settings.STATIC_ROOT.mkdir(exist_ok=True)  # only `collectstatic` fills it; WhiteNoise warns at each start without one
 
 application = get_wsgi_application()
+keep_log("web")

@@ -11,6 +11,7 @@ import msgspec
 from ingest.backfill.account import Account, Entry
 from ingest.backfill.owners import repository_records
 from ingest.backfill.sources import Sources
+from ingest.decoding import decode_json
 from ingest.forge import push_holders
 from ingest.identity import is_did, resolve_handle
 from ingest.net import Fetcher, FetchProblem
@@ -131,7 +132,7 @@ def _said(did: str, listed: Sequence[tuple[str, Entry]]) -> dict[str, _Said]:
 
 def _read(value: msgspec.Raw) -> _Said:
     try:
-        return msgspec.json.decode(value, type=_Said)
+        return decode_json(value, _Said)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return _Said()  # the log has it as a dead letter
 

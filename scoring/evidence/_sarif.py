@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ingest.decoding import decode_json
+
 TEXT_LENGTH = 20_000_000  # characters of one log: more is not read
 RUNS = 50
 RESULTS = 20_000  # of one log
@@ -100,7 +102,7 @@ def results_of(text: str) -> Iterator[Told]:
     if len(text) > TEXT_LENGTH:
         raise SarifProblem(f"a SARIF log is longer than {TEXT_LENGTH:,} characters")
     try:
-        log = msgspec.json.decode(text.encode("utf-8", "replace"), type=Log)
+        log = decode_json(text.encode("utf-8", "replace"), Log)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SarifProblem("a text that was given as SARIF is not a log of that format") from error
     if log.version != "2.1.0":

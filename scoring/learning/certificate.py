@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from ingest.decoding import decode_json
 from scoring.learning.cases import LabelName
 
 FORM = "sunstead-certificate/2"
@@ -141,7 +142,7 @@ def decode(data: bytes) -> Certificate:
     if len(data) > LARGEST:
         raise CertificateProblem(f"the file has more than {LARGEST // 1024**2} MiB")
     try:
-        found = msgspec.json.decode(data, type=Certificate)
+        found = decode_json(data, Certificate)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise CertificateProblem(f"it is no certificate: {_plain(str(problem))}") from problem
     if encode(found) != data:

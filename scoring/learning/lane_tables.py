@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
+from ingest.decoding import decode_json
 from ingest.durable import write_whole
 from scoring.learning.certificate import Digest, Label, Moment, Unit, Weight
 from scoring.learning.lane_statistics import Question, QuestionProblem, Table, answer, read_question
@@ -67,7 +68,7 @@ def read_table(folder: Path, model: str) -> Kept:
     except OSError as problem:
         raise QuestionProblem("The model that serves has no table of thresholds: train again.") from problem
     try:
-        kept = msgspec.json.decode(data if len(data) <= LARGEST else b"", type=Kept)
+        kept = decode_json(data if len(data) <= LARGEST else b"", Kept)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise QuestionProblem("The table of thresholds cannot be read: train again.") from problem
     if kept.model != model or len({len(getattr(kept, name)) for name in Table.__dataclass_fields__}) != 1:

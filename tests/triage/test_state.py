@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from ingest.status import Status, encode, write_page
+from tests.ingest.stream import SEED
 from tests.triage.pages_world import NOW, DrawnWorld, draw
 from tests.triage.site import Site
-from triage import state, words
+from triage import outbox, state, words
+from triage.models import Person
+from triage.tokens import create_token
 from triage.words import Freshness
 
 pytestmark = pytest.mark.django_db
@@ -191,14 +195,15 @@ def test_without_trouble_only_the_details_change() -> None:
 
 
 def gauges(client: Client) -> dict[str, float]:
-    answer = client.get("/metrics", headers={"accept": PROMETHEUS})
+    """What Prometheus is told that has no label, and of what has one each value by its label."""
+    client.force_login(Person.objects.get_or_create(did=SEED)[0])
+    answer = client.get("/ops/metrics", headers={"accept": PROMETHEUS})
     assert answer.status_code == 200
     assert answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-    lines = answer.content.decode().splitlines()
-    named = [line.split()[2] for line in lines if line.startswith("# TYPE")]
-    shown = {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
-    assert named == list(shown), "each gauge has its type before it"
-    return shown
+    told = text_string_to_metric_families(answer.content.decode())
+    return {
+        " ".join((sample.name, *sample.labels.values())): sample.value for family in told for sample in family.samples
+    }
 
 
 def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWorld, beat: Beat) -> None:
@@ -214,8 +219,10 @@ def test_prometheus_gets_gauges_and_programs_json(client: Client, world: DrawnWo
     assert {name: shown[f"sunstead_{name}"] for name in expected} == expected
     assert shown["sunstead_worker_up"] == shown["sunstead_listener_up"] == 1
     assert "sunstead_snapshot_age_seconds" in shown
-    assert client.get("/metrics", headers={"accept": "text/plain"}).content.startswith(b"# HELP sunstead_")
-    assert client.get("/metrics").json()["gaps_open"] == 2
+    assert {"fast_lane", "normal_queue", "needs_human", "own"} == {
+        name.split()[1] for name in shown if name.startswith("sunstead_open_pull_requests ")
+    }
+    assert client.get("/metrics", headers={"accept": PROMETHEUS}).json()["gaps_open"] == 2
     assert client.get("/metrics", headers={"accept": "*/*"}).json()["unknown_shapes"] == 7
 
 
@@ -223,9 +230,33 @@ def test_gauges_are_there_before_anything_was_published(
     client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw(monkeypatch, None)
-    assert gauges(client) == {"sunstead_worker_up": 0.0}
+    shown = gauges(client)
+    assert shown["sunstead_worker_up"] == 0.0
+    assert "sunstead_snapshot_age_seconds" not in shown
+    assert "sunstead_ingest_lag_seconds" not in shown
 
 
-def test_gauges_are_for_readers_only(client: Client, world: DrawnWorld, settings: Settings) -> None:
-    settings.PUBLIC_READ = False
-    assert client.get("/metrics", headers={"accept": PROMETHEUS}).status_code == 401
+def test_messages_that_the_worker_has_not_taken_are_counted_once_they_are_due(
+    client: Client, world: DrawnWorld
+) -> None:
+    now = datetime.now(UTC)
+    outbox.put("role", "one", {}, now)
+    outbox.put("role", "two", {}, now)
+    outbox.put("action", "later", {}, now, now + timedelta(hours=1))
+    shown = gauges(client)
+    assert shown["sunstead_outbox_due role"] == 2
+    assert "sunstead_outbox_due action" not in shown
+
+
+def test_gauges_are_for_readers_who_say_who_they_are_also_where_anybody_may_read_pages(
+    client: Client, world: DrawnWorld
+) -> None:
+    refused = client.get("/ops/metrics", headers={"accept": PROMETHEUS})
+    assert refused.status_code == 401
+    assert refused.json()["code"] == "sign_in_needed"
+    forwarded = client.get("/ops/metrics", headers={"x-forwarded-for": "127.0.0.1"}, REMOTE_ADDR="127.0.0.1")
+    assert forwarded.status_code == 401
+    token = create_token("prometheus", ["read"], datetime.now(UTC))
+    assert client.get("/ops/metrics", headers={"authorization": f"Bearer {token}"}).status_code == 200
+    other = create_token("forge", ["review"], datetime.now(UTC))
+    assert client.get("/ops/metrics", headers={"authorization": f"Bearer {other}"}).status_code == 401

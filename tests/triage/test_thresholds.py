@@ -36,7 +36,7 @@ def named(client: Client, pages: list[str]) -> set[str]:
     for page in pages:
         shown += client.get(page).content.decode()
     shown += client.get("/leaderboard", headers={"Accept": "application/json"}).content.decode()
-    shown += client.get("/metrics", headers={"Accept": "text/plain"}).content.decode()
+    shown += client.get("/ops/metrics").content.decode()
     marks = {mark for mark in (*MARKS, "1,234") if mark in shown}
     return marks | ({"counterfactual"} if "What would change the lane" in shown else set())
 

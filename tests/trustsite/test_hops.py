@@ -16,10 +16,10 @@ from trustsite.hops import FIRST_HOPS, Hops
 class Line:
     """Hops over a queue that only counts; `send` plays the consumer's signals."""
 
-    def __init__(self) -> None:
+    def __init__(self, ran: Callable[[str, float, bool], None] = lambda *run: None) -> None:
         self.huey = MemoryHuey("hops")
         self.queued: list[str] = []
-        self.hops = Hops(self.huey, {name: self.queue(name) for name in FIRST_HOPS})
+        self.hops = Hops(self.huey, {name: self.queue(name) for name in FIRST_HOPS}, ran)
 
     def queue(self, name: str) -> Callable[[], object]:
         return lambda: self.queued.append(name)
@@ -31,6 +31,19 @@ class Line:
 @pytest.fixture
 def line() -> Line:
     return Line()
+
+
+def test_each_run_that_ends_is_told_once_with_its_seconds_and_whether_it_failed() -> None:
+    told: list[tuple[str, float, bool]] = []
+    line = Line(lambda *run: told.append(run))
+    line.send(SIGNAL_COMPLETE, "ask_network")
+    assert told == []
+    for signal in (SIGNAL_COMPLETE, SIGNAL_ERROR):
+        line.send(SIGNAL_EXECUTING, "ask_network")
+        line.send(SIGNAL_EXECUTING, "ask_network")  # another one, which will find it locked
+        line.send(signal, "ask_network", *([ValueError("no")] if signal == SIGNAL_ERROR else []))
+    assert [(name, failed) for name, _, failed in told] == [("ask_network", False), ("ask_network", True)]
+    assert all(seconds >= 0 for _, seconds, _ in told)
 
 
 def test_a_hop_that_waits_is_not_queued_twice(line: Line) -> None:

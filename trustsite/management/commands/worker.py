@@ -3,6 +3,8 @@
 from django.core.management.base import BaseCommand, CommandError
 
 from ingest.store import StoreProblem
+from trustsite.logs import keep_log
+from trustsite.ops.watch import watched
 from trustsite.worker import Worker, stream_from_settings
 
 
@@ -18,4 +20,6 @@ class Command(BaseCommand):
             worker = Worker(stream_from_settings())
         except StoreProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
-        worker.run()
+        keep_log("worker")
+        with watched(worker):
+            worker.run()
