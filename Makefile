@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .SILENT:
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo run replay peers test prove lint bench screenshots pins
+.PHONY: help setup demo run replay peers test prove lint bench screenshots licences pins
 
 # The first interpreter that is a working 3.11: a version manager's shim can be on the PATH and not work.
 PYTHON := $(shell for name in python3.11 python3 python; do \
@@ -63,6 +63,9 @@ bench: ## the benchmarks in tests/bench, or one with NAME=name
 
 screenshots: ## every page and state in light, dark and on a phone, below LOG_DIR; needs Chromium
 	$(call into,dev,--own); SCREENSHOTS="$${LOG_DIR:-$$root/logs}/screenshots" "$$python" -m tests.screenshots
+
+licences: ## write docs/licences.md anew, after `make pins`
+	$(call into,dev,--own); "$$python" -m tests.licences
 
 # torch declares the CUDA packages of its platform itself; pinned here they would bind every machine to one CUDA.
 pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)

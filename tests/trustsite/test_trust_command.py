@@ -129,7 +129,7 @@ def test_denounces_age_and_the_settings_of_trust_count(files: Path, settings: Se
 
 
 def test_the_commands_of_the_readme_run_as_they_stand(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = re.findall(r"^.*manage\.py (trust .*?) *#", (PROJECT / "README.md").read_text(), re.MULTILINE)
+    lines = re.findall(r"^.*manage\.py (trust .*?) *#", (PROJECT / "docs" / "tools.md").read_text(), re.MULTILINE)
     assert len(lines) == 2
     monkeypatch.chdir(files)
     (files / "edges.csv").rename("vouches.csv")

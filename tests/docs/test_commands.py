@@ -1,0 +1,91 @@
+"""Commands in the pages: each is run by a test or says what it needs, and each takes the options that it is given."""
+
+import re
+
+import pytest
+from django.core.management import CommandError, get_commands, load_command_class
+
+from tests.docs.pages import Line, block_below, commands, lines_of, mentions, text_of, words_of_tests
+from tests.sources import PROJECT
+
+# Sections whose commands tests/docs/test_five_commands.py runs word for word.
+WALKED = (
+    ("docs/operate.md", "Your own box in five commands"),
+    ("docs/deploy.md", "Upgrade"),
+    ("docs/deploy.md", "Rollback"),
+)
+# Other lines that a test plays, with the test.
+PLAYED = {'git -C ../your-clone am --keep-cr "$PWD"/approved/*.mbox': "tests/ingest/test_approved_landings.py"}
+
+
+def walked() -> set[str]:
+    return {line.command for page, heading in WALKED for line in lines_of(block_below(page, heading), page)}
+
+
+def recipe(target: str) -> str:
+    """What make runs for a target."""
+    found = re.search(rf"^{target}:.*\n((?:\t.*\n)*)", text_of("Makefile"), re.MULTILINE)
+    assert found is not None, f"the Makefile has no target {target}"
+    return found[1]
+
+
+def is_made(target: str) -> bool:
+    """Whether .ci/run makes it, or a test runs the management command behind it."""
+    if re.search(rf"\bmake {target}\b", text_of(".ci/run")):
+        return True
+    behind = set(re.findall(r"manage\.py ([a-z_]+)", recipe(target)))
+    return bool(behind) and behind <= words_of_tests()
+
+
+def is_run(line: Line) -> bool:
+    if line.command in walked() or line.command in PLAYED:
+        return True
+    given, target = line.manage(), line.make()
+    return given[0] in words_of_tests() if given else target is not None and is_made(target)
+
+
+def test_the_pages_hold_commands() -> None:
+    assert len(commands()) > 40
+
+
+@pytest.mark.parametrize("line", commands(), ids=lambda line: f"{line.page}: {line.command[-60:]}")
+def test_every_command_is_run_by_a_test_or_says_what_it_needs(line: Line) -> None:
+    assert line.is_marked or is_run(line), (
+        f"{line.page}: no test runs `{line.command}`: add one, or say behind a # that it needs the network, a person, "
+        "a container runtime or time"
+    )
+
+
+@pytest.mark.parametrize(
+    "line", [one for one in commands() if one.manage()], ids=lambda line: f"{line.page}: {line.command[-60:]}"
+)
+def test_every_management_command_takes_what_it_is_given(line: Line) -> None:
+    name, *arguments = line.manage() or []
+    command = load_command_class(get_commands()[name], name)
+    try:
+        command.create_parser("manage.py", name).parse_args(arguments)
+    except CommandError as problem:
+        pytest.fail(f"{line.page}: {line.command}: {problem}")
+
+
+def test_every_option_that_is_spoken_of_exists() -> None:
+    wrong = []
+    for page, name, options in mentions():
+        if name not in get_commands():
+            wrong.append(f"{page}: manage.py {name}")
+            continue
+        parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
+        known = {one for action in parser._actions for one in action.option_strings}
+        wrong += [f"{page}: manage.py {name} {option}" for option in options if option not in known]
+    assert wrong == []
+
+
+def test_every_make_target_that_is_spoken_of_exists() -> None:
+    for line in commands():
+        if target := line.make():
+            recipe(target)
+
+
+def test_what_plays_a_command_exists() -> None:
+    assert set(PLAYED) <= {line.command for line in commands()}
+    assert all((PROJECT / test).exists() for test in PLAYED.values())

@@ -1,0 +1,51 @@
+"""`manage.py check_pins`: whether the packages that Sunstead is built from have become unsafe."""
+
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.snapshot import SnapshotReader
+from scoring.content.submission import Package
+from scoring.pins import PinProblem, known_advisories, read_pins, unsafe_pins
+from triage.words import visible
+
+PINS = settings.BASE_DIR / "requirements" / "base.txt"
+EMPTY = "No advisory on a package of Python was imported: run `manage.py import_osv` with the all.zip of PyPI first."
+
+
+class Command(BaseCommand):
+    """Looks every pin up in the imported OSV records of the newest snapshot; asks nobody."""
+
+    help = (
+        "Look the pinned packages up in the OSV records that `manage.py import_osv` took. Exit status 0: none is "
+        "affected; 1: some are; 2: there is nothing to look them up in."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """--pins."""
+        parser.add_argument("--pins", metavar="FILE", type=Path, default=PINS, help="default: requirements/base.txt")
+
+    def handle(self, *args: object, pins: Path, **options: object) -> None:
+        """Print a line an advisory; CommandError with 1 where there is any, with 2 where nothing could be said."""
+        packages = _packages(pins)
+        with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+            known = known_advisories(snapshot) if snapshot else 0
+            if snapshot is None or not known:
+                raise CommandError(EMPTY, returncode=2)
+            unsafe = unsafe_pins(snapshot, packages)
+        for one in unsafe:
+            for advisory in one.advisories:
+                told = f"{advisory.id} ({advisory.severity or 'severity unknown'}): {visible(advisory.summary)}"
+                self.stdout.write(f"{one.package.name} {one.package.version}: {told} {advisory.url}")
+        if unsafe:
+            raise CommandError(f"{len(unsafe)} of {len(packages)} pinned packages fall under an advisory: update them.")
+        self.stdout.write(f"None of {len(packages)} pinned packages falls under one of {known:,} advisories.")
+
+
+def _packages(pins: Path) -> tuple[Package, ...]:
+    try:
+        return read_pins(pins.read_text())
+    except (OSError, UnicodeDecodeError, PinProblem) as problem:
+        raise CommandError(f"{pins} holds no pins that can be read: {problem}", returncode=2) from problem
