@@ -14,12 +14,17 @@ class Backup:
     expires_at: datetime
 
 
-def backups(folder: Path, days: int) -> list[Backup]:
-    """What lies in the folder, oldest first, each with the moment from which it may no longer be kept."""
-    if not folder.is_dir():
-        return []
+ASIDE = "replaced-"  # begins the name of what a restore kept of the former state, beside the store
+
+
+def backups(folder: Path, days: int, root: Path | None = None) -> list[Backup]:
+    """What lies in the folder, oldest first, each with the moment from which it may no longer be kept.
+
+    With `root`, DATA_ROOT, also what restores kept aside there.
+    """
     found = []
-    for path in folder.iterdir():
+    aside = root.glob(f"{ASIDE}*") if root else ()
+    for path in (*(folder.iterdir() if folder.is_dir() else ()), *aside):
         made_at = datetime.fromtimestamp(path.lstat().st_mtime, UTC).replace(tzinfo=None)
         found.append(Backup(path, made_at, made_at + timedelta(days=days)))
     return sorted(found, key=lambda backup: (backup.made_at, backup.path))

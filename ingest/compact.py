@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 
 from ingest.durable import sync
+from ingest.table_sums import differing, table_sums
 
 PARTIAL = ".compacting"
 SPARE_BYTES = 50_000_000
@@ -74,13 +75,18 @@ def clear_leftovers(path: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
-def compacted(database: duckdb.DuckDBPyConnection, path: Path, config: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-    """The connection to the file written anew, with no cursor of the old one open; errors leave the old one in use."""
+def compacted(
+    database: duckdb.DuckDBPyConnection, path: Path, config: Mapping[str, Any], checked: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """The connection to the file written anew, with no cursor of the old one open; errors leave the old one in use.
+
+    `checked`: every table of both is read and compared before the old file goes.
+    """
     partial = path.with_name(path.name + PARTIAL)
     clear_leftovers(path)
     _check_room(path)
     try:
-        number = _copy(database, path, partial)
+        number = _copy(database, path, partial, checked)
         swapped = _swap(database, path, partial, config)
     finally:
         clear_leftovers(path)
@@ -101,7 +107,7 @@ def _number(connection: duckdb.DuckDBPyConnection) -> int:
     return found[0][0] if found else 0
 
 
-def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path) -> int:
+def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path, checked: bool) -> int:
     """Everything committed, in a file of its own that is on the drive when this returns; its number."""
     cursor = database.cursor()
     try:
@@ -111,6 +117,8 @@ def _copy(database: duckdb.DuckDBPyConnection, path: Path, partial: Path) -> int
         cursor.execute(f"attach {_quoted(partial)} as compacted").fetchall()
         try:
             cursor.execute(f'copy from database "{name}" to compacted').fetchall()
+            if checked and (wrong := differing(table_sums(cursor), table_sums(cursor, "compacted"))):
+                raise OSError(f"the copy has other rows in {', '.join(wrong)}")
             numbered = "insert or replace into compacted.hops values ('file', ?, now()::timestamp)"
             cursor.execute(numbered, [number]).fetchall()
             cursor.execute("checkpoint compacted").fetchall()

@@ -13,7 +13,8 @@ from ingest.backfill.runs import begin
 from ingest.letters import retry_dead_letters
 from ingest.past_files import PastProblem
 from ingest.runtime import Runtime
-from ingest.snapshot import PublishProblem
+from ingest.snapshot import PublishProblem, publish
+from ingest.state_copy import copy_state
 
 Told = Mapping[str, Any]
 Job = Callable[[Runtime, Told, Callable[[Told], None]], Told]  # its third argument shows progress
@@ -114,9 +115,33 @@ def _set_review(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) ->
         raise JobProblem(str(problem)) from problem
 
 
+def _copy_state(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """`accounts` (a SQLite file) and `folder`: what ingest/state_copy.py says of the copy that it made there."""
+    return copy_state(
+        runtime.store, Path(wanted["accounts"]), Path(wanted["folder"]), lambda step: show({"step": step})
+    )
+
+
+def _compact(runtime: Runtime, wanted: Told, show: Callable[[Told], None]) -> Told:
+    """Write the store anew, compared row by row, and publish it; its bytes `before` and `after`."""
+    store = runtime.store
+    try:
+        with store.publishing:
+            store.checkpoint()
+            before = store.path.stat().st_size
+            show({"step": "The store is written anew and compared."})
+            store.compact(checked=True)
+            publish(store, runtime.folders.snapshots)
+    except PublishProblem as problem:
+        raise JobProblem(f"The store is compact, but not published yet: {problem}.") from problem
+    return {"before": before, "after": store.path.stat().st_size}
+
+
 JOBS: Mapping[str, Job] = {
     "add_maintainer": _add_maintainer,
     "begin_backfill": _begin_backfill,
+    "compact": _compact,
+    "copy_state": _copy_state,
     "erase": _erase,
     "find_owned": _find_owned,
     "import_history": _import_history,

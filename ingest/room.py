@@ -17,8 +17,18 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(path.parent).free
 
 
+def require_place(path: Path) -> None:
+    """Refuse, with StoreProblem, to write beside a store at `path` that is not there any more.
+
+    Where a drive was unmounted its mount point is a folder like any other, and what is written there is lost to it.
+    """
+    if not path.exists():
+        raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work goes on by itself then")
+
+
 def require_room(path: Path) -> None:
     """Refuse, with StoreProblem, to add to the store at `path` while a checkpoint of it might not fit any more."""
+    require_place(path)
     wanted = RESERVE_BYTES + _waiting(path)
     free = free_bytes(path)
     if free < wanted:

@@ -10,6 +10,7 @@ from ingest.erase import Folders
 from ingest.letter_bound import LetterBound
 from ingest.mirror import Limits
 from ingest.net import Fetcher
+from ingest.room import require_place
 from ingest.store import Store
 
 
@@ -62,7 +63,8 @@ def stop() -> None:
 
 
 def current() -> Runtime:
-    """The runtime of this process; LookupError outside a worker."""
+    """The runtime of this process; LookupError outside a worker, StoreProblem while the drive is gone."""
     if not _current:
         raise LookupError("this runs in the worker only")
+    require_place(_current[0].store.path)
     return _current[0]

@@ -22,6 +22,7 @@ Mode = Literal["drive", "demo", "replay"]
 MARKER = ".sunstead"
 MADE = ".made-by-sunstead"  # in folders that are emptied without asking
 FREE_BYTES = 200_000_000
+RESTORING = Path(".restoring") / "swapping"  # while a restore moves files: ingest/restore.py
 # Below a file, so that no call can ever make it; every error of an open() names what is missing.
 UNSET = Path(os.devnull) / "DATA_ROOT is not set"
 HELP = frozenset({"--help", "-h"})
@@ -35,6 +36,7 @@ STATELESS |= {
     "trust",
     "doctor",
     "init_drive",
+    "restore",  # which looks at the drive itself, also where another one was cut off
     "sample_stream",
 }
 CACHES = {
@@ -122,6 +124,10 @@ def require(place: Place) -> None:
         raise DriveProblem(
             f"DATA_ROOT={place.root} has no mark ({MARKER}), as a drive that is not mounted: "
             "mount it, or run `manage.py init_drive` once if this is the folder you mean."
+        )
+    if (place.root / RESTORING).exists():
+        raise DriveProblem(
+            f"DATA_ROOT={place.root} holds half a restored backup: run `manage.py restore DIR --replace` once more."
         )
     if place.mode == "demo":
         claim(place.root)

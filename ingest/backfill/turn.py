@@ -16,6 +16,7 @@ from ingest.backfill.runs import Run
 from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
 from ingest.net import FetchProblem
+from ingest.room import require_place
 from ingest.store import Store, StoreProblem
 
 log = logging.getLogger(__name__)
@@ -113,6 +114,7 @@ def _list(
     first_wait: float,
 ) -> bool:
     """List the accounts that wait; whether none is left."""
+    require_place(store.path)
     staging = Staging(sources.staging_dir / "backfill" / run.run_id)
     book = Book(store, run, staging)
     try:

@@ -66,7 +66,7 @@ class Command(BaseCommand):
             raise CommandError("Nothing was erased.", returncode=2)
 
     def _list_backups(self) -> None:
-        found = backups(settings.BACKUP_DIR, settings.BACKUP_DAYS)
+        found = backups(settings.BACKUP_DIR, settings.BACKUP_DAYS, settings.ROOT)
         if found:
             self.stdout.write("Backups from before hold them until they expire:")
         for backup in found:

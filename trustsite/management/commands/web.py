@@ -1,7 +1,9 @@
 """`manage.py web`: the web process, one process with threads behind waitress."""
 
 import errno
+import resource
 import signal
+import tempfile
 from types import FrameType
 from typing import Any
 
@@ -13,6 +15,11 @@ from django.core.management.base import BaseCommand, CommandError
 PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 # A request pins one snapshot and answers in milliseconds; 8 threads keep a slow page from blocking the API.
 THREADS = 8
+# A connection that says nothing costs a file and 3 kB; with waitress' default of 100, 100 of them shut everybody out.
+CONNECTIONS = 4_000
+FILES_BESIDE = 200  # databases, snapshots, logs
+SILENT_SECONDS = 60  # after which a connection without a whole request is closed
+LARGEST_BODY = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE  # what is less than twice too large is refused in our own words
 
 
 class Command(BaseCommand):
@@ -36,7 +43,7 @@ def listen(bind: str) -> Any:
     from trustsite.wsgi import application
 
     try:
-        return waitress.create_server(application, listen=bind, threads=THREADS, ident=None, **_proxy())
+        return waitress.create_server(application, listen=bind, threads=THREADS, ident=None, **_crowd(), **_proxy())
     except OSError as problem:
         if problem.errno == errno.EADDRINUSE:
             raise CommandError(
@@ -50,6 +57,32 @@ def listen(bind: str) -> Any:
         raise CommandError(
             f"BIND={bind} is not an address and port such as 127.0.0.1:8000: set BIND.", returncode=2
         ) from problem
+
+
+def _crowd() -> dict[str, Any]:
+    """What keeps slow, many and large visitors from costing the others anything.
+
+    Large requests and answers wait in nameless files on the drive, since the rest of the machine may be read-only.
+    """
+    folder = settings.ROOT / "cache" / "web"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tempfile.tempdir = str(folder)
+    return {
+        "connection_limit": min(CONNECTIONS, _open_files(CONNECTIONS + FILES_BESIDE) - FILES_BESIDE),
+        "channel_timeout": SILENT_SECONDS,
+        "asyncore_use_poll": True,  # select() ends at the file number 1,023
+        "max_request_body_size": LARGEST_BODY,
+    }
+
+
+def _open_files(wanted: int) -> int:
+    """How many files this process may have open, after asking for as many as wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard > wanted:
+        hard = max(wanted, soft)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    return max(hard, soft)
 
 
 def _proxy() -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""What a backup is: a folder of plain files, and a manifest with the hash of each and the sums of every table."""
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from ingest.erase_files import files_below
+from ingest.state_copy import ACCOUNTS, EVENTS, STORE
+from ingest.table_sums import Sum
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+LARGEST_MANIFEST = 64_000_000
+PIECE = 1 << 20
+KEYS = ("django", "audit", "tombstones")
+# What a name may be: the two files, or a file in one of the folders, at most five deep; it becomes a path on restore.
+_NAME = re.compile(
+    rf"{re.escape(STORE)}|{re.escape(ACCOUNTS)}|keys/(?:{'|'.join(KEYS)})|{EVENTS}/[A-Za-z0-9][\w.-]{{0,199}}\.parquet"
+    r"|(?:diffs|models)(?:/[A-Za-z0-9][\w.-]{0,199}){1,4}",
+    re.ASCII,
+)
+
+
+class BackupProblem(Exception):
+    """No backup was made or restored; the message is one sentence that says why and what to do."""
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a backup: bytes and SHA-256."""
+
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a backup holds: the state of the moment `made_at`, up to the `cursors` (time_us) of each stream."""
+
+    format: int = FORMAT
+    made_at: datetime
+    cursors: dict[str, int]
+    schema_version: int
+    duckdb: str
+    tables: dict[str, Sum]
+    files: dict[str, File]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a drive keeps its state, and what follows from it and is not backed up (`caches`)."""
+
+    root: Path
+    store: Path
+    accounts: Path
+    staging: Path
+    diffs: Path
+    models: Path
+    keys: Path
+    snapshots: Path
+    caches: tuple[Path, ...]
+
+    def of(self, name: str) -> Path:
+        """Where a file of a backup belongs."""
+        first, _, rest = name.partition("/")
+        whole = {STORE: self.store, ACCOUNTS: self.accounts}
+        folders = {EVENTS: self.staging / EVENTS, "diffs": self.diffs, "models": self.models, "keys": self.keys}
+        return whole[first] if first in whole else folders[first] / rest
+
+
+def is_name(name: str) -> bool:
+    """Whether a file of a backup may be called so."""
+    return _NAME.fullmatch(name) is not None
+
+
+def copy_tree(source: Path, folder: Path, name: str) -> dict[str, File]:
+    """Copy the files below `source` to `name` in the folder; pointers first, so that what they name is copied too."""
+    found = sorted(files_below(source), key=lambda path: (path.suffix != ".serving", path))
+    named = {f"{name}/{path.relative_to(source).as_posix()}": path for path in found}
+    copied = {one: _copied(path, folder / one) for one, path in named.items() if is_name(one)}
+    return {one: file for one, file in copied.items() if file is not None}
+
+
+def _copied(source: Path, target: Path) -> File | None:
+    """As `copy_file`; None for a file that went meanwhile, as diffs do at the end of their time."""
+    try:
+        return copy_file(source, target)
+    except FileNotFoundError:
+        return None
+
+
+def copy_file(source: Path, target: Path) -> File:
+    """Copy a plain file, mode 600; what was read. Links are not followed. The caller has the drive hold them all."""
+    handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as reading:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{source} is no plain file")
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as writing:
+            size, digest = 0, hashlib.sha256()
+            while piece := reading.read(PIECE):
+                size += writing.write(piece)
+                digest.update(piece)
+    return File(size, digest.hexdigest())
+
+
+def file_of(path: Path) -> File:
+    """Size and hash of a file as it lies there."""
+    with path.open("rb") as file:
+        return File(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a backup. Raises BackupProblem where there is none that can be followed."""
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            manifest = msgspec.json.decode(file.read(LARGEST_MANIFEST), type=Manifest)
+    except OSError as problem:
+        raise BackupProblem(f"{folder} is no backup: {MANIFEST} cannot be read ({problem.strerror}).") from problem
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+        raise BackupProblem(f"{folder} is damaged: {MANIFEST} makes no sense. Take another backup.") from problem
+    if manifest.format != FORMAT:
+        raise BackupProblem(f"{folder} was made by another version of Sunstead: restore it with that one.")
+    if STORE not in manifest.files or not all(map(is_name, manifest.files)):
+        raise BackupProblem(f"{folder} is damaged: {MANIFEST} names what no backup holds. Take another backup.")
+    return manifest
+
+
+def require_room(place: Path, wanted: int) -> None:
+    """Refuse, with BackupProblem, to copy so many bytes where they do not fit."""
+    free = shutil.disk_usage(place).free
+    if free < wanted:
+        raise BackupProblem(f"{place} has {free // 1_000_000} MB free and {wanted // 1_000_000 + 1} MB are needed.")
+
+
+def sizes(files: Mapping[str, File]) -> int:
+    """Bytes of all files together."""
+    return sum(file.size for file in files.values())
+
+
+def sync_all() -> None:
+    """Have the drives hold everything that was written: one by one, 100,000 diffs take five minutes."""
+    os.sync()

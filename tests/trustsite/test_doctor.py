@@ -1,0 +1,227 @@
+"""The doctor: each thing that is wrong is one line that says what to do, and costs no other line."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import pytest
+from django.conf import settings
+
+from ingest.archive import archive
+from ingest.clock import to_microseconds, wall_now
+from ingest.net import Fetcher
+from ingest.snapshot import publish
+from ingest.status import Status, encode, read_status
+from ingest.store import CONFIG
+from tests.ingest.kept_state import back_up, make_drive, open_drive, places_below
+from tests.ingest.stream import ANA, SEED, Frames, at, take
+from trustsite import drive
+from trustsite.doctor import choices, ground, state
+from trustsite.doctor.checks import CHECKS
+from trustsite.doctor.findings import Patient, examine
+
+SAFE: dict[str, object] = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
+SAFE |= {"BIND": "127.0.0.1:8000", "PUBLIC_READ": False, "MERGE_ON_FORGE": False}
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A drive at which nothing is wrong; tests copy it."""
+    root = tmp_path_factory.mktemp("healthy") / "drive"
+    places = make_drive(root)
+    drive.mark(root)
+    for path in places.keys.iterdir():
+        path.chmod(0o600)
+    with closing(sqlite3.connect(places.accounts)) as accounts:
+        accounts.execute("create table triage_person (did text, is_active integer)")
+        accounts.execute("insert into triage_person values ('did:plc:somebody', 1)")
+        accounts.execute("create table triage_outboxentry (delivered_at text, due_at text)")
+        accounts.commit()
+    with closing(sqlite3.connect(root / "queue.sqlite3")) as queue:
+        queue.execute("create table task (id integer)")
+    store, frames = open_drive(places), Frames()
+    frames.vouch(SEED, ANA)
+    frames.vouch(ANA, SEED)
+    take(store, frames)
+    archive(store, places.staging, 30, 1, at(0))
+    publish(store, places.snapshots)
+    back_up(store, places, root / "backups" / "one", diffs=False)
+    store.close()
+    return root
+
+
+@pytest.fixture
+def patient(healthy: Path, tmp_path: Path) -> Patient:
+    return patient_of(shutil.copytree(healthy, tmp_path / "drive"))
+
+
+def patient_of(root: Path) -> Patient:
+    (root / "status.json").write_bytes(encode(beat()))
+    chosen = SAFE | {"QUEUE_PATH": root / "queue.sqlite3", "BACKUP_DIR": root / "backups"}
+    return Patient(places_below(root), read_status(root / "status.json"), wall_now(), chosen)
+
+
+def beat(**changes: object) -> Status:
+    now = (wall_now() - datetime(1970, 1, 1)).total_seconds()
+    return Status(**{"written_at": now, "cursor_us": to_microseconds(wall_now()), **changes})  # ty: ignore[invalid-argument-type]
+
+
+def test_a_drive_at_which_nothing_is_wrong_is_all_ok(patient: Patient) -> None:
+    shut = [(name, check) for name, check in CHECKS if name != "speed"]  # which is the machine's
+    assert [one for one in examine(patient, shut) if not one.ok] == []
+
+
+def sql(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(statement)
+        file.commit()
+
+
+def put(path: Path, text: str = "x" * 9_000) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def fill_queue(root: Path) -> None:
+    numbers = "with n(i) as (select 1 union all select i + 1 from n where i < 2000) select i from n"
+    sql(root / "queue.sqlite3", f"insert into task {numbers}")
+
+
+def old_backup(root: Path) -> None:
+    (root / "backups" / "one.part").mkdir()
+    os.utime(root / "backups" / "one.part", (1_700_000_000, 1_700_000_000))
+
+
+def damage_log(root: Path) -> None:
+    """Leave changes beside the store, as a kill does, with a hole in their middle."""
+    path = root / "duckdb" / "trust.duckdb"
+    main, log = path.read_bytes(), path.with_name("trust.duckdb.wal")
+    with closing(duckdb.connect(str(path), config=dict(CONFIG))) as store:
+        store.execute("insert into meta select 'k' || i, 'v' from range(9000) t(i)")
+        changes = bytearray(log.read_bytes())
+    middle = len(changes) // 2
+    changes[middle : middle + 64] = bytes(64)
+    path.write_bytes(main)
+    log.write_bytes(bytes(changes))
+
+
+BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "no mark": ("drive", lambda root: (root / ".sunstead").unlink(), "has no mark"),
+    "an open drive": ("drive", lambda root: root.chmod(0o755), "chmod 700"),
+    "half a restore": ("drive", lambda root: put(root / drive.RESTORING), "restore DIR --replace"),
+    "a lost key": ("keys", lambda root: (root / "keys/audit").unlink(), "audit missing or damaged"),
+    "a key for all": ("keys", lambda root: (root / "keys/django").chmod(0o644), "can be read by others"),
+    "a damaged store": ("store", lambda root: put(root / "duckdb/trust.duckdb"), "restore DIR --replace"),
+    "a damaged log": ("store", damage_log, "aside and start again"),
+    "no snapshot": ("snapshot", lambda root: (root / "snapshots/CURRENT").unlink(), "nothing was published"),
+    "half a snapshot": ("snapshot", lambda root: put(root / "snapshots/serve-1.duckdb"), "cannot be read"),
+    "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop the worker and delete it"),
+    "a deep queue": ("queue", fill_queue, "2,000 tasks wait"),
+    "damaged accounts": ("accounts", lambda root: put(root / "web.sqlite3"), "restore a backup"),
+    "nobody": ("accounts", lambda root: sql(root / "web.sqlite3", "delete from triage_person"), "add_maintainer"),
+    "a message that waits": (
+        "accounts",
+        lambda root: sql(root / "web.sqlite3", "insert into triage_outboxentry values (null, '2026-01-01 00:00:00')"),
+        "1 messages to the worker wait",
+    ),
+    "a lost file": ("archive", lambda root: shutil.rmtree(root / "staging/events"), "files are missing"),
+    "no backup": ("backups", lambda root: shutil.rmtree(root / "backups"), "there is none"),
+    "an old backup": ("backups", old_backup, "delete it"),
+    "a pointer": ("models", lambda root: put(root / "models/label_clean.serving", "a" * 64), "cannot be read"),
+    "no certificate": ("certificates", lambda root: put(root / "models/certificates/a.json"), "does not count"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_broken_is_told_in_its_own_line_and_in_no_other(patient: Patient, what: str) -> None:
+    name, spoil, told = BROKEN[what]
+    spoil(patient.places.root)
+    found = {one.name: one for one in examine(patient, [one for one in CHECKS if one[0] != "speed"])}
+    assert told in found[name].told
+    others = {"archive"} if name == "snapshot" else set[str]()  # whose list stands in the snapshot
+    assert {one for one in found if not found[one].ok} - others == {name}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "told"),
+    [
+        ({"running": False}, "worker", "no worker runs since"),
+        ({"written_at": 1.0}, "worker", "no worker runs since"),
+        ({"store_problem": "no room"}, "worker", "no room"),
+        ({"failing_hops": ("derive_events",)}, "worker", "derive_events fails"),
+        ({"cursor_us": to_microseconds(datetime(2126, 1, 1))}, "clock", "set it by NTP"),
+        ({"cursor_us": 1}, "clock", "the stream is behind, or the clock wrong"),
+    ],
+)
+def test_what_the_worker_says_is_told(patient: Patient, changes: dict[str, object], name: str, told: str) -> None:
+    sick = replace(patient, status=beat(**changes))
+    (line,) = examine(sick, [one for one in CHECKS if one[0] == name])
+    assert not line.ok
+    assert told in line.told
+
+
+def test_events_that_are_not_published_are_told(patient: Patient) -> None:
+    later = replace(patient, now=patient.now + timedelta(hours=1))
+    status = beat(written_at=(later.now - datetime(1970, 1, 1)).total_seconds(), cursor_us=to_microseconds(later.now))
+    ok, told = state.check_snapshot(replace(later, status=status))
+    assert not ok
+    assert "events came since" in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"PUBLIC_READ": True, "BIND": "0.0.0.0:80"}, "PUBLIC_READ"),
+        ({"BIND": "[::]:80"}, "without https"),
+        ({"TRUSTED_PROXY": "127.0.0.1"}, "SECURE_COOKIES=True"),
+        ({"ALLOWED_HOSTS": ["*"]}, "ALLOWED_HOSTS"),
+        ({"T_HIGH": 0.9}, "without a certificate"),
+        ({"TRUST_TWO_WAYS": False}, "TRUST_TWO_WAYS"),
+        ({"TRUST": "eigentrust"}, "first_passage"),
+        ({"LANE_CONDITIONS": ["verdict"]}, "LANE_CONDITIONS"),
+        ({"MERGE_ON_FORGE": True}, "MERGE_ON_FORGE"),
+    ],
+)
+def test_a_risky_setting_is_named(patient: Patient, changes: dict[str, object], told: str) -> None:
+    assert choices.check_settings(patient)[0]
+    ok, line = choices.check_settings(replace(patient, settings=SAFE | changes))
+    assert not ok
+    assert told in line
+
+
+def test_a_slow_drive_is_told_with_its_speed(patient: Patient) -> None:
+    ticks = iter(range(0, 100, 3))
+    ok, told = ground.check_speed(patient, lambda: float(next(ticks)))
+    assert not ok
+    assert told.startswith("1 MB/s written and synced")
+    assert [path.name for path in patient.places.root.glob(".probe-*")] == []
+
+
+def test_without_room_for_the_next_snapshot_it_says_so(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ground, "shutil", SimpleNamespace(disk_usage=lambda root: SimpleNamespace(free=1_000)))
+    ok, told = ground.check_room(patient)
+    assert not ok
+    assert "free space on this drive" in told
+
+
+def test_peers_are_asked_once_a_host_and_a_dead_one_is_named(patient: Patient) -> None:
+    chosen = SAFE | {"JETSTREAM_URLS": ["wss://a.invalid/x", "wss://a.invalid/y"], "BACKFILL_HOSTS": []}
+    with closing(Fetcher(timeout=1.0, resolver=lambda host: [])) as fetcher:
+        found = examine(patient, choices.peer_checks(chosen | {"KNOT_STREAMS": []}, fetcher))
+    assert [one.name for one in found] == ["peer a.invalid", "peer plc.directory"]
+    assert not any(one.ok for one in found)
+
+
+def test_everything_broken_is_every_line_and_no_crash(tmp_path: Path) -> None:
+    nothing = patient_of(tmp_path)
+    found = examine(replace(nothing, places=places_below(tmp_path / "gone")), CHECKS)
+    assert [one.name for one in found] == [name for name, _ in CHECKS]
+    assert not {one.name: one.ok for one in found}["drive"]
+    assert all("\n" not in one.told and one.told for one in found)

@@ -1,0 +1,167 @@
+"""Faults of the ground, with real processes: what the user sees, that nothing is lost, and that it goes on by itself.
+
+docs/faults.md lists every fault with the test that plays it; `tests/test_faults_table.py` reads that list.
+"""
+
+import http.client
+import signal
+import sqlite3
+import subprocess
+import threading
+import urllib.error
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ingest.queue import huey
+from ingest.snapshot import SnapshotReader
+from ingest.status import read_status
+from tests.trustsite import runs
+from tests.trustsite.busy import answers_at, get
+from tests.trustsite.ports import free_port
+from tests.waiting import LONG_SECONDS, wait_for
+from triage.tasks import wake
+from trustsite import drive
+from trustsite.standins.jetstream import Jetstream
+from trustsite.world import build_world
+
+BEFORE, MEANWHILE = 300, 600  # frames let out before the drive goes, and until it is back
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A marked drive."""
+    folder = tmp_path / "drive"
+    folder.mkdir()
+    drive.mark(folder)
+    return folder
+
+
+def cursor_of(root: Path) -> int:
+    told = read_status(root / "status.json")
+    return told.cursor_us if told else 0
+
+
+def refusal(port: int, path: str) -> tuple[int, str]:
+    """Status and body of an answer that is no 200; (0, "") where there is none or it is one."""
+    try:
+        get(port, path)
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode()
+    except OSError:
+        return 0, ""
+    return 0, ""
+
+
+def says(process: subprocess.Popen[str], words: str) -> bool:
+    """Whether a process writes a line with these words on stderr; it is ended where it does not in time."""
+    assert process.stderr is not None
+    patience = threading.Timer(LONG_SECONDS, process.kill)
+    patience.start()
+    try:
+        return any(words in line for line in process.stderr)
+    finally:
+        patience.cancel()
+
+
+def test_a_drive_that_goes_while_everything_runs_is_told_and_nothing_is_written_to_its_mount_point(root: Path) -> None:
+    recording, port, away = build_world().recording, free_port(), root.with_name("away")
+    with Jetstream(recording, hold_after=BEFORE) as jetstream:
+        worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url)
+        web = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
+        try:
+            wait_for(lambda: cursor_of(root) > 0 and answers_at(port, "/metrics"))
+            root.rename(away)
+            root.mkdir()  # what is left of a drive that is unmounted
+            jetstream.release(MEANWHILE)
+            assert says(worker, "trust.duckdb is gone: mount the drive again")
+            for path in ("/", "/metrics", "/health"):
+                status, told = refusal(port, path)
+                assert (status, "goes on by itself once it is mounted again" in told) == (503, True)
+            assert list(root.iterdir()) == []
+            root.rmdir()
+            away.rename(root)
+            jetstream.release(len(recording.frames))
+            wait_for(lambda: cursor_of(root) == recording.last_time_us)
+            wait_for(lambda: answers_at(port, "/health"))
+            assert (worker.poll(), web.poll()) == (None, None)
+        finally:
+            for process in (worker, web):
+                process.send_signal(signal.SIGTERM)
+                runs.finish(process, timeout=runs.STOP_SECONDS)
+    with closing(SnapshotReader(root / "snapshots")) as reader, reader.pin() as snapshot:
+        assert snapshot is not None
+        assert snapshot.value("select count(distinct event_id) = count(*) from events")
+        assert snapshot.value("select max(cursor_us) from ingest_state") == recording.last_time_us
+
+
+def test_a_web_process_that_is_killed_loses_nobody_who_is_signed_in(root: Path) -> None:
+    port = free_port()
+    status, link, err = runs.run("add_maintainer", "did:plc:ewvi7nxzyoun6zhxrhs64oiz", DATA_ROOT=root)
+    assert status == 0, err
+    path = "/" + link.split("/", 3)[3].split()[0]
+
+    def web() -> Callable[[], object]:
+        process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}")
+        wait_for(lambda: answers_at(port, "/sign-in"))
+        return lambda: (process.kill(), process.communicate())
+
+    kill = web()
+    try:
+        cookies, page = signed_in(port, path)
+        assert asked(port, page, cookies)[0] == 200
+    finally:
+        kill()
+    kill = web()
+    try:
+        assert asked(port, page, cookies)[0] == 200
+    finally:
+        kill()
+
+
+def signed_in(port: int, path: str) -> tuple[str, str]:
+    """The cookies of somebody who followed a sign-in link and pressed its button, and a page that asks for them."""
+    _, cookies, body = answer(port, "GET", path)
+    token = body.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
+    status, more, _ = answer(port, "POST", path, cookies, f"csrfmiddlewaretoken={token}")
+    assert status == 302
+    return f"{cookies}; {more}", "/changes"
+
+
+def asked(port: int, path: str, cookies: str) -> tuple[int, str, str]:
+    return answer(port, "GET", path, cookies)
+
+
+def answer(port: int, method: str, path: str, cookies: str = "", body: str | None = None) -> tuple[int, str, str]:
+    """Status, cookies and body of one answer."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LONG_SECONDS)) as connection:
+        headers = {"Cookie": cookies} | ({"Content-Type": "application/x-www-form-urlencoded"} if body else {})
+        connection.request(method, path, body, headers)
+        told = connection.getresponse()
+        given = [value.split(";")[0] for name, value in told.getheaders() if name.lower() == "set-cookie"]
+        return told.status, "; ".join(given), told.read().decode()
+
+
+@pytest.fixture
+def locked_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
+    """The queue's file held by another program, and a queue that waits a moment for it."""
+    monkeypatch.setattr(huey.storage, "_timeout", 0.05)
+    huey.storage.close()
+    with closing(sqlite3.connect(huey.storage.filename, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        yield other
+    huey.storage.close()
+
+
+def test_a_queue_that_is_locked_costs_nobody_their_action_and_works_again_after(
+    locked_queue: sqlite3.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = huey.pending_count()
+    wake()  # what an action does last, once it is committed
+    assert "could not be woken and looks by itself within a minute" in caplog.text
+    assert huey.pending_count() == before
+    locked_queue.execute("rollback")
+    wake()
+    assert huey.pending_count() == before + 1

@@ -1,0 +1,103 @@
+"""What was chosen and learned: risky settings, models, certificates, and, where asked, the peers."""
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+from ingest.net import Fetcher, FetchProblem
+from scoring.rules import Condition
+from trustsite.doctor.findings import Patient
+
+Settings = Mapping[str, Any]
+
+
+def _is_public(bind: str) -> bool:
+    host = bind.rpartition(":")[0].strip("[]")
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+def _has_https(settings: Settings) -> bool:
+    return bool(settings["TRUSTED_PROXY"]) or any(one.startswith("https:") for one in settings["CSRF_TRUSTED_ORIGINS"])
+
+
+# A setting that is risky as it stands, and what to do about it.
+RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
+    (
+        lambda of: of["PUBLIC_READ"] and _is_public(of["BIND"]),
+        "PUBLIC_READ with a public BIND shows people's scores to everybody: set PUBLIC_READ=False",
+    ),
+    (
+        lambda of: _is_public(of["BIND"]) and not _has_https(of),
+        "BIND is reached from outside without https: put a proxy with TLS in front and set TRUSTED_PROXY",
+    ),
+    (
+        lambda of: _has_https(of) and not of["SECURE_COOKIES"],
+        "a proxy speaks https and SECURE_COOKIES is off: set SECURE_COOKIES=True",
+    ),
+    (lambda of: "*" in of["ALLOWED_HOSTS"], "ALLOWED_HOSTS=* takes any name: list those of this site"),
+    (lambda of: of["T_HIGH"] is not None, "T_HIGH opens the fast lane by hand, without a certificate: leave it empty"),
+    (lambda of: not of["TRUST_TWO_WAYS"], "TRUST_TWO_WAYS is off: one stolen account brings fakes into the fast lane"),
+    (lambda of: of["TRUST"] != "first_passage", "TRUST=eigentrust can be lifted by whoever is trusted: first_passage"),
+    (
+        lambda of: set(get_args(Condition)) - {"certificate"} - set(of["LANE_CONDITIONS"]),
+        "LANE_CONDITIONS leaves out what the fast lane asks for by default: see .env.example",
+    ),
+    (lambda of: of["MERGE_ON_FORGE"], "MERGE_ON_FORGE lets this machine merge: only where somebody uses it"),
+)
+
+
+def check_settings(patient: Patient) -> tuple[bool, str]:
+    """Whether what was set opens what should be shut."""
+    found = [told for is_risky, told in RISKS if is_risky(patient.settings)]
+    return not found, "; ".join(found) or "none that is risky"
+
+
+def check_models(patient: Patient) -> tuple[bool, str]:
+    """Whether the model that each label points at can serve."""
+    from scoring.learning.cases import LabelName
+    from scoring.learning.model_files import load_model
+    from scoring.learning.pointers import serving_name
+
+    folder = patient.places.models
+    names = [name for label in get_args(LabelName) if (name := serving_name(folder, label))]
+    for name in names:
+        load_model(folder, name)
+    return True, f"{len(names)} serve" if names else "none was trained yet: the shrunk rate serves"
+
+
+def check_certificates(patient: Patient) -> tuple[bool, str]:
+    """Whether all certificates can be read, and one is valid where there are any."""
+    from scoring.learning.certificate_files import read_certificates
+
+    found, problems = read_certificates(patient.places.models / "certificates")
+    if problems:
+        return False, f"{problems[0]}: put it back from a backup, or delete it"
+    if not found:
+        return True, "none was made yet: the fast lane is shut"
+    valid = [one for one in found.values() if one.is_valid(patient.now)]
+    if not valid:
+        return False, f"{len(found)}, all expired or without a threshold: `manage.py train` makes another attempt"
+    return True, f"{len(found)}, {len(valid)} valid"
+
+
+def peer_checks(settings: Settings, fetcher: Fetcher) -> list[tuple[str, Callable[[Patient], tuple[bool, str]]]]:
+    """One check for each host that this site depends on; any answer of its own over https will do."""
+    wanted = [*settings["JETSTREAM_URLS"], *settings["KNOT_STREAMS"], settings["PLC_URL"], *settings["BACKFILL_HOSTS"]]
+    hosts = dict.fromkeys(host for url in wanted if (host := urlsplit(url).hostname))
+    return [(f"peer {host}", _asks(fetcher, host)) for host in hosts]
+
+
+def _asks(fetcher: Fetcher, host: str) -> Callable[[Patient], tuple[bool, str]]:
+    def check(patient: Patient) -> tuple[bool, str]:
+        try:
+            fetcher.get(f"https://{host}/", seconds=10.0)
+        except FetchProblem as problem:
+            if problem.status is None and not problem.too_large:
+                return False, f"{problem}: see the network, or name another one in the settings"
+        return True, "answers"
+
+    return check

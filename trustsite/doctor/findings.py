@@ -1,0 +1,78 @@
+"""What a check of the doctor finds, and how checks are run: one that breaks costs its own line and no other."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from ingest.backup_files import BackupProblem, Places
+from ingest.look_inside import InspectProblem
+from ingest.net import FetchProblem
+from ingest.status import Status
+from ingest.store import StoreProblem
+from scoring.learning.certificate import CertificateProblem
+from scoring.learning.pointers import ModelProblem
+from trustsite.drive import DriveProblem
+
+# What a broken drive, file or setting brings; an error in the program itself is not among them.
+EXPECTED = (
+    OSError,
+    ValueError,
+    sqlite3.Error,
+    BackupProblem,
+    CertificateProblem,
+    DriveProblem,
+    FetchProblem,
+    InspectProblem,
+    ModelProblem,
+    StoreProblem,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: `ok`, or what to look at and to do about it."""
+
+    name: str
+    ok: bool
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is looked at: where the state lies, how the worker says it is (None: it says nothing), and the present.
+
+    `now` is naive UTC; `settings` are Django's.
+    """
+
+    places: Places
+    status: Status | None
+    now: datetime
+    settings: Mapping[str, object]
+
+    @property
+    def works(self) -> bool:
+        """Whether a worker says that it runs."""
+        return self.status is not None and self.status.is_alive(_unix(self.now))
+
+
+Check = Callable[[Patient], tuple[bool, str]]
+
+
+def examine(patient: Patient, checks: Iterable[tuple[str, Check]]) -> list[Finding]:
+    """Run every check, whatever becomes of the others."""
+    return [_one(patient, name, check) for name, check in checks]
+
+
+def _one(patient: Patient, name: str, check: Check) -> Finding:
+    try:
+        ok, told = check(patient)
+    except DriveProblem as problem:
+        ok, told = False, str(problem)
+    except EXPECTED as problem:
+        ok, told = False, f"cannot be looked at ({type(problem).__name__}: {problem})"
+    return Finding(name, ok, " ".join(told.split())[:600])
+
+
+def _unix(now: datetime) -> float:
+    return (now - datetime(1970, 1, 1)).total_seconds()

@@ -1,0 +1,165 @@
+"""The state: the store and its log of changes, snapshots, worker, queue, accounts, archive and backups."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+from urllib.parse import quote
+
+from ingest.backup import PART
+from ingest.backups import backups
+from ingest.clock import from_microseconds
+from ingest.look_inside import InspectProblem, look_inside
+from ingest.snapshot import current_number
+from ingest.store import SCHEMA_VERSION
+from trustsite.doctor.findings import Patient
+
+LARGE_WAL = 500_000_000
+STALE = timedelta(minutes=10)
+DEEP = 1_000  # the hops wait once each; a thousand is a worker that does not work
+BUSY_SECONDS = 5.0
+RECENT = timedelta(days=2)
+
+
+def check_store(patient: Patient) -> tuple[bool, str]:
+    """Whether the store opens; one that a worker holds is left to it."""
+    path = patient.places.store
+    if not path.exists():
+        return False, f"{path} is not there yet: the first `manage.py worker` makes it"
+    try:
+        inside = look_inside(path, sums=False)
+    except InspectProblem as problem:
+        if problem.held_by:
+            return True, f"{path} is held by the worker (process {problem.held_by})"
+        return False, _damaged(path, str(problem))
+    if inside.schema_version > SCHEMA_VERSION:
+        return False, f"{path} was written by a newer Sunstead (schema {inside.schema_version}): update this one"
+    return True, f"{path} opens ({path.stat().st_size / 1e6:,.1f} MB, schema {inside.schema_version})"
+
+
+def _damaged(path: Path, problem: str) -> str:
+    wal = path.with_name(path.name + ".wal")
+    if wal.exists():
+        return f"move {wal} aside and start again, the stream fills the gap: {path} does not open ({problem})"
+    return f"`manage.py restore DIR --replace` puts a backup there: {path} does not open ({problem})"
+
+
+def check_wal(patient: Patient) -> tuple[bool, str]:
+    """Whether changes reach the main file: publishing empties its log."""
+    wal = patient.places.store.with_name(patient.places.store.name + ".wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    if size > LARGE_WAL:
+        return False, f"{size / 1e6:,.0f} MB of changes wait in {wal}: nothing is published; see snapshot and worker"
+    return True, f"{size / 1e6:,.1f} MB of changes wait for the next publish"
+
+
+def check_worker(patient: Patient) -> tuple[bool, str]:
+    """Whether the worker runs, and what it says of itself."""
+    status = patient.status
+    if status is None or not patient.works:
+        last = "" if status is None else f" since {from_microseconds(int(status.written_at * 1e6)):%Y-%m-%d %H:%M} UTC"
+        return False, f"no worker runs{last}: `manage.py worker` (or `make run`)"
+    told = [status.store_problem, status.listener_problem, status.publisher_problem, status.backfill_problem]
+    problems = [one for one in told if one] + [f"{hop} fails, see its log" for hop in status.failing_hops]
+    return not problems, "; ".join(problems) or "it runs and tells of no problem"
+
+
+def check_snapshot(patient: Patient) -> tuple[bool, str]:
+    """Whether pages have a snapshot that can be read and is not behind what came in."""
+    folder = patient.places.snapshots
+    number = current_number(folder)
+    path = folder / f"serve-{number}.duckdb"
+    if not number:
+        return False, "nothing was published yet: pages are empty until the worker has"
+    if not path.is_file():
+        return False, f"{path} is missing: start the worker, which publishes a new one"
+    try:
+        look_inside(path, sums=False)
+    except InspectProblem as problem:
+        return False, f"{path} cannot be read ({problem}): start the worker, which publishes a new one"
+    made = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
+    age = max(patient.now - made, timedelta())
+    newest = from_microseconds(patient.status.cursor_us) if patient.status else made
+    if patient.works and newest - made > STALE:
+        return False, f"snapshot {number} is {age} old and events came since: see worker and room"
+    return True, f"snapshot {number}, {age.total_seconds():,.0f} s old"
+
+
+def check_queue(patient: Patient) -> tuple[bool, str]:
+    """Whether the queue's file is whole and worked off."""
+    path = cast(Path, patient.settings["QUEUE_PATH"])
+    if not path.is_file():
+        return True, "it is made at the first start"
+    if damage := _damage(path):
+        return False, f"{path} is damaged ({damage}): stop the worker and delete it, its work is found again"
+    depth = _value(path, "select count(*) from task")
+    if depth > DEEP:
+        return False, f"{depth:,} tasks wait: the worker does not work them off, see its log"
+    return True, f"{path} is whole, {depth:,} tasks wait"
+
+
+def check_accounts(patient: Patient) -> tuple[bool, str]:
+    """Whether the web's database is whole, somebody can sign in, and what they did reaches the worker."""
+    path = patient.places.accounts
+    if not path.is_file():
+        return False, f"{path} is missing: `manage.py init_drive` makes it"
+    if damage := _damage(path):
+        return False, f"{path} is damaged ({damage}): stop the web process and restore a backup"
+    if not _value(path, "select count(*) from triage_person where is_active"):
+        return False, "nobody can sign in: `manage.py add_maintainer HANDLE`"
+    before = (patient.now - STALE).isoformat(" ")
+    late = _value(path, "select count(*) from triage_outboxentry where delivered_at is null and due_at < ?", [before])
+    if late:
+        return False, f"{late} messages to the worker wait for over 10 minutes: see worker"
+    return True, f"{path} is whole"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_SECONDS)
+
+
+def _damage(path: Path) -> str:
+    """What SQLite says of a file's structure, "" for nothing."""
+    try:
+        with closing(_opened(path)) as file:
+            told = file.execute("pragma quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError:  # locked, or not to be had: no damage
+        raise
+    except sqlite3.DatabaseError as problem:
+        return str(problem)
+    return "" if told == "ok" else str(told)[:200]
+
+
+def _value(path: Path, sql: str, params: Sequence[object] = ()) -> int:
+    with closing(_opened(path)) as file:
+        return file.execute(sql, params).fetchone()[0]
+
+
+def check_archive(patient: Patient) -> tuple[bool, str]:
+    """Whether every file of the archive that the newest snapshot knows is there."""
+    number = current_number(patient.places.snapshots)
+    if not number:
+        return True, "nothing was archived yet"
+    paths = look_inside(patient.places.snapshots / f"serve-{number}.duckdb", sums=False).segments
+    lost = [path for path in paths if not (patient.places.staging / "events" / Path(path).name).is_file()]
+    if lost:
+        return False, f"{len(lost)} files are missing, such as {lost[0]}: put them back from a backup"
+    return True, f"{len(paths)} files of older events are there"
+
+
+def check_backups(patient: Patient) -> tuple[bool, str]:
+    """Whether there is a recent backup, and none that may no longer be kept."""
+    folder, days = cast(Path, patient.settings["BACKUP_DIR"]), cast(int, patient.settings["BACKUP_DAYS"])
+    found = backups(folder, days, patient.places.root)
+    for one in found:
+        if one.expires_at < patient.now:
+            return False, f"{one.path} may no longer be kept since {one.expires_at:%Y-%m-%d}: delete it"
+        if one.path.name.endswith(PART) and patient.now - one.made_at > timedelta(hours=1):
+            return False, f"{one.path} was left by a backup that was cut off: delete it"
+    newest = max((one.made_at for one in found), default=None)
+    if newest is None or patient.now - newest > RECENT:
+        when = "there is none" if newest is None else f"the newest is of {newest:%Y-%m-%d}"
+        return False, f"{when}: `manage.py backup` makes one in {folder}, or elsewhere with a name"
+    return True, f"{len(found)}, the newest of {newest:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,50 @@
+"""`manage.py backup`: the whole state of one moment in a folder, while worker and web go on."""
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.backup import told_of, write_backup
+from ingest.backup_files import BackupProblem
+from trustsite.handover import hand_over_job
+from trustsite.places import places_from_settings
+
+log = logging.getLogger(__name__)
+SILENT_SECONDS = 600.0  # without a word: copying a store of 30 GB takes this long
+
+
+class Command(BaseCommand):
+    """Has the owner of the store copy what has to agree, copies the rest, and checks all of it."""
+
+    help = "Write a backup: store, archived events, accounts, models and diffs of one moment, checked after writing."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DIR, --with-keys and --no-diffs."""
+        parser.add_argument("folder", metavar="DIR", nargs="?", help="a new folder; without it, one in BACKUP_DIR")
+        parser.add_argument("--with-keys", action="store_true", help="also the drive's keys: keep such a backup secret")
+        parser.add_argument("--no-diffs", action="store_true", help="without the diffs of pull requests")
+
+    def handle(self, *args: object, folder: str | None, with_keys: bool, no_diffs: bool, **options: object) -> None:
+        """Print where it is and what it holds; CommandError in one sentence, and nothing left, where it failed."""
+        name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
+        target = Path(folder).absolute() if folder else settings.BACKUP_DIR / name
+        places = places_from_settings()
+        try:
+            manifest = write_backup(target, places, self._copy_state, diffs=not no_diffs, keys=with_keys)
+        except BackupProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+        self.stdout.write(told_of(manifest, target))
+        if not with_keys:
+            self.stdout.write(
+                f"It holds no keys: keep a copy of {places.keys} elsewhere, without which it cannot be restored on "
+                "another drive once anybody was erased."
+            )
+
+    def _copy_state(self, part: Path) -> dict[str, object]:
+        wanted = {"folder": str(part), "accounts": str(places_from_settings().accounts)}
+        told = hand_over_job("copy_state", wanted, lambda said: self.stderr.write(said["step"]), SILENT_SECONDS)
+        return dict(told)

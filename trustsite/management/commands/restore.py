@@ -1,0 +1,86 @@
+"""`manage.py restore DIR`: the state of a backup in the place of this drive's."""
+
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.archive import adopt
+from ingest.backup_files import BackupProblem
+from ingest.clock import WallClock, wall_now
+from ingest.jobs import JOBS, JobProblem
+from ingest.net import Fetcher
+from ingest.restore import Restored, restore
+from ingest.snapshot import PublishProblem, publish
+from ingest.store import Store, StoreProblem
+from trustsite import drive
+from trustsite.handover import make_runtime, open_store
+from trustsite.places import places_from_settings
+
+
+class Command(BaseCommand):
+    """Checks the backup, moves it in, erases whoever was erased since, and publishes."""
+
+    help = "Restore a backup onto this drive: all of it is checked first, what was there is kept aside."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """DIR and --replace."""
+        parser.add_argument("folder", metavar="DIR", help="the folder that `manage.py backup` made")
+        parser.add_argument("--replace", action="store_true", help="keep the present state aside and take its place")
+
+    def handle(self, *args: object, folder: str, replace: bool, **options: object) -> None:
+        """Print what was done; CommandError in one sentence where nothing was changed, or what to do to go on."""
+        drive.check_ground(settings.PLACE.root)
+        if not (settings.PLACE.root / drive.MARKER).is_file():
+            raise CommandError("This drive has no mark: run `manage.py init_drive` first.", returncode=2)
+        try:
+            done = restore(Path(folder).absolute(), places_from_settings(), replace, wall_now())
+        except BackupProblem as problem:
+            raise CommandError(str(problem), returncode=2) from problem
+        call_command("migrate", verbosity=0, interactive=False)
+        self._tell(folder, done)
+        self._take_over(done)
+        self.stdout.write("Published. Start worker and web: the worker reads on from there; everybody signs in anew.")
+
+    def _tell(self, folder: str, done: Restored) -> None:
+        manifest = done.manifest
+        self.stdout.write(f"{folder} is restored: the state of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC.")
+        if done.aside:
+            self.stdout.write(f"What was here lies in {done.aside}: delete it once it is not needed any more.")
+        if not any(name.startswith("keys/") for name in manifest.files):
+            self.stdout.write("The backup holds no keys: those of this drive stay.")
+        if done.unknown:
+            self.stdout.write(
+                "No tombstones of this drive could be read: whoever was erased after the backup was made is in it "
+                "again, so erase them once more (`manage.py erase_contributor`)."
+            )
+
+    def _take_over(self, done: Restored) -> None:
+        """Own the restored store: find the archive, erase, publish."""
+        try:
+            store = open_store()
+        except StoreProblem as problem:
+            raise CommandError(f"It is restored, but cannot be opened: {problem}") from problem
+        try:
+            adopt(store, settings.STAGING_DIR)
+            self._erase(store, done)
+            publish(store, settings.SNAPSHOT_DIR)
+        except (StoreProblem, JobProblem, PublishProblem) as problem:
+            raise CommandError(f"It is restored; the next worker goes on with this: {problem}") from problem
+        finally:
+            store.close()
+
+    def _erase(self, store: Store, done: Restored) -> None:
+        """Erase whoever was erased between the backup and now."""
+        if not done.erase:
+            return
+        fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
+        try:
+            runtime = make_runtime(store, fetcher, WallClock())
+            for did in done.erase:
+                JOBS["erase"](runtime, {"did": did}, lambda told: None)
+        finally:
+            fetcher.close()
+        self.stdout.write(f"{len(done.erase)} who were erased after the backup was made were erased from it again.")
