@@ -20,21 +20,25 @@ def resolve_name(host: str) -> list[str]:
 
 
 class AddressBook:
-    """Looks hosts up with `resolver`; `route` says where the socket for a checked address and port goes."""
+    """Looks hosts up with `resolver`; `route` says where the socket for a checked address and port goes.
 
-    def __init__(self, resolver: Resolver, route: Route | None) -> None:
+    Without `public_only` any address will do: for a host that whoever runs this site named, not a stranger.
+    """
+
+    def __init__(self, resolver: Resolver, route: Route | None, public_only: bool = True) -> None:
         self._resolver, self._route = resolver, route or (lambda address, port: (address, port))
+        self._public_only = public_only
 
     def routes(self, host: str, seconds: float) -> list[Address]:
         """Where to connect for a host over TLS. Raises FetchProblem."""
         return [self._route(address, 443) for address in self.addresses(host, seconds)[:MOST]]
 
     def addresses(self, host: str, seconds: float) -> list[str]:
-        """The addresses of a host, every one of them public. Raises FetchProblem."""
+        """The addresses of a host, every one of them public unless any will do. Raises FetchProblem."""
         addresses = self._look_up(host, seconds)
         if not addresses:
             raise FetchProblem(f"{host} has no address", retry=True)
-        refused = [address for address in addresses if not is_public(address)]
+        refused = [address for address in addresses if self._public_only and not is_public(address)]
         if refused:
             raise FetchProblem(f"{host} points to {quoted(refused[0], 45)}, which is not a public address")
         return list(addresses)

@@ -17,6 +17,7 @@ HOPS = {
     "score_everyone": "Scoring",
     "erase_deleted": "Erasing accounts that are gone",
     "deliver_outbox": "Taking over what was decided here",
+    "tell_webhook": "Telling the webhook's receiver",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",
 }

@@ -1,4 +1,4 @@
-"""The Huey task that brings the worker what people decided on the pages."""
+"""The Huey tasks of the pages' side: what people decided comes to the worker, what changed goes to the webhook."""
 
 import logging
 import sqlite3
@@ -13,7 +13,7 @@ from triage.outbox import next_due
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 60.0  # the sweep comes that often anyway
-NEWEST_TABLE = "triage_deliveryrun"
+NEWEST_TABLE = "triage_webhookdelivery"
 ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
 
 
@@ -24,7 +24,7 @@ def deliver_outbox() -> None:
     from ingest.runtime import current  # the web process, which only queues this task, starts faster without
     from triage.redelivery import deliver
 
-    if not Path(settings.DATABASES["default"]["NAME"]).exists() or not _has_tables():
+    if not _has_tables():
         return  # no web process made its tables here yet, so nobody decided anything
     runtime = current()
     try:
@@ -38,9 +38,34 @@ def deliver_outbox() -> None:
         deliver_outbox.schedule(delay=max(seconds, 1.0))
 
 
+@huey.task()
+@huey.lock_task("tell_webhook")
+def tell_webhook() -> None:
+    """Write down what changed since the webhook's receiver was told, and send what is due; nothing without one.
+
+    It is a hop of its own, which no other waits for: it lasts half a minute and one try at most.
+    """
+    from ingest.posting import Receiver
+    from ingest.runtime import current
+    from triage.webhooks import forget, note_changes, send_due
+
+    if not _has_tables():
+        return
+    try:
+        if settings.WEBHOOK_URL:
+            runtime = current()
+            note_changes(runtime.store, timezone.now())
+            send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
+        else:
+            forget()
+    finally:
+        close_old_connections()
+
+
 def _has_tables() -> bool:
-    """Whether the newest table that a delivery reads is there: the web process makes them when it starts."""
-    return NEWEST_TABLE in connection.introspection.table_names()
+    """Whether the newest table that these tasks read is there: the web process makes them when it starts."""
+    is_there = Path(settings.DATABASES["default"]["NAME"]).exists()
+    return is_there and NEWEST_TABLE in connection.introspection.table_names()
 
 
 def wake() -> None:

@@ -1,5 +1,6 @@
 """What the audit drew shows no lane and no score until somebody said whether they would have merged it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import DAY, MERGED_AT, feed
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, lane_site
-from triage.models import Action, AuditAnswer, Change, Person
+from triage.models import Action, AuditAnswer, Change, Person, ToldState, WebhookDelivery
+from triage.tokens import create_token
+from triage.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
 BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
@@ -177,7 +180,7 @@ def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingS
 
 
 def test_only_maintainers_of_the_repository_answer(site: ActingSite) -> None:
-    assert answer(Client(), site) == 302
+    assert answer(Client(), site) == 401, "what was written is given back"
     viewer = signed_in(Person.objects.create(did=CLARA))
     elsewhere = site.maintainer("did:plc:" + "5" * 24, "eve.example", "did:plc:" + "6" * 24)
     assert [answer(client, site) for client in (viewer, elsewhere)] == [403, 403]
@@ -210,3 +213,28 @@ def test_what_was_not_drawn_is_asked_nothing(
         ben = site.maintainer(BEN, "ben.example")
         assert answer(ben, site) == 409
         assert not AuditAnswer.objects.exists()
+
+
+def test_the_webhook_tells_that_it_is_due_and_nothing_of_its_lane(site: ActingSite) -> None:
+    ToldState.objects.create(kind="begun", key="", value="")
+    assert note_changes(site.result.store, site.now) == 6
+    told = [json.loads(one.body) for one in WebhookDelivery.objects.all()]
+    assert [one["type"] for one in told].count("audit.due") == 3
+    assert {one["data"].get("to", "normal_queue") for one in told} == {"normal_queue"}
+    assert [one for one in told if one["data"].get("reasons", ["audit_drawn"]) != ["audit_drawn"]] == []
+
+
+def test_an_answer_moves_nothing_that_the_webhook_would_tell(site: ActingSite, ben: Client) -> None:
+    note_changes(site.result.store, site.now)
+    answer(ben, site)
+    site.work()
+    assert note_changes(site.result.store, site.now) == 0
+
+
+def test_neither_feed_nor_digest_tells_of_its_lane(site: ActingSite) -> None:
+    token = create_token("reader", ["read"], site.now)
+    told = (Client().get(f"/feed/{token}.atom").content + Client().get("/digest").content).decode()
+    assert "Audit · " in told
+    assert "Drawn for the audit and not answered yet: 3." in told
+    assert [word for word in (*TELLING, "vouched", "Fast lane", "Flagged · ", "Review · ") if word in told] == []
+    assert "0 flagged, 3 to review, 0 in the fast lane" in told

@@ -55,6 +55,7 @@ def refusal(root: Path, **environment: str) -> str:
         ("JETSTREAM_URLS", "https://stream.example.test/subscribe"),
         ("PLC_URL", "plc.directory"),
         ("TRUSTED_PROXY", "*"),
+        ("WEBHOOK_URL", "http://hooks.example.test/"),
         ("TRUSTED_PROXY", "proxy.example.test"),
         *((name, "relative/path") for name in PATHS),
     ],
@@ -87,7 +88,7 @@ def test_a_fast_lane_that_no_seeds_vouch_could_open_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize("names", [PATHS, ("T_HIGH",), ("TRUSTED_PROXY",)])
 def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...]) -> None:
     empty, ground = read(tmp_path, **dict.fromkeys(names, "")), read(tmp_path)
-    keys = {"SECRET_KEY", "AUDIT_KEY"}  # made anew where the drive has none
+    keys = {"SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY"}  # made anew where the drive has none
     assert {name: str(empty[name]) for name in empty.keys() - keys} == {
         name: str(ground[name]) for name in ground.keys() - keys
     }
@@ -96,3 +97,12 @@ def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...])
 def test_streams_on_this_machine_and_elsewhere_are_taken_in_turn(tmp_path: Path) -> None:
     urls = ["ws://127.0.0.1:6008/subscribe", "ws://[::1]:6008/subscribe", "wss://stream.example.test/subscribe"]
     assert read(tmp_path, JETSTREAM_URLS=",".join(urls))["JETSTREAM_URLS"] == urls
+
+
+def test_a_webhook_is_for_the_drives_own_store_and_a_refusal_keeps_its_address_secret(tmp_path: Path) -> None:
+    address = "https://hooks.example.test:8443/services/T0/SECRET?wait=true"
+    assert read(tmp_path, WEBHOOK_URL=address)["WEBHOOK_URL"] == address
+    assert "SECRET" not in refusal(tmp_path, WEBHOOK_URL="http://hooks.example.test/SECRET")
+    whole = patch.dict(os.environ, {"DATA_ROOT": str(tmp_path), "WEBHOOK_URL": address}, clear=True)
+    with whole, patch("sys.argv", ["manage.py", "demo"]):
+        assert runpy.run_path(str(PROJECT / "trustsite" / "settings.py"))["WEBHOOK_URL"] == ""

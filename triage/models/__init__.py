@@ -7,6 +7,7 @@ from triage.models.incidents import AuditAnswer, LaneClosure
 from triage.models.outbox import DeliveryRun, OutboxEntry
 from triage.models.repositories import RepositoryChoice
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
+from triage.models.webhooks import ToldState, WebhookDelivery
 
 __all__ = [
     "Action",
@@ -24,4 +25,6 @@ __all__ = [
     "Person",
     "RepositoryChoice",
     "SignInMethod",
+    "ToldState",
+    "WebhookDelivery",
 ]

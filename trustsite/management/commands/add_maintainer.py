@@ -19,6 +19,7 @@ from triage.access import issue_link, person_for
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.models import Maintainer, Person
 from triage.models.accounts import usual_role
+from triage.own_address import listening_origin
 from triage.roles import LastAdmin, keep_watched, set_role
 from trustsite.handover import REPLY_SECONDS, hand_over_job
 from trustsite.who import known_did
@@ -139,7 +140,5 @@ def _give(person: Person, keys: list[str], role: str | None) -> None:
 
 
 def link_address(token: str) -> str:
-    """Where the link leads; a wildcard address means every address of this machine, of which loopback is one."""
-    host, _, port = settings.BIND.rpartition(":")
-    reachable = "127.0.0.1" if host in ("0.0.0.0", "[::]", "*", "") else host  # noqa: S104 - compared, not bound
-    return f"http://{reachable}:{port}{reverse('sign_in_link', args=[token])}"
+    """Where the link leads, on this machine."""
+    return listening_origin() + reverse("sign_in_link", args=[token])

@@ -1,0 +1,102 @@
+"""Where every open pull request stands, as everybody may know it: for who is told of what changes."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ingest.transaction import Rows
+from scoring.audit_answers import SEALED
+from scoring.decisions import reason_codes
+from scoring.read_queue import KEY
+from scoring.read_repositories import in_shadow
+from scoring.rules import Thresholds
+from scoring.shaping import read_thresholds
+
+# The key of its group in the queue, not its lane: what the audit drew stands with what waits for a review.
+OPEN = f"""
+select c.pull_uri, c.repository_id, r.repo_key, c.round, {KEY} as lane, {SEALED} as is_sealed, c.reasons
+from current_decisions c join repositories r using (repository_id) semi join watched_repositories using (repository_id)
+where not c.own
+"""
+LANES = """
+select r.repo_key, any_value(c.thresholds) as thresholds from current_decisions c
+join repositories r using (repository_id) semi join watched_repositories using (repository_id) group by r.repo_key
+"""
+DUE = f"""
+select c.pull_uri from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+semi join watched_repositories w on w.repository_id = c.repository_id
+where {SEALED} order by p.opened_at, c.pull_uri
+"""
+SINCE = """
+select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+semi join watched_repositories w on w.repository_id = c.repository_id where not c.own and p.opened_at >= ?
+"""
+DRAWN_ONLY = ("audit_drawn",)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An open pull request of a watched repository, push-holders' own apart.
+
+    `lane` is the group of the queue in which it is shown, `codes` are those of its reasons; of what the audit drew and
+    nobody answered both say only that. `shadow`: the lane is what it would be.
+    """
+
+    uri: str
+    repository: str  # repo_key
+    round: int
+    lane: str
+    is_sealed: bool
+    shadow: bool
+    reasons: str  # as stored; not to be told of what is sealed
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Why it stands there."""
+        return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """Whether the gate's fast lane is open in one repository; `because` is the code of what shut it, "" where open."""
+
+    repository: str  # repo_key
+    is_open: bool
+    because: str
+
+
+def standings(rows: Rows) -> tuple[Standing, ...]:
+    """All of them, in one statement."""
+    shadowed = in_shadow(rows)
+    return tuple(
+        Standing(
+            uri=row["pull_uri"],
+            repository=row["repo_key"],
+            round=row["round"] or 0,
+            lane=row["lane"],
+            is_sealed=row["is_sealed"],
+            shadow=row["repository_id"] in shadowed,
+            reasons=row["reasons"],
+        )
+        for row in rows.rows(OPEN)
+    )
+
+
+def lane_states(rows: Rows) -> tuple[LaneState, ...]:
+    """The gate's fast lane in every watched repository that has something open, by what that was decided by."""
+    return tuple(_lane_state(row["repo_key"], read_thresholds(row)) for row in rows.rows(LANES))
+
+
+def _lane_state(repository: str, thresholds: Thresholds) -> LaneState:
+    if thresholds.t_high is not None:
+        return LaneState(repository, True, "")
+    return LaneState(repository, False, thresholds.shut.code if thresholds.shut else "fast_lane_shut")
+
+
+def audits_due(rows: Rows) -> tuple[str, ...]:
+    """The at-uris of what the audit drew and nobody answered, the oldest first."""
+    return tuple(row["pull_uri"] for row in rows.rows(DUE))
+
+
+def opened_since(rows: Rows, moment: datetime) -> int:
+    """How many of what is open in watched repositories came since that moment, push-holders' own apart."""
+    return rows.value(SINCE, [moment])

@@ -1,0 +1,149 @@
+"""The Atom feed of a token: what a reader may see, nothing of what others wrote taken for markup, no secret told."""
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.triage.small_site import OFFERED
+from triage import feed, throttle
+from triage.closing import Scope, close_lane, open_lane
+from triage.models import Action, ApiToken, Maintainer, Person
+from triage.tokens import create_token
+
+pytestmark = pytest.mark.django_db
+NS = {"a": "http://www.w3.org/2005/Atom"}
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script> & ]]> \u202egnp"
+
+
+@pytest.fixture(autouse=True)
+def _world(small: Path) -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def token_of(role: str = "", scope: str = "read") -> str:
+    """A token of somebody with this role in lantern."""
+    person, _ = Person.objects.get_or_create(did="did:plc:" + "3" * 24, defaults={"handle": "ben.example"})
+    if role:
+        Maintainer.objects.create(person=person, repo_key=REPO, role=role)
+    return create_token("feed", [scope], timezone.now(), person)
+
+
+def parsed(text: str | bytes) -> ElementTree.Element:
+    return ElementTree.fromstring(text)  # noqa: S314 - our own
+
+
+def titles(token: str) -> list[str]:
+    answer = Client().get(f"/feed/{token}.atom")
+    assert answer.status_code == 200
+    return [one.findtext("a:title", "", NS) for one in parsed(answer.content).findall("a:entry", NS)]
+
+
+def test_it_names_the_open_pull_requests_with_their_reason_and_their_page_here() -> None:
+    answer = Client().get(f"/feed/{token_of()}.atom")
+    (entry,) = parsed(answer.content).findall("a:entry", NS)
+    link, summary = entry.find("a:link", NS), entry.findtext("a:summary", "", NS)
+    assert "lantern" in entry.findtext("a:title", "", NS)
+    assert link is not None
+    assert link.get("href") == f"http://testserver/pull/{OFFERED}"
+    assert summary.startswith("<p>")
+    assert len(summary) > 20
+    assert answer["Content-Type"] == "application/atom+xml; charset=utf-8"
+    assert (answer["Referrer-Policy"], answer["X-Robots-Tag"]) == ("no-referrer", "noindex")
+    assert "private" in answer["Cache-Control"]
+
+
+def test_closures_that_name_nobody_are_for_readers_and_the_others_for_maintainers() -> None:
+    seed = Person.objects.create(did=SEED, handle="seed.example")
+    closure, _ = close_lane(seed, Scope(repo_key=REPO), HOSTILE, timezone.now())
+    close_lane(seed, Scope(repo_key=REPO, author=MARA), "she is careless", timezone.now())
+    open_lane(seed, closure, "mended", timezone.now())
+    told = [one for one in titles(token_of()) if "fast lane" in one]
+    assert [one.split(" fast lane")[0] for one in told] == ["seed.example opened the", "seed.example closed the"]
+    assert len([one for one in titles(token_of("maintainer")) if "fast lane" in one]) == 3
+    assert b"<script>" not in Client().get(f"/feed/{token_of()}.atom").content
+
+
+def test_an_incident_is_told_to_maintainers_of_its_repository_alone() -> None:
+    ana, now = Person.objects.create(did=ANA), timezone.now()
+    named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
+    approved = now - timedelta(days=2)
+    Action.objects.create(key="a", kind="approve", made_at=approved, effective_at=approved, **named)
+    Action.objects.create(key="b", kind="outcome", outcome="reverted", made_at=now, effective_at=now, **named)
+    assert not any("was reverted" in one for one in titles(token_of()))
+    assert any("An approved pull request was reverted in lantern" in one for one in titles(token_of("maintainer")))
+
+
+def test_what_is_older_than_thirty_days_is_not_told_of() -> None:
+    seed = Person.objects.create(did=SEED)
+    close_lane(seed, Scope(repo_key=REPO), "long ago", timezone.now() - timedelta(days=31))
+    assert not any("fast lane" in one for one in titles(token_of()))
+
+
+def test_the_feed_of_a_token_for_one_repository_tells_of_no_other() -> None:
+    seed = Person.objects.create(did=SEED, handle="seed.example")
+    close_lane(seed, Scope(repo_key=REPO), "mend it first", timezone.now())
+    here = create_token("here", ["read"], timezone.now(), seed, REPO)
+    elsewhere = create_token("elsewhere", ["read"], timezone.now(), seed, "did:plc:" + "7" * 24)
+    assert titles(here) == titles(token_of())
+    assert len(titles(here)) == 2
+    assert titles(elsewhere) == []
+
+
+def test_a_feed_that_did_not_change_is_not_sent_again_and_another_ones_tag_opens_nothing() -> None:
+    first, other = token_of(), token_of("maintainer")
+    held = Client().get(f"/feed/{first}.atom")["ETag"]
+    again = Client().get(f"/feed/{first}.atom", headers={"if-none-match": held})
+    assert (again.status_code, again["ETag"], again.content) == (304, held, b"")
+    assert Client().get("/feed/made-up.atom", headers={"if-none-match": held}).status_code == 404
+    close_lane(Person.objects.create(did=SEED), Scope(repo_key=REPO), "so", timezone.now())
+    assert Client().get(f"/feed/{other}.atom", headers={"if-none-match": held}).status_code == 200
+
+
+def test_whoever_guesses_is_told_what_any_made_up_address_is_and_then_to_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    revoked, review = token_of(), token_of(scope="review")
+    ApiToken.objects.filter(scopes=["read"]).update(revoked_at=timezone.now())
+    for token in (revoked, review, "made-up"):
+        answer = Client().get(f"/feed/{token}.atom")
+        assert answer.status_code == 404
+        assert answer.content == Client().get("/feed/other.atom").content
+        assert token not in caplog.text
+    for _ in range(throttle.LIMIT):
+        answer = Client().get("/feed/made-up.atom")
+    assert answer.status_code == 429
+    assert int(answer["Retry-After"]) > 0
+
+
+def test_the_secret_stands_neither_in_the_feed_nor_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = token_of()
+    assert token not in Client().get(f"/feed/{token}.atom").content.decode()
+    assert Client(enforce_csrf_checks=True).post(f"/feed/{token}.atom").status_code == 405
+    for other in (token, f"{token}.atom/", f"{token}.rss"):
+        assert Client().get(f"/feed/{other}").status_code == 404
+    assert Client().get(f"/feed/{token}.atom", headers={"host": "elsewhere.example"}).status_code == 400
+    assert token not in caplog.text
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=20))
+def test_whatever_others_wrote_it_is_one_feed_with_one_entry_of_plain_text(title: str, said: str, by: str) -> None:
+    entry = feed.Entry(title, "/pull/at://x/y/z", said, NOW, NOW, by=by)
+    root = parsed(feed.written([entry], lambda path: f"https://here{path}"))
+    (found,) = root.findall("a:entry", NS)
+    (paragraph,) = parsed(f"<div>{found.findtext('a:summary', '', NS)}</div>")
+    assert (paragraph.tag, list(paragraph)) == ("p", [])

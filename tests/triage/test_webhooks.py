@@ -1,0 +1,372 @@
+"""The webhook against real receivers on loopback: signed, once for each change, and never in anybody's way."""
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from pytest_django import Settings
+
+from ingest import runtime
+from ingest.clock import WallClock
+from ingest.net import Fetcher
+from ingest.posting import FetchProblem, Receiver
+from ingest.store import Store
+from ingest.wire import Leash
+from tests.ingest.peer import Answer, Peer, Request, make_certificate, response
+from tests.ingest.stream import MARA, REPO
+from tests.pipeline import opened
+from tests.triage.small_site import OFFERED, frames_of_it, play
+from triage import tasks, webhooks
+from triage.closing import Scope, close_lane, open_lane
+from triage.erasure import forget_account, said_by
+from triage.models import Person, ToldState, WebhookDelivery
+from triage.webhook_notes import webhook_notes
+from triage.webhook_signing import secret_of, signature
+from triage.webhooks import forget, note_changes, send_due
+from trustsite.handover import make_runtime
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+KEY = "ab" * 32
+Start = Callable[[Callable[[Request], Answer]], Peer]
+
+
+@pytest.fixture(autouse=True)
+def _key(settings: Settings) -> None:
+    settings.WEBHOOK_KEY = KEY
+    settings.CSRF_TRUSTED_ORIGINS = ["https://trust.example"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with ExitStack() as started:
+        yield lambda answer: started.enter_context(Peer(answer))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The small world, in which mara offers one change; nothing here writes to it."""
+    with opened(tmp_path_factory.mktemp("webhooks")) as result:
+        play(result, frames_of_it())
+        yield result.store
+
+
+def receiver_at(url: str, seconds: float = 10.0, **how: Any) -> Receiver:
+    closed = threading.Event()
+    return Receiver(url, lambda wanted: Leash(wanted, closed), seconds=seconds, **how)
+
+
+def waiting(number: int = 1, made_at: datetime = NOW) -> list[WebhookDelivery]:
+    return [
+        WebhookDelivery.objects.create(
+            key=f"msg_{one}", event="lane.changed", body=f'{{"n":{one}}}', made_at=made_at, due_at=made_at
+        )
+        for one in range(number)
+    ]
+
+
+def sent(receiver: Receiver, now: datetime = NOW) -> int:
+    return send_due(receiver, lambda: now)
+
+
+def said(peer: Peer) -> list[tuple[str, dict[str, Any]]]:
+    return [(told["type"], told["data"]) for told in (json.loads(request.body) for request in peer.requests)]
+
+
+# --- What is told -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_run_only_notes_and_then_every_change_is_sent_once(store: Store, start: Start) -> None:
+    peer = start(lambda _: response())
+    assert note_changes(store, NOW) == 0
+    assert not WebhookDelivery.objects.exists()
+    ben = Person.objects.create(did="did:plc:" + "3" * 24, handle="ben.example")
+    closure, _ = close_lane(ben, Scope(repo_key=REPO, author=MARA), "she is careless", NOW)
+    ToldState.objects.filter(kind="lane", key=OFFERED).update(value="needs_human")
+    assert note_changes(store, NOW) == 2
+    assert note_changes(store, NOW) == 0
+    open_lane(ben, closure, "mended", NOW)
+    assert note_changes(store, NOW) == 1
+    assert sent(receiver_at(peer.origin)) == 3
+    assert sent(receiver_at(peer.origin)) == 0
+    closed, (name, moved), lifted = said(peer)
+    about = {"by": "person", "scope": "author", "repository": REPO}
+    assert (closed, lifted) == (("lane.closed", about), ("lane.opened", about))
+    assert (name, moved["pull_request"], moved["from"], moved["to"]) == (
+        *("lane.changed", OFFERED, "needs_human", "normal_queue"),
+    )
+    assert moved["address"] == f"https://trust.example/pull/{OFFERED}"
+    for request in peer.requests:
+        assert [word for word in (b"careless", b"mended", b"ben.example", b"title") if word in request.body] == []
+
+
+def test_a_kill_before_the_commit_loses_nothing_and_tells_nothing_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_changes(store, NOW)
+    ToldState.objects.filter(kind="lane", key=OFFERED).update(value="needs_human")
+    with monkeypatch.context() as patch:
+        patch.setattr(webhooks, "_write", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            note_changes(store, NOW)
+    assert not WebhookDelivery.objects.exists()
+    assert note_changes(store, NOW) == 1
+    assert note_changes(store, NOW) == 0
+
+
+def test_with_no_room_changes_wait_untold_and_are_told_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    note_changes(store, NOW)
+    ToldState.objects.filter(kind="lane").update(value="needs_human")
+    waiting(2)
+    monkeypatch.setattr(webhooks, "MOST_WAITING", 2)
+    assert note_changes(store, NOW) == 0
+    WebhookDelivery.objects.first().delete()
+    assert note_changes(store, NOW) == 1
+
+
+def test_an_erased_author_is_in_no_table_of_the_webhook_and_is_told_of_no_more(store: Store) -> None:
+    note_changes(store, NOW)
+    ToldState.objects.filter(kind="lane").update(value="needs_human")
+    note_changes(store, NOW)
+    waiting()
+    (message,) = said_by(MARA)["webhook_messages"]
+    assert f'"pull_request":"{OFFERED}"' in message["body"]
+    forget_account(MARA, None)
+    assert not ToldState.objects.filter(key__contains=MARA).exists()
+    assert [one.key for one in WebhookDelivery.objects.all()] == ["msg_0"]
+
+
+def test_without_a_receiver_nothing_waits_and_a_later_one_begins_anew(store: Store) -> None:
+    note_changes(store, NOW)
+    waiting()
+    forget()
+    assert not ToldState.objects.exists()
+    assert not WebhookDelivery.objects.exists()
+    assert note_changes(store, NOW) == 0
+
+
+def test_the_workers_task_notes_and_sends_and_without_a_receiver_forgets(
+    store: Store, start: Start, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer, fetcher = start(lambda _: response()), Fetcher()
+    settings.WEBHOOK_URL = peer.origin
+    monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    runtime.start(make_runtime(store, fetcher, WallClock()))
+    try:
+        tasks.tell_webhook.call_local()
+        ToldState.objects.filter(kind="lane").update(value="needs_human")
+        tasks.tell_webhook.call_local()
+        assert [name for name, _ in said(peer)] == ["lane.changed"]
+        settings.WEBHOOK_URL = ""
+        tasks.tell_webhook.call_local()
+        assert not ToldState.objects.exists()
+    finally:
+        runtime.stop()
+        fetcher.close()
+
+
+# --- How it is sent ---------------------------------------------------------------------------------------------------
+
+
+def test_a_receiver_verifies_what_came_by_the_secret_alone(start: Start) -> None:
+    peer = start(lambda _: response(status=204))
+    waiting()
+    assert sent(receiver_at(f"{peer.origin}/hooks?a=B")) == 1
+    (request,) = peer.requests
+    assert (request.method, request.path) == ("POST", "/hooks?a=B")
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
+    key = base64.b64decode(secret_of(KEY).removeprefix("whsec_"))
+    signed = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.body
+    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert request.headers["webhook-signature"] == f"v1,{expected}"
+
+
+def test_the_signature_is_the_one_of_the_specifications_own_example() -> None:
+    secret = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").hex()
+    body = b'{"test": 2432232314}'
+    expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == expected
+
+
+def test_a_kill_between_the_answer_and_its_note_sends_the_same_message_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = start(lambda _: response())
+    waiting()
+    with monkeypatch.context() as patch:
+        patch.setattr(webhooks, "_keep", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            sent(receiver_at(peer.origin))
+    assert sent(receiver_at(peer.origin)) == 1
+    assert [request.headers["webhook-id"] for request in peer.requests] == ["msg_0", "msg_0"]
+
+
+def _killed(*arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def endless(_: Request) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 Said\r\n\r\n"
+    while True:
+        yield b"x" * 65_536
+
+
+def dripping(_: Request) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 Said\r\n"
+    while True:
+        threading.Event().wait(0.02)
+        yield b"X: y\r\n"
+
+
+def flooding(_: Request) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 Said\r\nX: "
+    while True:
+        yield b"x" * 65_536
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (lambda _: response(status=500), "127.0.0.1 answered 500"),
+        (lambda _: response(status=302, Location="https://169.254.169.254/"), "127.0.0.1 answered 302"),
+        (lambda _: b"nonsense\r\n\r\n", "broke"),
+        (dripping, "took too long"),
+        (flooding, "endless headers"),
+    ],
+)
+def test_what_a_receiver_does_not_take_waits_for_another_try(
+    start: Start, answer: Callable[[Request], Answer], problem: str
+) -> None:
+    peer = start(answer)
+    waiting()
+    assert sent(receiver_at(peer.origin, seconds=0.5)) == 0
+    (left,) = WebhookDelivery.objects.all()
+    assert problem in left.problem
+    assert (left.tries, left.due_at) == (1, NOW + timedelta(minutes=1))
+    assert len(peer.requests) == 1, "no redirect is followed, and nothing is sent twice in one try"
+
+
+def test_an_endless_answer_is_taken_by_its_status_and_not_read(start: Start) -> None:
+    waiting()
+    assert sent(receiver_at(start(endless).origin)) == 1
+
+
+def test_a_receiver_that_is_down_is_left_after_three_tries_and_every_message_comes_later(start: Start) -> None:
+    down = [True]
+    peer = start(lambda _: response(status=503 if down[0] else 200, Retry_After="7200"))
+    waiting(5)
+    assert sent(receiver_at(peer.origin)) == 0
+    assert len(peer.requests) == webhooks.FAILURES
+    assert WebhookDelivery.objects.filter(due_at=NOW + timedelta(hours=2)).count() == 3
+    down[0] = False
+    assert sent(receiver_at(peer.origin), NOW + timedelta(minutes=1)) == 2
+    assert sent(receiver_at(peer.origin), NOW + timedelta(hours=2)) == 3
+
+
+def test_a_run_that_lasted_long_enough_begins_no_further_try(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = start(lambda _: response())
+    waiting(3)
+    monkeypatch.setattr(webhooks, "RUN_SECONDS", 0.0)
+    assert sent(receiver_at(peer.origin)) == 0
+    assert peer.requests == []
+
+
+def test_after_a_day_a_message_is_given_up_and_whoever_looks_is_told(start: Start, settings: Settings) -> None:
+    peer, now = start(lambda _: response(status=500)), NOW
+    settings.WEBHOOK_URL = peer.origin
+    waiting()
+    while (left := WebhookDelivery.objects.get()).due_at is not None:
+        now = left.due_at
+        sent(receiver_at(peer.origin), now)
+        if left.tries == 3:
+            assert "is not taking messages: 1 " in webhook_notes(now)[0]
+    assert now == NOW + timedelta(hours=24) == left.given_up_at
+    assert 6 <= len(peer.requests) <= 10
+    assert "were given up" in webhook_notes(now)[0]
+    sent(receiver_at(peer.origin), now + timedelta(days=8))
+    assert not WebhookDelivery.objects.exists()
+    assert webhook_notes(now) == ()
+
+
+def test_a_worker_that_stops_ends_the_try_at_once_and_does_not_count_it(start: Start) -> None:
+    closed = threading.Event()
+
+    def stop(_: Request) -> Answer:
+        closed.set()
+        return dripping(_)
+
+    peer = start(stop)
+    waiting()
+    assert sent(Receiver(peer.origin, lambda wanted: Leash(wanted, closed))) == 0
+    assert WebhookDelivery.objects.get().tries == 0
+
+
+def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, "hooks.example.test")
+    if certificate is None:
+        pytest.skip("no openssl")
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate, str(certificate) + ".key")
+    with Peer(lambda _: response(), serving) as peer:
+        for name, known, is_taken in (
+            ("hooks.example.test", True, True),
+            ("other.example.test", True, False),
+            ("hooks.example.test", False, False),
+        ):
+            context = ssl.create_default_context(cafile=str(certificate) if known else None)
+            there = receiver_at(f"https://{name}:{peer.port}/", resolver=lambda _: ["127.0.0.1"], context=context)
+            if is_taken:
+                assert there.post(b"{}", {}).is_taken
+            else:
+                with pytest.raises(FetchProblem, match="no valid certificate"):
+                    there.post(b"{}", {})
+        assert len(peer.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://hooks.example/", "http://127.0.0.1/", "ftp://a.b/", "https://a.b/\r\nX: y", "https://u:p@a.b/"]
+)
+def test_nothing_but_https_and_this_machine_is_a_receiver(url: str) -> None:
+    with pytest.raises(ValueError, match="a receiver is"):
+        receiver_at(url)
+
+
+# --- The command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_secret_sends_a_test_and_lists_what_became_of_messages(
+    start: Start, settings: Settings, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    status = [200]
+    peer = start(lambda _: response(status=status[0]))
+    settings.WEBHOOK_URL = f"{peer.origin}/SECRET-PATH"
+    call_command("webhook", "--secret")
+    assert capsys.readouterr().out.strip() == secret_of(KEY)
+    call_command("webhook", "--test")
+    assert "took it" in capsys.readouterr().out
+    assert said(peer) == [("webhook.test", {"address": "https://trust.example"})]
+    status[0] = 500
+    with pytest.raises(CommandError, match=r"127\.0\.0\.1 answered 500"):
+        call_command("webhook", "--test")
+    waiting()
+    sent(receiver_at(settings.WEBHOOK_URL))
+    call_command("webhook")
+    assert "lane.changed  waits     1 try; 127.0.0.1 answered 500  msg_0" in capsys.readouterr().out
+    assert "SECRET-PATH" not in caplog.text
+    settings.WEBHOOK_URL = ""
+    with pytest.raises(CommandError, match="WEBHOOK_URL is empty"):
+        call_command("webhook", "--test")

@@ -1,0 +1,64 @@
+"""The Atom feed of a token: feed readers send no header, so the address itself is the secret."""
+
+import time
+
+from django.http import Http404, HttpResponse
+from django.utils import timezone
+from django.utils.cache import get_conditional_response
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
+
+from ingest.snapshot import Snapshot
+from triage import feed, throttle
+from triage.middleware import Request
+from triage.page_state import digest, page_state
+from triage.permissions import roles_of
+from triage.problems import mark_private
+from triage.tokens import find_token
+
+ATOM = "application/atom+xml; charset=utf-8"
+PURPOSE = "feed"
+SUFFIX = ".atom"
+RETRY_SECONDS = 5
+
+
+@csrf_exempt  # what changes nothing needs no form; a refusal would log the address
+def atom_feed(request: Request, name: str) -> HttpResponse:
+    """<token>.atom: open pull requests and what happened to the lane, for a token with scope read; 304 where held."""
+    request.path = request.path_info = "/feed/"  # what Django logs of a request that it refuses holds no secret
+    return _feed(request, name)
+
+
+@require_safe
+def _feed(request: Request, name: str) -> HttpResponse:
+    address, now = request.META.get("REMOTE_ADDR", ""), time.time()
+    if wait := throttle.seconds_to_wait(PURPOSE, address, now):
+        return _unreferred(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
+    token, kind = name[: -len(SUFFIX)], name[-len(SUFFIX) :]
+    found = find_token(token, "read", timezone.now()) if kind == SUFFIX else None
+    if found is None:
+        throttle.count_failure(PURPOSE, address, now)
+        raise Http404
+    if request.snapshot is None:
+        return _unreferred(HttpResponse(status=503, headers={"Retry-After": str(RETRY_SECONDS)}))
+    request.roles = roles_of(found.person)
+    return _unreferred(_answer(request, request.snapshot, str(found.repo_key)))
+
+
+def _answer(request: Request, snapshot: Snapshot, only: str) -> HttpResponse:
+    now, origin = timezone.now(), request.build_absolute_uri("/")
+    tag = f'"{digest((page_state(request, snapshot), now.date(), origin, only))}"'
+    response = get_conditional_response(request, etag=tag)
+    if response is None:
+        told = feed.entries(snapshot, request.roles, now, only)
+        response = HttpResponse(feed.written(told, request.build_absolute_uri), content_type=ATOM)
+    response["ETag"] = tag
+    return response
+
+
+def _unreferred(response: HttpResponse) -> HttpResponse:
+    """The response, whose address no other page, no search engine and no shared cache is told."""
+    response["Referrer-Policy"] = "no-referrer"
+    response["X-Robots-Tag"] = "noindex"
+    mark_private(response)
+    return response
