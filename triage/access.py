@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import wraps
-from typing import Literal
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -27,11 +26,13 @@ from scoring import read
 from triage import throttle
 from triage.dids import LONGEST_DID, parse_handle
 from triage.middleware import Request
-from triage.models import ApiToken, Person, SignInMethod
+from triage.models import Person, SignInMethod
 from triage.passwords import BY_LINK, WRONG, find_person
 from triage.permissions import Role, Roles, roles_of
-from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem, mark_private, problem_response
-from triage.tokens import find_token, new_secret, same_hash, secret_hash
+from triage.problems import mark_private, problem_response
+from triage.token_access import bearer_token
+from triage.tokens import new_secret, same_hash, secret_hash
+from triage.turning_away import turned_away
 
 ASK_AGAIN = "Ask whoever runs this site for a new one."
 
@@ -49,31 +50,29 @@ class SignInProblem(Exception):
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def bearer_token(request: HttpRequest, scope: str) -> ApiToken | None:
-    """The valid token with `scope` that came in the Authorization header, if one did."""
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    return find_token(secret.strip(), scope, timezone.now()) if scheme.lower() == "bearer" else None
-
-
 def may_read(request: Request) -> bool:
-    """Whether whoever asks may see pages and scores: anybody under PUBLIC_READ, else a person or a read token."""
-    return settings.PUBLIC_READ or request.user.is_authenticated or bearer_token(request, "read") is not None
-
-
-def may_review(request: Request) -> Literal["person", "token"] | None:
-    """As whom somebody may have a diff reviewed: a signed-in maintainer or a token with scope review; None: not."""
-    if bearer_token(request, "review") is not None:
-        return "token"
-    return "person" if roles_of(request.user).highest() >= Role.MAINTAINER else None
+    """Whether whoever asks may see pages and all scores: anybody if PUBLIC_READ, a person, a token that reads all."""
+    if settings.PUBLIC_READ or request.user.is_authenticated:
+        return True
+    token = bearer_token(request, "read")
+    return token is not None and not token.repo_key
 
 
 def viewing(request: Request) -> Roles:
     """The roles of whoever reads: the person signed in, else the one whose token came; asked once for a request."""
     known = getattr(request, "roles", None)
     if known is None:
-        token = None if request.user.is_authenticated else bearer_token(request, "read")
-        known = request.roles = roles_of(token.person if token else request.user)
+        known = request.roles = _roles(request)
     return known
+
+
+def _roles(request: Request) -> Roles:
+    """A token for one repository has its person's role there and none elsewhere."""
+    token = None if request.user.is_authenticated else bearer_token(request, "read")
+    if token is None:
+        return roles_of(request.user)
+    roles = roles_of(token.person)
+    return roles.within(str(token.repo_key)) if token.repo_key else roles
 
 
 def viewer_did(request: Request) -> str | None:
@@ -92,10 +91,10 @@ def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
 
 def refuse_reading(request: Request) -> HttpResponse:
-    """To the sign-in and back for a browser; 401 for a program."""
+    """To the sign-in and back for a browser; 401, 403 or 429 for a program."""
     wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
     if wants_json or "Authorization" in request.headers:
-        return problem_response(ApiProblem(401, HOW_TO_READ, CHALLENGE))
+        return problem_response(turned_away(request))
     page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"
     # A plain redirect would be followed by htmx and swap the sign-in page into a fragment of this one.

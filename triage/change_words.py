@@ -25,6 +25,8 @@ WORDS: Mapping[str, str] = {
     "repository.watched": "Had a repository watched",
     "role.changed": "Changed a role",
     "settings.changed": "Changed settings",
+    "token.made": "Made a token",
+    "token.revoked": "Revoked a token",
 }
 NAMES: Mapping[str, str] = {"would_merge": "would have merged it as sent", "since": "now", "kind": "what"}
 VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none", "needed_fix": "needed a fix"}

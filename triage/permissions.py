@@ -43,6 +43,10 @@ class Roles:
         """Where a row gives them at least this role; "" among them: everywhere."""
         return frozenset(key for key, held in self.held.items() if held >= role)
 
+    def within(self, repo_key: str) -> "Roles":
+        """The same person with what they are in one repository alone."""
+        return Roles(self.least, {repo_key: self.role(repo_key)})
+
 
 def roles_of(person: Person | AnonymousUser | None) -> Roles:
     """What a person may do, in one query; whoever is signed in reads, and nobody else has a role."""

@@ -1,4 +1,4 @@
-"""A fixed-window limit on failed attempts, by address and by account, kept in Django's cache."""
+"""Fixed-window limits, kept in Django's cache: on failed attempts by address and by account, on requests by anybody."""
 
 import ipaddress
 import math
@@ -9,6 +9,7 @@ from django.core.cache import cache
 LIMIT = 20
 ACCOUNT_LIMIT = 100  # from all addresses together: who has many of them guesses no faster
 WINDOW_SECONDS = 300
+MINUTE, HOUR = 60, 3600  # seconds
 
 
 def network_of(address: str) -> str:
@@ -41,15 +42,28 @@ def count_failure_for(account: str, now: float) -> None:
     _count(_key("account", account, now))
 
 
+def count(purpose: str, whom: str, seconds: int, now: float) -> int:
+    """Count one request of `whom` at `now` (Unix seconds); how many came in this window of `seconds`, with this one."""
+    return _count(_key(purpose, whom, now, seconds), seconds)
+
+
+def seconds_left(seconds: int, now: float) -> int:
+    """Until the window of `seconds` that holds `now` ends: 1 to `seconds`."""
+    return math.ceil(seconds - now % seconds)
+
+
 def _wait(key: str, limit: int, now: float) -> int:
-    return math.ceil(WINDOW_SECONDS - now % WINDOW_SECONDS) if cache.get(key, 0) >= limit else 0
+    return seconds_left(WINDOW_SECONDS, now) if cache.get(key, 0) >= limit else 0
 
 
-def _count(key: str) -> None:
-    cache.add(key, 0, WINDOW_SECONDS)
+def _count(key: str, seconds: int = WINDOW_SECONDS) -> int:
+    with suppress(ValueError):  # the first in this window
+        return cache.incr(key)
+    cache.add(key, 0, seconds)
     with suppress(ValueError):  # the cache dropped the key between the two calls, under pressure
-        cache.incr(key)
+        return cache.incr(key)
+    return 1
 
 
-def _key(purpose: str, whom: str, now: float) -> str:
-    return f"throttle:{purpose}:{whom}:{now // WINDOW_SECONDS:.0f}"
+def _key(purpose: str, whom: str, now: float, seconds: int = WINDOW_SECONDS) -> str:
+    return f"throttle:{purpose}:{whom}:{now // seconds:.0f}"

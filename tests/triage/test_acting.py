@@ -15,6 +15,7 @@ from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from triage import outbox
 from triage.erasure import account_of, forget_account
 from triage.models import Action, Change, Lease, Maintainer, OutboxEntry, Person
+from triage.tokens import create_token
 
 pytestmark = pytest.mark.django_db
 ANA, BEN = "did:plc:" + "2" * 24, "did:plc:" + "3" * 24
@@ -69,6 +70,10 @@ def test_an_approval_names_the_record_the_round_and_the_patch(site: ActingSite, 
         name: form[name] for name in ("record_cid", "round", "patch_id")
     }
     assert one["approved_by"] == ANA
+    for repo_key, seen in ((REPO, [one]), ("did:plc:another", [])):
+        token = create_token("robot", ["read"], site.now, repo_key=repo_key)
+        told = Client().get("/approved.json", headers={"authorization": f"Bearer {token}"}).json()
+        assert told["approved"] == seen, "a token for one repository gets that one's"
 
 
 def test_undo_at_nine_point_nine_seconds_undoes(site: ActingSite, ana: Client) -> None:

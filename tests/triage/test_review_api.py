@@ -108,7 +108,7 @@ def test_claude_reads_it_where_a_key_is_set_and_what_it_cost_is_told(
         assert rows.value("select count(*) from reviews where pull_uri is null") == 1
 
 
-@pytest.mark.parametrize("scopes", [[], ["read"], ["act"]])
+@pytest.mark.parametrize("scopes", [[], ["read"]])
 def test_without_the_scope_nothing_is_queued(client: Client, scopes: list[str]) -> None:
     secret = create_token("robot", scopes, timezone.now()) if scopes else "none"
     assert send(client, {"Authorization": f"Bearer {secret}"}).status_code == 401
@@ -278,7 +278,7 @@ SIZE = 1_000_000 - len('{"diff": ""}')
         (b'{"diff": "x", "title": "\\ud800"}', 422),
         (b'{"diff": "x", "discussion": ["\\udfff"]}', 422),
         (b'{"diff": ' + b"9" * 5000 + b"}", 400),
-        (b'{"diff": NaN}', 422),
+        (b'{"diff": NaN}', 400),
         (b"null", 422),
         (b"", 422),
         (b'{"diff": "a\\u0000b", "title": "\\u0000"}', 202),

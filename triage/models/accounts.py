@@ -97,15 +97,20 @@ def usual_role(repo_key: str) -> Maintainer.Role:
 
 
 class ApiToken(models.Model):
-    """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.tokens.SCOPES."""
+    """A secret for programs, kept as its SHA-256. `scopes` is a sorted list from triage.tokens.SCOPES.
+
+    `repo_key`: the one repository that it reads; "" for all. `refused`: how often it was sent after it was revoked.
+    """
 
     secret_hash = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=100)
-    scopes = models.JSONField(default=list)
+    scopes: Any = models.JSONField(default=list)
     person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, null=True, related_name="api_tokens")
+    repo_key = models.CharField(max_length=2048, blank=True, default="")
     made_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    refused = models.PositiveIntegerField(default=0)
 
     objects: ClassVar[models.Manager] = models.Manager()
 

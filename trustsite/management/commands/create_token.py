@@ -1,9 +1,14 @@
 """`manage.py create_token`: a secret with which a program may use the JSON API."""
 
+from typing import Any
+
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from ingest.snapshot import SnapshotReader
+from scoring import read
 from triage.models import Person
 from triage.tokens import SCOPES, UnknownScope, create_token
 
@@ -14,19 +19,23 @@ class Command(BaseCommand):
     help = "Make a token for the JSON API and print it once; only its hash is kept."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """NAME, --scopes and --person."""
+        """NAME, --scopes, --repo and --person."""
         parser.add_argument("name", metavar="NAME", help="what the token is for, shown wherever tokens are listed")
         parser.add_argument(
             "--scopes", default="read", help=f"comma-separated, from {', '.join(SCOPES)} (default read)"
         )
+        parser.add_argument(
+            "--repo", metavar="REPO", help="the one repository that it reads: DID, at-uri or owner/name"
+        )
         parser.add_argument("--person", metavar="DID", help="whose token it is; it dies with that account")
 
-    def handle(self, *args: object, name: str, scopes: str, person: str | None, **options: object) -> None:
+    def handle(self, *args: object, name: str, scopes: str, **options: Any) -> None:
         """Make it, or CommandError in one sentence."""
         call_command("migrate", verbosity=0, interactive=False)
         wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
         try:
-            self.stdout.write(create_token(_name(name), wanted, timezone.now(), _person(person)))
+            person, repo_key = _person(options["person"]), _repository(options["repo"])
+            self.stdout.write(create_token(_name(name), wanted, timezone.now(), person, repo_key))
         except UnknownScope as problem:
             raise CommandError(str(problem), returncode=2) from problem
 
@@ -36,6 +45,16 @@ def _name(text: str) -> str:
     if not name or len(name) > 100:
         raise CommandError("NAME must have 1 to 100 characters.", returncode=2)
     return name
+
+
+def _repository(name: str | None) -> str:
+    if name is None:
+        return ""
+    with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
+        key = read.repository_key(snapshot, name) if snapshot else None
+    if key is None:
+        raise CommandError(f"No watched repository is called {name[:200]}.", returncode=2)
+    return key
 
 
 def _person(did: str | None) -> Person | None:
