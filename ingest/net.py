@@ -19,6 +19,7 @@ import urllib3
 from urllib3.response import BaseHTTPResponse
 
 from ingest.addresses import AddressBook, Resolver, Route, resolve_name
+from ingest.decoding import decode_json
 from ingest.dids import is_host as is_host
 from ingest.manners import QUIET_SECONDS, Manners, after_seconds, limit_seconds
 from ingest.names import Texts, texts_of
@@ -70,7 +71,7 @@ class _Target:
 
 
 @cache  # reading them takes 23 ms of CPU
-def _public_authorities() -> ssl.SSLContext:
+def public_authorities() -> ssl.SSLContext:
     """What certificates are checked against unless a fetcher is given something else."""
     return ssl.create_default_context()
 
@@ -95,7 +96,7 @@ class Fetcher:
     ) -> None:
         self.stand_in, self.timeout = stand_in, timeout
         self._book = AddressBook(resolver, route)
-        self._context = context or _public_authorities()
+        self._context = context or public_authorities()
         self._context.sslsocket_class = LeashedTLS
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._sites: OrderedDict[str, _Site] = OrderedDict()
@@ -107,6 +108,10 @@ class Fetcher:
     def closed(self) -> bool:
         """Whether close() was called; every later request is refused."""
         return self._closed.is_set()
+
+    def leash(self, seconds: float) -> Leash:
+        """A leash for something else that is under way: it ends with this fetcher too."""
+        return Leash(seconds, self._closed)
 
     def left_alone(self) -> list[str]:
         """The hosts that are not asked for a while, since they ran out the clock or asked for rest."""
@@ -150,7 +155,7 @@ class Fetcher:
         """The JSON body as a type that msgspec knows; fields that it does not name are dropped. Raises FetchProblem."""
         body = self.get(url, limit, seconds, sent)
         try:
-            return msgspec.json.decode(body, type=shape)
+            return decode_json(body, shape)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             raise FetchProblem(f"{self._target(url).host} sent unusable JSON: {quoted(str(error))}") from None
 

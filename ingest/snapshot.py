@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.durable import sync
+from ingest.room import require_place
 from ingest.store import Store, StoreProblem
 from ingest.transaction import Rows
 
@@ -56,6 +57,7 @@ def _publish(store: Store, folder: Path) -> tuple[int, float]:
 
 
 def _make(store: Store, folder: Path) -> tuple[int, float]:
+    require_place(store.path)
     folder.mkdir(parents=True, exist_ok=True)
     _check_room(store, folder)
     with store.whole:
@@ -128,11 +130,20 @@ class Publisher(threading.Thread):
     """Publishes when something changed: at most every 2 s and for at most a fifth of the time."""
 
     def __init__(
-        self, store: Store, folder: Path, on_problem: Callable[[str], None], is_busy: Callable[[], bool] = lambda: False
+        self,
+        store: Store,
+        folder: Path,
+        on_problem: Callable[[str], None],
+        is_busy: Callable[[], bool] = lambda: False,
+        on_published: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`is_busy` says that more is about to change: it is waited for, though never for long."""
+        """`is_busy` says that more is about to change: it is waited for, though never for long.
+
+        `on_published` is told how many seconds each snapshot took, without those of waiting for a pass or a writer.
+        """
         super().__init__(name="publisher", daemon=True)
         self._is_busy = is_busy
+        self._on_published = on_published
         self._store = store
         self._folder = folder
         self._on_problem = on_problem
@@ -167,11 +178,13 @@ class Publisher(threading.Thread):
         with self._one:
             self._dirty.clear()
             try:
-                return _publish(self._store, self._folder)[1]
+                seconds = _publish(self._store, self._folder)[1]
             except PublishProblem as problem:
                 self._dirty.set()
                 self._on_problem(str(problem))
                 return time.monotonic() - began
+            self._on_published(seconds)
+            return seconds
 
     def stop(self) -> None:
         """Publish what is left and end."""

@@ -20,7 +20,7 @@ from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 # With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
 # over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
@@ -230,6 +230,12 @@ class Store:
         FORCE, since a plain CHECKPOINT fails while another thread reads and rows were updated. Raises StoreProblem
         where it fails.
         """
+        with self.still() as took:
+            return took
+
+    @contextmanager
+    def still(self) -> Generator[float]:
+        """As `checkpoint`, and nobody writes until the block ends: what is copied beside the store agrees with it."""
         with self._gate.passing(), self._writer:
             began = time.monotonic()
             cursor = self._database.cursor()
@@ -239,16 +245,17 @@ class Store:
                 raise StoreProblem(f"{self.path} could not be checkpointed: {error}") from error
             finally:
                 cursor.close()
-            return time.monotonic() - began
+            yield time.monotonic() - began
 
-    def compact(self) -> None:
+    def compact(self, checked: bool = False) -> None:
         """Write the file anew without the bytes of deleted rows: nobody reads or writes meanwhile.
 
-        Raises StoreProblem, with the file as it was, where there is no room or something reads for too long.
+        `checked`: row by row. Raises StoreProblem, with the file as it was, where there is no room or something reads
+        for too long.
         """
         try:
             with self._gate.shut():
-                self._database = compacted(self._database, self.path, self._config)
+                self._database = compacted(self._database, self.path, self._config, checked)
         except (OSError, TimeoutError, duckdb.Error) as error:
             raise StoreProblem(f"{self.path} could not be compacted ({' '.join(str(error).split())[:200]})") from error
 

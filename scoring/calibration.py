@@ -179,17 +179,17 @@ def _sound(found: Calibrator, *not_negative: float) -> Calibrator:
     return found
 
 
-def venn_abers(scores: Floats, outcomes: Floats, at: Floats) -> tuple[Floats, Floats]:
+def venn_abers(scores: Floats, outcomes: Floats, at: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
     """(p0, p1) for each score in `at`: inductive Venn-Abers intervals (Vovk, Petej, Fedorova 2015).
 
-    p0 is the isotonic value at the score after adding it to the n cases as not clean, p1 as clean; p0 <= p1. Their
-    distance says how sure the calibration is there. Exact: one fit for each gap between cases that `at` falls into.
+    p0 is the isotonic value at the score after adding it to the n cases, of weight 1, as not clean, p1 as clean;
+    p0 <= p1. Exact: one fit for each gap between cases that `at` falls into. Arguments and errors as in `fit_platt`.
     """
-    scores, outcomes, _ = _checked(scores, outcomes, None)
-    knots, good, total = _by_score(scores, outcomes, np.ones(len(scores)))
+    scores, outcomes, weights = _checked(scores, outcomes, weights)
+    knots, good, total = _by_score(scores, outcomes, weights)
     wanted, back = np.unique(_clipped(at), return_inverse=True)
     place = np.searchsorted(knots, wanted)
-    tied = np.isin(wanted, knots)
+    tied = knots[np.minimum(place, len(knots) - 1)] == wanted
     gaps, first, of_gap = np.unique(place * 2 + tied, return_index=True, return_inverse=True)
     pairs = np.array([_pair(good, total, int(place[one]), bool(tied[one])) for one in first]).reshape(len(gaps), 2)
     low, high = pairs[of_gap].T
@@ -221,7 +221,7 @@ def _checked(scores: Any, outcomes: Any, weights: Any) -> tuple[Floats, Floats, 
         raise CalibrationProblem("scores, outcomes and weights must have one length")
     if not len(scores):
         raise CalibrationProblem("there are no settled cases to calibrate on")
-    if not np.isin(outcomes, (0.0, 1.0)).all():
+    if not ((outcomes == 0) | (outcomes == 1)).all():
         raise CalibrationProblem("outcomes must be 0 or 1")
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise CalibrationProblem("weights must be above 0")

@@ -41,14 +41,29 @@ from scoring.read_approvals import (
     subjects,
     taken_keys,
 )
-from scoring.read_contributors import contributor, hidden_because, leaderboard, score
+from scoring.read_contributors import contributor
 from scoring.read_first import FirstReading, first_reading
 from scoring.read_incidents import BudgetState, Incident, LikeIt, Shared, incident
-from scoring.read_queue import dashboard, lanes, pull, pulls, queue, repository_key, repository_names, unsealed
+from scoring.read_lane_results import LaneMonth, lane_results
+from scoring.read_lanes import LaneState, Standing, audits_due, lane_states, opened_since, standings
+from scoring.read_leaderboard import leaderboard
+from scoring.read_pull_pages import pull_at
+from scoring.read_queue import (
+    dashboard,
+    lanes,
+    pull,
+    pulls,
+    queue,
+    queue_order,
+    repository_key,
+    repository_names,
+    unsealed,
+)
 from scoring.read_repositories import WatchedRepository, watched_repositories, watched_repository
 from scoring.read_reviews import content_review, round_review
 from scoring.read_rights import Stored, offered_by, offered_to, offers, stored, stored_whole
 from scoring.read_rounds import ForgeHome, Round, forge_home, kept_text, newest_patch, rounds
+from scoring.read_scores import hidden_because, score, score_at, scores
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
 from scoring.read_vouch_graph import Neighbour, VouchGraph, vouch_graph
@@ -76,6 +91,8 @@ __all__ = [
     "GroupKey",
     "HistoryPoint",
     "Incident",
+    "LaneMonth",
+    "LaneState",
     "Leaderboard",
     "LeaderboardRow",
     "LeaderboardSort",
@@ -97,6 +114,7 @@ __all__ = [
     "Shared",
     "ShownFinding",
     "ShownFlag",
+    "Standing",
     "Stored",
     "Subject",
     "TrustExplanation",
@@ -106,6 +124,7 @@ __all__ = [
     "VouchesWorth",
     "WatchedRepository",
     "approved",
+    "audits_due",
     "changed_after",
     "closed_because",
     "content_review",
@@ -120,18 +139,23 @@ __all__ = [
     "is_left_out",
     "kept_patch",
     "kept_text",
+    "lane_results",
+    "lane_states",
     "lanes",
     "leaderboard",
     "newest_patch",
     "offered_by",
     "offered_to",
     "offers",
+    "opened_since",
     "outcome_in_words",
     "past_actions",
     "persons",
     "pull",
+    "pull_at",
     "pulls",
     "queue",
+    "queue_order",
     "record_objections",
     "repository_key",
     "repository_names",
@@ -139,7 +163,10 @@ __all__ = [
     "round_review",
     "rounds",
     "score",
+    "score_at",
+    "scores",
     "shadow_report",
+    "standings",
     "stored",
     "stored_whole",
     "subjects",

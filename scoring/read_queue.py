@@ -12,6 +12,8 @@ from ingest.watch import find_repository
 from scoring.answers import AuditAnswer, Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.approvals import current
 from scoring.audit_answers import DRAWN, SEALED, answers
+from scoring.content.finding import Severity
+from scoring.deterministic import FLOOR
 from scoring.explain import explain, lane_notice, would_change
 from scoring.gate import Thresholds
 from scoring.inputs import read_inputs
@@ -49,7 +51,8 @@ left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c
 left join pull_pages g on g.pull_uri = c.pull_uri
 """
 QUEUE_ORDER: Mapping[QueueSort, str] = {
-    # Nobody reads off its place what is sealed.
+    # Nobody reads off its place what is sealed. Findings have a risk from the floor of a low one on.
+    "findings": f"not {SEALED} and coalesce(c.content_risk, 0) >= {FLOOR[Severity.LOW]} desc, c.opened_at, c.pull_uri",
     "lowest": f"case when {SEALED} then null else coalesce(c.probability, c.borrowed) end asc nulls last, "
     "c.opened_at, c.pull_uri",
     "oldest": "c.opened_at, c.pull_uri",
@@ -66,9 +69,7 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     What is approved and not merged yet is left out; what changed after it was approved comes first in its group.
     """
     watched = _watched(rows)
-    where, params = _queue_filter(query, watched)
-    approved, changed = ([row["pull_uri"] for row in found] for found in current(rows))
-    listed = rows.rows(_groups_sql(where, query.sort), [*params, approved, changed])
+    listed = _listed(rows, query, watched)
     groups = {row["key"]: row for row in listed}
     found = _page(rows, query, listed, watched)
     counts = {key: row["everything"] for key, row in groups.items()}
@@ -80,6 +81,18 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
         ),
         repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
     )
+
+
+def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:
+    """The at-uris of all of them in the order in which `queue` shows them, whatever page the query names."""
+    uris = {row["key"]: row["uris"] or () for row in _listed(rows, query, _watched(rows))}
+    return tuple(uri for key in get_args(GroupKey) for uri in uris.get(key, ()))
+
+
+def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> Sequence[Mapping[str, Any]]:
+    where, params = _queue_filter(query, watched)
+    approved, changed = ([row["pull_uri"] for row in found] for found in current(rows))
+    return rows.rows(_groups_sql(where, query.sort), [*params, approved, changed])
 
 
 def _groups_sql(where: str, sort: QueueSort) -> str:
@@ -268,6 +281,7 @@ def dashboard(rows: Rows) -> Dashboard:
         reading_median=costs.median,
         reading_p95=costs.p95,
         shadow=len(in_shadow(rows)),
+        asks_claude=count("watched_repositories where review = 'claude'"),
     )
 
 

@@ -127,21 +127,24 @@ def _read_columns(
 ) -> tuple[dict[str, Any], dict[Pair | str, int]]:
     """Every column that a model may weigh, and at which place each person and change stands in them."""
     from scoring.features import NAMES, ask
+    from scoring.learning.around import only_around
     from scoring.learning.records import record_of_people
     from scoring.learning.relation import build_cases, read_cases
     from scoring.learning.slices import take_standing
 
-    build_cases(rows, now, window_days)
-    take_standing(rows)
-    columns, places = ask(rows, people, changes, now)
+    with only_around(rows, people):
+        build_cases(rows, now, window_days)
+        take_standing(rows)
+        columns, places = ask(rows, people, changes, now)
+        cases = read_cases(rows)
     at_site = [place for one, place in places.items() if not isinstance(one, str) and one[1] == 0]
     for name in NAMES:
         if name.startswith("repository_"):  # the site is no repository: nothing is usual there
             columns[name][at_site] = np.nan
-    cases = read_cases(rows)
-    record = record_of_people(cases, LABEL, people, now)
-    stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(cases.keys)}
-    stands |= {pair: len(cases) + place for place, pair in enumerate(people)}
+    theirs = cases.select(np.isin(cases.authors, [author for author, _ in people]))
+    record = record_of_people(theirs, LABEL, people, now)
+    stands: dict[Pair | str, int] = {str(key): place for place, key in enumerate(theirs.keys)}
+    stands |= {pair: len(theirs) + place for place, pair in enumerate(people)}
     order = np.array([stands[one] for one in places], dtype=np.int64)
     return {**columns, **{name: column[order] for name, column in record.items()}}, places
 
@@ -178,16 +181,15 @@ class _Told:
 
 def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
     """The answer of one scope."""
-    from scoring.calibration import venn_abers
+    from scoring.intervals import interval_of
     from scoring.learning.contributions import contributions
 
     shares = contributions(part.model, columns)
     odds = part.model.decision_function(columns)
     told = part.calibration.probability(odds)
-    low, high = venn_abers(part.odds, part.came, odds) if len(part.odds) else (np.zeros(len(odds)), np.ones(len(odds)))
-    similar = _similar(part.calibration.probability(part.odds), told)
+    similar = _similar(part.calibration.probability(part.behind.odds[part.behind.is_settled]), told)
     effects = shares.in_probability(part.calibration)[1]
-    return _Told(columns, shares.names, told, np.minimum(low, told), np.maximum(high, told), similar, effects)
+    return _Told(columns, shares.names, told, *interval_of(part.behind, odds, told), similar, effects)
 
 
 def _similar(past: Any, told: Any) -> Any:

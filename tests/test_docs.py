@@ -1,4 +1,4 @@
-"""Docs cannot lie: commands in the README exist, and the examples of the environment are the settings' own."""
+"""Docs cannot lie: commands in the pages exist, and the examples of the environment are the settings' own."""
 
 import json
 import os
@@ -9,16 +9,17 @@ from pathlib import Path
 
 from django.core.management import get_commands
 
+from tests.docs.pages import PAGES
 from tests.sources import PROJECT, environment_names
 from trustsite.drive import CACHES
 
-README = (PROJECT / "README.md").read_text()
+TEXT = "".join(page.read_text() for page in PAGES)
 TARGETS = {"setup", "demo", "run", "replay", "test", "prove", "lint", "bench"}
 PATHS = {"DATA_ROOT", "DUCKDB_PATH", "PYG_ROOT", "STAGING_DIR", "DIFF_CORPUS_DIR", "MODEL_DIR", "LOG_DIR"}
 SHOW = """
 import json
 from trustsite import settings
-keys = ("SECRET_KEY", "AUDIT_KEY")
+keys = ("SECRET_KEY", "AUDIT_KEY", "WEBHOOK_KEY")
 shown = {name: value for name, value in vars(settings).items() if name.isupper() and name not in keys}
 print(json.dumps(shown, default=str))
 """
@@ -49,14 +50,14 @@ def test_the_makefile_has_the_promised_targets() -> None:
     assert make_targets() >= TARGETS
 
 
-def test_every_make_target_in_the_readme_exists() -> None:
-    named = set(re.findall(r"(?:^|`|   )make ([a-z]+)", README, re.MULTILINE))
+def test_every_make_target_in_the_pages_exists() -> None:
+    named = set(re.findall(r"(?:^|`|   )make ([a-z]+)", TEXT, re.MULTILINE))
     assert named - make_targets() == set()
     assert named >= {"demo", "test", "run", "replay"}
 
 
-def test_every_management_command_in_the_readme_exists() -> None:
-    named = set(re.findall(r"manage\.py ([a-z_]+)", README))
+def test_every_management_command_in_the_pages_exists() -> None:
+    named = set(re.findall(r"manage\.py ([a-z_]+)", TEXT))
     assert named - set(get_commands()) == set()
     assert named >= {"init_drive", "add_maintainer"}
 
@@ -66,8 +67,8 @@ def test_every_management_command_in_the_makefile_exists() -> None:
     assert named - set(get_commands()) == set()
 
 
-def test_every_file_that_the_readme_names_exists() -> None:
-    named = re.findall(r"`([\w.]+/[\w./]*|\.env\S*example)`", README)
+def test_every_file_that_the_pages_name_exists() -> None:
+    named = re.findall(r"`([\w.]+/[\w./]*|\.env\S*example)`", TEXT)
     made_later = {".sunstead/", "venv/bin/python"}
     assert [name for name in named if name not in made_later and not (PROJECT / name).exists()] == []
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest import restore
 from tests.conftest import Manage, count, with_environment
 from tests.sources import PROJECT
 from trustsite import drive
@@ -184,6 +185,15 @@ def test_a_drive_that_was_unmounted_is_not_written_to(manage: Manage, root: Path
     assert files_below(root) == before
 
 
+def test_a_drive_with_half_a_restored_backup_is_refused(manage: Manage, root: Path) -> None:
+    (root / drive.RESTORING).parent.mkdir()
+    (root / drive.RESTORING).touch()
+    assert Path(restore.STAGED) / restore.SWAPPING == drive.RESTORING
+    assert "run `manage.py restore DIR --replace` once more" in refusal(manage(STATEFUL, DATA_ROOT=root))
+    (root / drive.RESTORING).unlink()
+    assert manage(STATEFUL, DATA_ROOT=root).returncode == 0
+
+
 def test_a_wrong_setting_is_one_sentence(manage: Manage, root: Path) -> None:
     result = manage(STATEFUL, DATA_ROOT=root, T_LOW="high")
     assert (result.returncode, result.stdout) == (2, "")
@@ -199,11 +209,14 @@ def test_the_wsgi_module_refuses_an_unmarked_drive(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(UNPRIVILEGED) and not shutil.which("setpriv"), reason="root can write everywhere here")
-def test_a_start_writes_nothing_into_the_home_folder(manage: Manage, root: Path, tmp_path: Path) -> None:
+def test_a_start_writes_nothing_into_the_home_folder_or_the_folder_that_it_is_started_in(
+    manage: Manage, root: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o500)
+    there = (*UNPRIVILEGED, "env", "-C", str(home))
     for command in ("init_drive", STATEFUL):
-        result = manage(command, DATA_ROOT=root, HOME=home, XDG_CACHE_HOME=None, prefix=UNPRIVILEGED)
+        result = manage(command, DATA_ROOT=root, HOME=home, XDG_CACHE_HOME=None, prefix=there)
         assert result.returncode == 0, result.stderr
     assert files_below(home) == []
 

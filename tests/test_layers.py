@@ -9,16 +9,19 @@ from pathlib import Path, PurePosixPath
 from tests.sources import PROJECT
 
 PACKAGES = ("ingest", "scoring", "triage", "trustsite")
-FROM_INGEST = tuple(f"ingest.{name}" for name in ("queue", "runtime", "snapshot", "status", "store", "tasks"))
+FROM_INGEST = tuple(
+    f"ingest.{name}" for name in ("posting", "queue", "runtime", "snapshot", "status", "store", "tasks")
+)
 MAY_IMPORT = {
     "ingest": {"ingest"},
     "scoring": {"scoring", "ingest"},
     # Its middleware pins the snapshot that every call of scoring.read takes; it reads no row itself. The heartbeat is
-    # no row either: it tells how the worker is when nothing can be published. Tasks are what it has the worker do.
+    # no row either: it tells how the worker is when nothing can be published. Tasks are what it has the worker do,
+    # posting is how the worker reaches the webhook's receiver.
     "triage": {
         "triage",
         "scoring",
-        *(f"ingest.{name}" for name in ("queue", "runtime", "snapshot", "status", "store", "tasks")),
+        *(f"ingest.{name}" for name in ("posting", "queue", "runtime", "snapshot", "status", "store", "tasks")),
     },
     "trustsite": {*PACKAGES},
 }
@@ -110,12 +113,13 @@ LEARNED = (
 PURE |= {
     f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees", "waved", "blended", "paired")
 } | {"scoring/promotion.py"}
-PURE |= {f"triage/{name}.py" for name in ("plots", "learned_charts", "vouch_drawing", "missing")}
+PURE |= {f"triage/{name}.py" for name in ("plots", "approval_charts", "learned_charts", "vouch_drawing", "missing")}
 PURE |= {"scoring/redteam/limits.py"}
 PURE |= {
     f"triage/{name}.py" for name in ("diff_words", "diff_places", "diff_notes", "diff_forms", "forge_links", "syntax")
 }
 PURE |= {"scoring/round_difference.py"}
+PURE |= {"triage/webhook_events.py", "triage/webhook_signing.py"}
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
 TASKS = {"task", "periodic_task", "db_task", "db_periodic_task"}
@@ -131,8 +135,9 @@ class Module:
     text: str
 
     @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text)
+    def nodes(self) -> list[tuple[ast.AST, bool]]:
+        """Every node, and whether it runs when the module is imported."""
+        return list(_walk(ast.parse(self.text)))
 
     @property
     def package(self) -> str:
@@ -142,7 +147,7 @@ class Module:
 
     def imports(self) -> Iterator[tuple[str, bool]]:
         """Every imported dotted name (`from a import b` is a.b), and whether it runs when the module is imported."""
-        for node, at_start in _walk(self.tree, at_start=True):
+        for node, at_start in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((alias.name, at_start) for alias in node.names)
             if isinstance(node, ast.ImportFrom):
@@ -156,11 +161,13 @@ class Module:
         return ".".join([*folder, *([node.module] if node.module else [])])
 
 
-def _walk(node: ast.AST, at_start: bool) -> Iterator[tuple[ast.AST, bool]]:
-    for child in ast.iter_child_nodes(node):
-        yield child, at_start
-        runs_later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_for_types(child)
-        yield from _walk(child, at_start and not runs_later)
+def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
+    left: list[tuple[ast.AST, bool]] = [(tree, True)]
+    while left:
+        node, at_start = left.pop()
+        yield node, at_start
+        runs_later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_for_types(node)
+        left += ((child, at_start and not runs_later) for child in ast.iter_child_nodes(node))
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -206,7 +213,7 @@ def impure_modules(module: Module) -> Iterator[str]:
     for name, _ in module.imports():
         if _is_or_below(name, STORE | {"django", "huey"}):
             yield f"{module.path} is pure and imports {name}"
-    for node in ast.walk(module.tree):
+    for node, _ in module.nodes:
         if isinstance(node, ast.Call) and ".".join(_dotted(node.func).split(".")[-2:]) in CLOCKS:
             yield f"{module.path}:{node.lineno} is pure and reads the clock; take it as an argument"
 
@@ -215,7 +222,7 @@ def stray_tasks(module: Module) -> Iterator[str]:
     """Huey tasks stand only in a package's tasks.py."""
     if PurePosixPath(module.path).name == "tasks.py":
         return
-    for node in ast.walk(module.tree):
+    for node, _ in module.nodes:
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         for decorator in decorators:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -227,7 +234,7 @@ def environment_reads(module: Module) -> Iterator[str]:
     """The environment is read in settings only; what starts things may hand it to its children."""
     if module.package == "trustsite":
         return
-    for node in ast.walk(module.tree):
+    for node, _ in module.nodes:
         if isinstance(node, ast.Attribute) and _dotted(node) in {"os.environ", "os.getenv", "environ.get"}:
             yield f"{module.path}:{node.lineno} reads the environment; settings.py does"
 

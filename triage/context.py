@@ -19,7 +19,8 @@ from triage.middleware import Request
 from triage.models import Person
 from triage.page_state import page_state
 from triage.permissions import Role, Roles, sees_thresholds
-from triage.words import Freshness, as_aware, freshness
+from triage.webhook_notes import webhook_notes
+from triage.words import Freshness, as_aware, freshness, unread_words
 
 _newest: tuple[tuple[int, datetime], read.Dashboard] | None = None
 
@@ -69,18 +70,29 @@ def frame(request: HttpRequest) -> dict[str, object]:
     snapshot = pinned if is_reader else None
     roles = viewing(cast(Request, request)) if is_reader else Roles()
     begun = snapshot is not None and dashboard_of(snapshot).watched > 0
+    offers = acting.offers(user, timezone.now()) if isinstance(user, Person) and is_reader else []
     return {
         "freshness": _freshness(snapshot, is_reader) if snapshot or not pinned else None,
         "page_state": page_state(cast(Request, request), snapshot) if snapshot else "",
         "newest_event_at": as_aware(dashboard_of(snapshot).newest_event_at) if snapshot else None,
         "lane_notice": told_dashboard(cast(Request, request), snapshot).lane_notice if snapshot and begun else "",
+        "review_notice": unread_words(dashboard_of(snapshot).asks_claude)
+        if snapshot and not settings.ANTHROPIC_API_KEY
+        else "",
         "viewer_maintains": is_reader and sees_thresholds(roles),
         "viewer_sets_up": roles.role("") >= Role.MAINTAINER,
         "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
-        "offers": acting.offers(user, timezone.now()) if isinstance(user, Person) and is_reader else [],
+        "offers": offers,
+        "offers_wait": bool(offers) and _is_worker_away(),
     }
+
+
+def _is_worker_away() -> bool:
+    """Whether what is decided now takes effect only once a worker runs again; a recording is at rest without one."""
+    status = worker_status()
+    return not settings.STREAM_CLOCK and (status is None or not status.is_alive(time.time()))
 
 
 def _freshness(snapshot: Snapshot | None, is_reader: bool) -> Freshness:
@@ -98,5 +110,5 @@ def current_freshness(snapshot: Snapshot | None) -> Freshness:
     return state.with_state(
         freshness(board.newest_event_at, present(snapshot), recorded),
         state.troubles(status, now, board.gaps_open, recorded, bool(settings.BACKFILL_HOSTS)),
-        state.notes(status, now, board.dead_letters, board.unknown_shapes),
+        (*state.notes(status, now, board.dead_letters, board.unknown_shapes), *webhook_notes(timezone.now())),
     )

@@ -10,7 +10,7 @@ from scoring.learning.shown_model import ShownLane, read_serving
 from scoring.redteam.last_run import read_last_run
 from scoring.serving import LABEL
 from scoring.verdict import Lane
-from triage import attacked, charts, learned_charts, missing, words
+from triage import approval_charts, attacked, charts, learned_charts, missing, words
 from triage.access import viewing
 from triage.conditional import unless_held
 from triage.context import present, told_dashboard
@@ -36,7 +36,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "lag": words.lag_words(board.newest_event_at, now, settings.STREAM_CLOCK),
         "newcomers": charts.newcomers(fares, now),
         **_lanes(board),
-        **_learned(exact, sum(one.decided for one in fares)),
+        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
@@ -54,22 +54,24 @@ def _lanes(board: read.Dashboard) -> dict[str, object]:
     }
 
 
-def _learned(exact: bool, a_year: int) -> dict[str, object]:
+def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> dict[str, object]:
     """What was learned, told with thresholds where `exact`; `a_year` pull requests were decided in the last one."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
-    budget = settings.FALSE_APPROVAL_BUDGET
+    budget = lane.budget if lane else settings.FALSE_APPROVAL_BUDGET
     fewest = missing.fewest_words(budget, settings.FALSE_APPROVAL_DELTA, a_year)
     return {
         "model": model,
         "reliability": learned_charts.reliability("reliability", model.change.bins) if model else None,
         "no_reliability": missing.no_reliability(name, model),
-        "approvals": learned_charts.false_approvals("approvals", lane) if lane else None,
+        "approvals": approval_charts.false_approvals("approvals", lane, results, budget),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest),
-        "lane_words": learned_charts.lane_words(lane, exact) if lane else "",
+        "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
+        "lane_words": approval_charts.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
+        "t_low_words": model.t_low if model and exact else "",
         "false_rate": _false_rate(lane),
-        "budget": f"{100 * (lane.budget if lane else budget):g} %",
+        "budget": f"{100 * budget:g} %",
     }
 
 

@@ -22,8 +22,11 @@ from triage.models import (
     OutboxEntry,
     Person,
     RepositoryChoice,
+    ToldState,
+    WebhookDelivery,
 )
 
+TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
 LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
 
@@ -38,6 +41,7 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += _forget_settings(did)
         gone += _forget_decisions(did)
         gone += _forget_actions(did)
+        gone += _forget_told(did)
         gone += _strike_changes(did, person)
         gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
         gone += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
@@ -79,6 +83,13 @@ def _without(settings: Mapping[str, Any], did: str) -> dict[str, Any]:
     return {**settings, **kept}
 
 
+def _forget_told(did: str) -> int:
+    """Take a person out of what the webhook's receiver was told and of what is on its way: at-uris hold DIDs."""
+    theirs = Q(key=did) | Q(key__startswith=f"at://{did}/")
+    gone = ToldState.objects.filter(theirs).delete()[0]
+    return gone + WebhookDelivery.objects.filter(body__contains=did).delete()[0]
+
+
 def _forget_actions(did: str) -> int:
     """Take a person out of what was done here: their own actions, those on their pull requests, their name in the log.
 
@@ -90,7 +101,9 @@ def _forget_actions(did: str) -> int:
     gone += OutboxEntry.objects.filter(told).delete()[0]
     about = Q(subject=did) | Q(subject__startswith=f"at://{did}/")
     gone += Change.objects.filter(about).update(subject="", details={})
-    return gone + Change.objects.filter(person__did=did).update(person=None)
+    done = Change.objects.filter(person__did=did)
+    done.filter(what__startswith="token.").update(subject="")  # what they called a token are their own words
+    return gone + done.update(person=None)
 
 
 def clear_traces() -> None:
@@ -116,7 +129,7 @@ def account_of(did: str) -> dict[str, Any] | None:
             person.sign_in_methods.values("kind", "made_at", "expires_at", "used_at", "last_used_at")
         ),
         "actions": list(person.actions.values("kind", "outcome", "note", "pull_uri", "made_at", "undone_at")),
-        "api_tokens": list(person.api_tokens.values("name", "scopes", "made_at", "last_used_at", "revoked_at")),
+        "api_tokens": list(person.api_tokens.values(*TOKEN)),
         "leases": list(person.leases.values("pull_uri", "expires_at")),
         "lane_closures": list(person.closures.values(*LANE)),
         "lane_openings": list(person.openings.values(*LANE, "opened_because")),
@@ -130,7 +143,10 @@ def account_of(did: str) -> dict[str, Any] | None:
 
 
 def said_by(did: str) -> dict[str, Any]:
-    """What a contributor was handed, objected to and wished here, without secrets and their hashes."""
+    """What a contributor was handed, objected to and wished here, without secrets and their hashes.
+
+    With the webhook's messages about what they offer.
+    """
     answered = ("pull_uri", "text", "source", "made_at", "due_at", "state", "answer", "answered_at")
     return {
         "links": list(
@@ -138,6 +154,7 @@ def said_by(did: str) -> dict[str, Any]:
         ),
         "objections": list(Objection.objects.filter(did=did).values(*answered)),
         "leaderboard": list(LeaderboardWish.objects.filter(did=did).values("left_out", "source", "told_at")),
+        "webhook_messages": list(WebhookDelivery.objects.filter(body__contains=did).values("body", "delivered_at")),
     }
 
 

@@ -11,14 +11,16 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
 from ingest.snapshot import Snapshot, SnapshotReader
-from triage.models import Person
+from triage.models import ApiToken, Person
+from triage.problems import ApiProblem, problem_response
 
 _making = Lock()
+GONE = "The drive that holds this site is gone. Nothing is lost; the site goes on by itself once it is mounted again.\n"
 
 
 class Request(HttpRequest):
@@ -28,7 +30,9 @@ class Request(HttpRequest):
     session: SessionBase
     htmx: HtmxDetails
     snapshot: Snapshot | None  # None: nothing was published yet
+    answer_tag: str  # the ETag of a JSON answer, once `triage.api.base` found it
     page_state: str  # what `triage.page_state` found, once it was asked
+    token: ApiToken | None  # what came as a bearer token, once `triage.token_access` looked it up
     roles: Any  # triage.permissions.Roles of whoever reads, once `triage.access.viewing` asked for them
 
 
@@ -43,6 +47,22 @@ def snapshot_reader() -> SnapshotReader:
     """This process's reader, made at the first request that needs it (a second one would attach each file twice)."""
     with _making:
         return _reader(settings.SNAPSHOT_DIR)
+
+
+class DriveMiddleware:
+    """Answers 503 in words while the drive is gone: SQLite would make an empty database in its mount point."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The response, if there is a drive to make it from."""
+        if settings.MARK_PATH is None or settings.MARK_PATH.exists():
+            return self.get_response(request)
+        response = HttpResponse(GONE, status=503, content_type="text/plain; charset=utf-8")
+        response["Retry-After"] = "10"
+        response["Cache-Control"] = "no-store"
+        return response
 
 
 class SecureCookiesMiddleware:
@@ -61,6 +81,21 @@ class SecureCookiesMiddleware:
             for cookie in response.cookies.values():
                 cookie["secure"] = True
         return response
+
+
+class NotAllowedMiddleware:
+    """Says 405 of an operation as every other problem is said; a page's has no words, since no page leads there."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The response, as problem details where an operation does not have the method."""
+        response = self.get_response(request)
+        if response.status_code != 405 or not request.resolver_match or not request.resolver_match.namespace:
+            return response
+        allowed = response["Allow"]
+        return problem_response(ApiProblem(405, f"This address takes {allowed}.", {"Allow": allowed}))
 
 
 class _Held:

@@ -8,17 +8,37 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="Sunstead"'}
+CODES = {
+    400: "malformed_request",
+    401: "sign_in_needed",
+    403: "not_allowed",
+    404: "not_found",
+    409: "changed_meanwhile",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "invalid_value",
+    429: "too_many_requests",
+    500: "internal_error",
+    503: "not_ready",
+}
+NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of what is no page: it loads and runs nothing
 HOW_TO_READ = "Reading needs a signed-in person or a token: send Authorization: Bearer <token> with scope read."
+
+HOW_TO_REVIEW = (
+    "A review needs a maintainer who is signed in or a token with scope review, of a maintainer or the operator."
+)
 
 
 class ApiProblem(Exception):
-    """An answer that is an error: its status, one sentence that says what to do, and headers."""
+    """An answer that is an error: its status, one sentence that says what to do, headers, and a code for programs."""
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None, code: str = "") -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.headers = dict(headers or {})
+        self.code = code or CODES.get(status, "error")
 
 
 def problem_response(problem: ApiProblem) -> JsonResponse:
@@ -27,12 +47,14 @@ def problem_response(problem: ApiProblem) -> JsonResponse:
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
+        "code": problem.code,
         "detail": problem.detail,
     }
     response = JsonResponse(
         body, status=problem.status, content_type="application/problem+json", headers=problem.headers
     )
     mark_private(response)
+    response["Content-Security-Policy"] = NOTHING
     return response
 
 

@@ -3,7 +3,7 @@
 import logging
 import re
 
-LINK_PATH = re.compile(r"(/sign-in/|/c/[^/\s]+/(?:data|decision)/)[^/\s?]+")
+LINK_PATH = re.compile(r"(/sign-in/|/feed/|/c/[^/\s]+/(?:data|decision)/)[^/\s?]+")
 LOGGERS = ("django.request", "django.security.csrf")
 
 

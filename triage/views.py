@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -17,10 +17,12 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.learning.shown_model import ShownLane, read_serving
 from scoring.policy import policy_from_settings
-from triage import acting, as_shown, charts, objections, rows
+from scoring.serving import LABEL
+from triage import acting, approval_charts, as_shown, charts, objections, rows
 from triage.access import reader_required, refuse_reading, viewer_did, viewing
-from triage.api import leaderboard_json
+from triage.api import answer_as_json
 from triage.conditional import Page, unless_fresh, unless_held
 from triage.context import dashboard_of, present, told_dashboard
 from triage.dids import MalformedDid, parse_did
@@ -103,10 +105,17 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
         "acts": acting.acts_of(request.user, snapshot, (row for group in found.groups for row in group.rows), now),
         "approved": () if filters.narrowed else as_shown.approved(snapshot),
         "next": reverse("queue") + filters.search(),
+        "like_these": approval_charts.like_these(_backtested_lane()),
     }
     response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
     response["HX-Retarget"] = "#results"  # a row may have asked that is not in view any more
     return _at(response, fragment, reverse("queue") + filters.search())
+
+
+def _backtested_lane() -> ShownLane | None:
+    """What the model that serves would have let through, where it was tried."""
+    _, model = read_serving(settings.MODEL_DIR, LABEL)
+    return model.lane if model else None
 
 
 def _rows_alone(request: Request, snapshot: Snapshot, filters: QueueFilters, some: Sequence[Toggled]) -> HttpResponse:
@@ -161,10 +170,10 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 @unless_held
 def leaderboard(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Contributors in order; JSON only for who ranks it above HTML."""
+    if request.get_preferred_type([HTML, JSON]) == JSON:
+        return answer_as_json("get_leaderboard", request)
     filters = read_leaderboard(request.GET)
     board = read.leaderboard(snapshot, filters.sort, filters.descending, filters.page)
-    if request.get_preferred_type([HTML, JSON]) == JSON:
-        return JsonResponse(leaderboard_json(board))
     fragment = wants_fragment(request)
     shown = {"filters": filters, "found": board, "fragment": fragment, "columns": _columns(filters)}
     response = render(request, "_fragments/leaderboard_results.html" if fragment else "leaderboard.html", shown)
@@ -269,7 +278,7 @@ def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
         ("hops", "Hops from the seeds"),
     )
     return [
-        (words, filters.sorted_by(sort), _aria_sort(filters, sort), "text" if sort == "score" else "figure")
+        (words, filters.sorted_by(sort), _aria_sort(filters, sort), "" if sort == "score" else "number")
         for sort, words in named
     ]
 

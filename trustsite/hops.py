@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ FIRST_HOPS = (
     "review_pulls",
     "erase_deleted",
     "deliver_outbox",
+    "tell_webhook",
 )
 JOB = "run_job"  # what a command handed over: it is no step of the work, and whoever asked is told how it ended
 NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
@@ -30,11 +32,12 @@ NEXT_HOPS: Mapping[str, tuple[str, ...]] = {
     "follow_mirrors": ("score_everyone",),
     "job": FIRST_HOPS,
     "archive_events": (),
-    "score_everyone": ("review_pulls",),  # which asks how far the author is trusted
+    "score_everyone": ("review_pulls", "tell_webhook"),  # the first asks how far the author is trusted
     "review_pulls": ("review_pulls", "score_everyone"),
     "erase_deleted": ("score_everyone",),
     "deliver_outbox": ("score_everyone", "ask_network"),  # other settings ask for other look-ups
     "number_pulls": (),
+    "tell_webhook": (),
     "sweep": FIRST_HOPS,
 }
 
@@ -47,8 +50,16 @@ JUDGING = PREPARING | {"score_everyone"}
 class Hops:
     """The hops of one worker. None ever waits for itself, so each needs one consumer thread and no more."""
 
-    def __init__(self, huey: Huey, tasks: Mapping[str, Callable[[], object]]) -> None:
+    def __init__(
+        self,
+        huey: Huey,
+        tasks: Mapping[str, Callable[[], object]],
+        ran: Callable[[str, float, bool], None] = lambda name, seconds, failed: None,
+    ) -> None:
+        """`ran` is told of every run that ended, with its seconds and whether it failed."""
         self._tasks = tasks
+        self._ran = ran
+        self._began_at: dict[str, float] = {}
         self._waiting: set[str] = set()
         self._running: set[str] = set()
         self._again: set[str] = set()
@@ -114,11 +125,12 @@ class Hops:
         with self._lock:
             self._waiting.discard(task.name)
             self._running.add(task.name)
+            self._began_at.setdefault(task.name, time.monotonic())  # one more may begin, only to find it locked
 
     def _completed(self, signal: str, task: Any) -> None:
         with self._lock:
             self._failures.pop(task.name, None)
-        self._ended(task.name)
+        self._ended(task.name, failed=False)
 
     def _failed(self, signal: str, task: Any, error: BaseException | None = None) -> None:
         if task.name == JOB:
@@ -127,12 +139,15 @@ class Hops:
             log.error("%s failed and is tried again within a minute: %s", task.name, error)
             with self._lock:
                 self._failures[task.name] = str(error)[:300]
-        self._ended(task.name)
+        self._ended(task.name, failed=True)
 
-    def _ended(self, name: str) -> None:
+    def _ended(self, name: str, failed: bool) -> None:
         with self._lock:
+            began = self._began_at.pop(name, None)
             self._running.discard(name)
             again = name in self._again
             self._again.discard(name)
+        if began is not None:
+            self._ran(name, time.monotonic() - began, failed)
         if again:
             self.wake(name)

@@ -47,6 +47,16 @@ def _check_origins(urls: list[str]) -> None:
             raise check.ValidationError(f"{url!r} is not an origin such as https://host.example")
 
 
+def _check_cors(origins: list[str]) -> None:
+    """Refuse what is no origin; a * would let every site in the world read with what its visitors paste into it."""
+    for origin in origins:
+        if (
+            re.fullmatch(r"https://[a-z0-9.-]+(:[0-9]{1,5})?|http://(localhost|127\.0\.0\.1):[0-9]{1,5}", origin)
+            is None
+        ):
+            raise check.ValidationError(f"{origin!r} is not an origin such as https://host.example")
+
+
 def _check_api(url: str) -> None:
     """Refuse what is neither https nor on this machine: the key goes there."""
     if (
@@ -54,6 +64,13 @@ def _check_api(url: str) -> None:
         is None
     ):
         raise check.ValidationError(f"{url!r} is no address such as https://api.anthropic.com")
+
+
+def _check_receiver(url: str) -> None:
+    """Refuse what is neither empty, nor https, nor on this machine: what is sent names pull requests."""
+    path = r"(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+    if not re.fullmatch(rf"(https://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?|http://127\.0\.0\.1:[0-9]{{1,5}}){path}|", url):
+        raise check.ValidationError("it is no address such as https://hooks.example/sunstead")
 
 
 def _check_prices(lines: list[str]) -> None:
@@ -87,6 +104,20 @@ def _check_address(address: str) -> None:
         raise check.ValidationError(f"{address!r} is not an IP address such as 127.0.0.1") from problem
 
 
+def _check_bind(bind: str) -> None:
+    """Refuse what is neither empty nor an IP address and a port."""
+    host, _, port = bind.rpartition(":")
+    if bind and not (host and port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+        raise check.ValidationError(f"{bind!r} is not an address and port such as 127.0.0.1:8001")
+    _check_address(host.removeprefix("[").removesuffix("]"))
+
+
+def _check_collector(url: str) -> None:
+    """Refuse what is neither empty nor the address of a trace collector."""
+    if url and re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9/._-]*)?", url) is None:
+        raise check.ValidationError(f"{url!r} is no address such as https://collector.example/v1/traces")
+
+
 def _check_authority(name: str) -> None:
     """Refuse what is no domain, reversed, of the operator's own."""
     try:
@@ -118,10 +149,13 @@ MIRROR_DIR = _place("MIRROR_DIR", "mirrors")
 BACKUP_DIR = _place("BACKUP_DIR", "backups")
 SNAPSHOT_DIR = ROOT / "snapshots"
 QUEUE_PATH = ROOT / "queue.sqlite3"
+MARK_PATH = ROOT / drive.MARKER if PLACE.mode == "drive" else None  # what tells the drive from a mount point
 STATUS_PATH = ROOT / "status.json"
 REDTEAM_PATH = ROOT / "redteam.json"  # what the red team found last
 SECRET_KEY = SimpleLazyObject(partial(drive.key, ROOT, "django"))
 AUDIT_KEY = SimpleLazyObject(partial(drive.key, ROOT, "audit"))  # of the audit draw, and of the marks around data
+
+WEBHOOK_KEY = SimpleLazyObject(partial(drive.key, ROOT, "webhook"))  # signs what is sent to WEBHOOK_URL
 
 # --- Where the stream comes from. ------------------------------------------------------------------------------------
 JETSTREAM_URLS: list[str] = env.list(
@@ -261,7 +295,14 @@ ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", 
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 SECURE_COOKIES: bool = env.bool("SECURE_COOKIES", False)
 MERGE_ON_FORGE: bool = env.bool("MERGE_ON_FORGE", False)
+API_REQUESTS_A_MINUTE: int = env.int("API_REQUESTS_A_MINUTE", 1200, validate=check.Range(min=1))
+API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=check.Range(min=1))
+REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
+CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=_check_cors)
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
+# Never in a demo or a replay: what happens there is made up. A receiver may get the same webhook-id twice after a kill.
+_RECEIVER: str = env.str("WEBHOOK_URL", "", validate=_check_receiver)
+WEBHOOK_URL = _RECEIVER if PLACE.mode == "drive" else ""
 DEBUG = False
 ROOT_URLCONF = "trustsite.urls"
 WSGI_APPLICATION = "trustsite.wsgi.application"
@@ -285,6 +326,7 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # no script of ours reads them
+CSRF_FAILURE_VIEW = "triage.action_views.refused_form"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
@@ -298,6 +340,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_htmx",
+    "corsheaders",
     "csp",
     "trustsite",
     "ingest",
@@ -305,9 +348,12 @@ INSTALLED_APPS = [
     "triage",
 ]
 MIDDLEWARE = [
+    "triage.measured.MeasuredMiddleware",  # first, so that it counts and times what the others refuse too
     "django.middleware.security.SecurityMiddleware",
+    "corsheaders.middleware.CorsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "triage.middleware.DriveMiddleware",
     "triage.middleware.SecureCookiesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -316,6 +362,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "triage.middleware.NotAllowedMiddleware",
     "triage.middleware.SnapshotMiddleware",
 ]
 TEMPLATES = [
@@ -357,6 +404,25 @@ CONTENT_SECURITY_POLICY = {
         "object-src": [NONE],
         "frame-ancestors": [NONE],
     }
+}
+
+# --- Watching over it (docs/monitoring.md). --------------------------------------------------------------------------
+OPS_BIND: str = env.str("OPS_BIND", "127.0.0.1:8001", validate=_check_bind)
+LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range(min=10_000))
+LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
+OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=_check_collector)
+OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
+# Other sites read JSON with a token in the header, never with cookies. /leaderboard is left out: a page has it too.
+CORS_ALLOWED_ORIGINS = CORS_ORIGINS
+CORS_URLS_REGEX = (
+    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|metrics|digest|thresholds|health|approved\.json|openapi\.json)"
+    r"|review/pr(?:/.*)?)\Z"
+)
+CORS_ALLOW_METHODS = ["GET", "POST"]
+CORS_ALLOW_HEADERS = ["authorization", "content-type", "if-none-match"]
+CORS_EXPOSE_HEADERS = ["etag", "retry-after"]
+CACHES = {  # counts of throttles: with Django's 300 entries whoever has as many addresses would be forgotten at once
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}}
 }
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {

@@ -33,19 +33,21 @@ from ingest.records import wanted_collections
 from ingest.snapshot import Publisher
 from ingest.status import Heartbeat, Status
 from ingest.store import Store, StoreProblem, StreamClock
+from scoring.claude_models import parse_prices
 from scoring.score import has_work
 from trustsite import shutdown
 from trustsite.handover import FOLLOWED_DAYS, make_runtime, open_store
 from trustsite.heartbeat import Publishing, status_of
 from trustsite.hops import Hops
 from trustsite.network import sources
+from trustsite.ops.measures import Measures
 from trustsite.shutdown import Part
 
 log = logging.getLogger(__name__)
 
 BEHIND_US = 60_000_000
 QUIET_SECONDS = 60.0  # account events of the whole network come several a second, whatever collections are wanted
-WORKERS = 9  # one for each hop, one for what is handed over, one that reads pages slowly
+WORKERS = 10  # one for each hop, one for what is handed over, one that reads pages slowly
 FINISH_SECONDS = 600.0  # for hops that run when a recording was worked off
 
 
@@ -80,6 +82,7 @@ def _huey_and_tasks() -> tuple[Huey, Mapping[str, Callable[[], object]]]:
         "review_pulls": scoring_tasks.review_pulls,
         "erase_deleted": ingest_tasks.erase_deleted,
         "deliver_outbox": triage_tasks.deliver_outbox,
+        "tell_webhook": triage_tasks.tell_webhook,
     }
     return ingest_tasks.huey, tasks
 
@@ -105,13 +108,14 @@ class Worker:
         self.huey, tasks = _huey_and_tasks()
         self.store = _own_store(stream.source)
         self.huey.flush()  # only now that the store is ours: every hop is found again by the sweep
-        self.hops = Hops(self.huey, tasks)
+        self.measures = Measures(parse_prices(settings.CLAUDE_PRICES))
+        self.hops = Hops(self.huey, tasks, self.measures.ran)
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
         self.fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         self.sources = sources(self.fetcher, self.clock)
         self.backfiller = self._backfiller()
         self.publishing = Publishing(settings.SNAPSHOT_DIR)
-        self.publisher = Publisher(self.store, settings.SNAPSHOT_DIR, self.publishing.note, lambda: self.hops.judging)
+        self.publisher = self._publisher()
         self.listener = self._listener()
         self.event_streams = self._event_streams()
         self.heartbeat = Heartbeat(settings.STATUS_PATH, self._status)
@@ -121,6 +125,13 @@ class Worker:
         self.consumer = self._consumer()
         self._ends = 0.0  # moment by which all parts have to have ended, once the worker is to stop
         self._has_ended = threading.Event()
+
+    def _publisher(self) -> Publisher:
+        def is_busy() -> bool:
+            return self.hops.judging
+
+        problem, published = self.publishing.note, self.measures.published
+        return Publisher(self.store, settings.SNAPSHOT_DIR, problem, is_busy, published)
 
     def _backfiller(self) -> Backfiller | None:
         """None for a recording, which has no past elsewhere."""

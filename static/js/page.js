@@ -16,7 +16,7 @@ const beside = (row, step) => {
 };
 on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
 
-// Shows what only scripts can do; an offer to undo goes when it is too late, by this clock alone.
+// An offer to undo goes when it is too late.
 const ready = () => {
   for (const one of every("[data-script]")) one.hidden = false;
   byId("theme").lastElementChild.textContent = root.dataset.theme;
@@ -32,16 +32,20 @@ const ready = () => {
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
 
-// The menu closes on Esc, which leaves the focus on its name, and on a click beside it.
-const closeMenus = (clicked) => {
-  const menus = every(".menu[open]").filter((menu) => !menu.contains(clicked));
-  for (const menu of menus) menu.open = false;
-  if (!clicked) menus[0]?.firstElementChild.focus();
-  return menus.length;
+// The menu closes on Esc, which keeps the focus, and on a click beside it.
+const closeMenu = (clicked) => {
+  const menu = document.querySelector(".menu[open]");
+  if (!menu || menu.contains(clicked)) return false;
+  menu.open = false;
+  if (!clicked) menu.firstElementChild.focus();
+  return true;
 };
 const themes = { system: "light", light: "dark", dark: "system" };
-on("click", ({ target }) => {
-  closeMenus(target);
+on("click", (event) => {
+  const { target, detail } = event;
+  closeMenu(target);
+  // The second click of a double click does not meet what the first one put in its place.
+  if (detail > 1 && target.closest(".row button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
@@ -60,7 +64,7 @@ on("keydown", (event) => {
   const { key, target } = event;
   const types = target.matches("input:not([type=checkbox]), textarea, select");
   if (byId("keys").open || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (key === "Escape" && (closeMenus() || types)) return types && (target.blur(), focusRow(current()));
+  if (key === "Escape" && (closeMenu() || types)) return types && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
   const wanted = keyed(before === "g" ? `g${key}` : key);
   before = key;
@@ -70,7 +74,7 @@ on("keydown", (event) => {
   else wanted.click();
 });
 
-// A row that is opened stays under the pointer, also when another above it closes.
+// A row that opens stays under the pointer when another closes.
 let held, heldAt;
 on("htmx:beforeSwap", ({ detail }) => {
   held = rowOf(detail.requestConfig?.elt);
@@ -81,10 +85,15 @@ on("htmx:afterSwap", () => {
   if (row) window.scrollBy({ top: row.getBoundingClientRect().top - heldAt, behavior: "instant" });
 });
 
-// A failed update says what became of what is on the screen.
-on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail }) => (byId("problem").hidden = detail.successful));
+// A failed update says so, and the focus is where it can be tried again.
+on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr } }) => {
+  const problem = byId("problem");
+  problem.hidden = successful;
+  problem.textContent = problem.dataset[xhr.status] ?? problem.dataset.failed;
+  if (!successful && elt.matches(".row form:not(.note-form)")) focusRow(rowOf(elt));
+});
 
-// Who acts goes on to the next row at once; what was done is said once the server did it.
+// Who acts goes on to the next row at once.
 on("htmx:beforeRequest", ({ detail: { elt } }) => {
   if (!elt.matches(".row form[hx-target]")) return;
   const next = !elt.matches(".note-form, :has([data-key=u])") && beside(rowOf(elt), 1);
@@ -98,7 +107,7 @@ on("submit", (event) => {
   same.form.requestSubmit();
 });
 
-// New rows announce themselves; nothing moves, and nothing that could be approved changes under the pointer.
+// New rows are announced; nothing moves, and nothing that could be approved changes.
 let state = byId("freshness")?.dataset.state;
 let arrived = "";
 const ask = async (address) => {
@@ -106,12 +115,7 @@ const ask = async (address) => {
   const text = answer?.ok && !answer.headers.has("HX-Redirect") ? await answer.text() : "";
   return new DOMParser().parseFromString(text, "text/html");
 };
-const swapIn = (fresh, selector) => {
-  for (const one of every(selector, fresh)) {
-    const shown = byId(one.closest("[id]").id)?.querySelector(selector);
-    if (shown && shown.innerHTML !== one.innerHTML && !shown.contains(document.activeElement)) shown.replaceWith(one);
-  }
-};
+const parts = ".row-text > p, .figure";
 const compare = (fresh) => {
   const rows = every(".row[id]", fresh);
   const added = rows.filter(({ id }) => !byId(id));
@@ -121,8 +125,10 @@ const compare = (fresh) => {
   const words = counts.map(([name, found]) => `${found.length} ${name}`).join(", ");
   arrived = added[0]?.id;
   for (const row of changed) row.remove();
-  swapIn(fresh, ".row-text > p");
-  swapIn(fresh, ".figure");
+  for (const one of every(parts, fresh)) {
+    const shown = byId(one.closest("[id]").id)?.querySelector(parts);
+    if (shown && !shown.contains(document.activeElement)) shown.replaceWith(one);
+  }
   byId("fresh").hidden = !words;
   byId("fresh").firstElementChild.textContent = byId("announce").textContent = words;
 };
@@ -144,5 +150,6 @@ const poll = async () => {
   compare(queue);
 };
 setInterval(poll, 15_000);
+if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what it was then
 on("visibilitychange", poll);
 on("htmx:afterSettle", () => document.activeElement === document.body && focusRow(byId(arrived) ?? byId(last)));

@@ -1,4 +1,4 @@
-// Runs before the first paint, so that a chosen theme does not flash. Without a choice the system decides.
+// Runs before the first paint, so that a chosen theme does not flash.
 const root = document.documentElement;
 let kept;
 try {

@@ -166,7 +166,7 @@ def test_a_pull_request_bears_its_number_on_the_forge_once_that_is_known(played:
     assert (shown.label, shown.page) == (f"{row.repository_name} #12", page["url"])
 
 
-@pytest.mark.parametrize("sort", ["lowest", "oldest", "newest"])
+@pytest.mark.parametrize("sort", ["findings", "oldest", "newest", "lowest"])
 def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) -> None:
     whole = {group.key: group.rows for group in played.queue(QueueQuery(sort=sort)).groups}
     for rows in whole.values():
@@ -174,6 +174,8 @@ def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) ->
         if sort == "lowest":
             chances = [row.verdict.estimate.probability for row in rows]
             assert chances == sorted(chances, key=lambda p: (p is None, p or 0))
+        elif sort == "findings":
+            assert rows == tuple(sorted(rows, key=lambda row: ((row.content_risk or 0) < 0.1, row.opened_at)))
         else:
             assert ages == sorted(ages, reverse=sort == "newest")
     for key, rows in whole.items():
@@ -185,6 +187,20 @@ def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) ->
         assert tuple(paged) == rows
         (last,) = played.queue(QueueQuery(bucket=key, sort=sort, page=99, size=size)).groups
         assert last.rows == rows[(len(rows) - 1) // size * size :]
+
+
+def test_findings_come_first_and_the_size_of_a_change_is_none(played: Result) -> None:
+    def normal_queue(sort: read.QueueSort = "findings") -> tuple[read.QueueRow, ...]:
+        return next(group.rows for group in played.queue(QueueQuery(sort=sort)).groups if group.key == "normal_queue")
+
+    newest = normal_queue("newest")[0]
+    places = {}
+    for risk in (0.10, 0.09, newest.content_risk):  # a low finding, a large change, what it had
+        with played.store.write() as txn:
+            sql = "update current_decisions set content_risk = ? where pull_uri = ?"
+            txn.execute(sql, [risk, newest.uri])
+        places[risk] = [row.uri for row in normal_queue()].index(newest.uri)
+    assert places[0.10] < places[0.09] == len(normal_queue()) - 1
 
 
 def test_a_preview_shows_the_first_rows_of_every_group(played: Result) -> None:
@@ -293,10 +309,11 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
         take(small, few)
         asked = {
             "queue": (lambda rows, did: read.queue(rows, QueueQuery(size=25)), 6),
-            "score": (lambda rows, did: read.score(rows, did), 7),
+            # Six are what all scores share, which is read once a snapshot and here each time.
+            "score": (lambda rows, did: read.score(rows, did), 6 + 4),
             "pull": (lambda rows, did: read.pull(rows, pull_uri(did, "only")), 4),
-            "leaderboard": (lambda rows, did: read.leaderboard(rows, "score", True, 1), 3),
-            "contributor": (lambda rows, did: read.contributor(rows, did), 25),
+            "leaderboard": (lambda rows, did: read.leaderboard(rows, "score", True, 1), 6 + 2),
+            "contributor": (lambda rows, did: read.contributor(rows, did), 2 * 6 + 20),
         }
         for name, (ask, most) in asked.items():
             counted = []

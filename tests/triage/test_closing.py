@@ -1,5 +1,7 @@
 """Closing the fast lane: at once, by name and with a reason, and only a person opens it again."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from triage.erasure import forget_account
-from triage.models import Action, Change, LaneClosure, OutboxEntry, Person
+from triage.models import Action, Change, LaneClosure, OutboxEntry, Person, WebhookDelivery
+from triage.webhooks import note_changes
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -53,6 +56,7 @@ def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_
     page = ben.get("/").content.decode()
     assert 'class="pill fast"' not in page
     assert page.count('class="pill review"') == 3
+    assert re.search(r'<h2 id="group-normal_queue">Needs review</h2>\s*<p>oldest \d+ days', page)
     assert "it let a bad one in" in page
     assert "ben.example closed the fast lane in" in page
     assert set(lanes(site).values()) == {FAST}, "the worker was not told yet"
@@ -143,8 +147,9 @@ def test_nobody_no_viewer_and_no_maintainer_of_another_repository_moves_the_lane
     close(ben, author=MARA)
     form = {"repo_key": REPO, "key": LaneClosure.objects.get().key, "because": "I say so"}
     answer = Client().post(address, form)
-    assert answer.status_code == 302
-    assert answer["Location"].startswith("/sign-in")
+    assert answer.status_code == 401
+    assert "I say so" in answer.content.decode(), "what somebody wrote is given back"
+    assert 'href="/sign-in?next=' in answer.content.decode()
     viewer = Person.objects.create(did="did:plc:" + "4" * 24)
     elsewhere = site.maintainer("did:plc:" + "5" * 24, "eve.example", "did:plc:" + "6" * 24)
     for client in (signed_in(viewer), elsewhere):
@@ -239,3 +244,16 @@ def test_the_command_says_what_is_wrong_and_changes_nothing(
 def test_somebody_without_an_account_closes_nothing(site: ActingSite) -> None:
     with pytest.raises(CommandError, match="has no account here"):
         run_command("--because", "x")
+
+
+def test_the_webhook_tells_of_the_closure_and_of_every_lane_that_follows(site: ActingSite, ben: Client) -> None:
+    store = site.result.store
+    assert note_changes(store, site.now) == 0
+    close(ben, author=MARA)
+    site.work()
+    assert note_changes(store, site.now) == 3
+    closed, *moved = [json.loads(one.body) for one in WebhookDelivery.objects.order_by("pk")]
+    assert closed["data"] == {"by": "person", "scope": "author", "repository": REPO}
+    assert {one["data"]["pull_request"] for one in moved} == {NEXT, MORE}
+    assert {(one["data"]["from"], one["data"]["to"]) for one in moved} == {(FAST, NORMAL)}
+    assert {one["data"]["reasons"][0] for one in moved} == {"lane_closed"}

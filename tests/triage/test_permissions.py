@@ -51,6 +51,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "people": ("GET /people", "sign sign 403 403 403 200"),
     "change_role": (f"POST /people/role repo_key={HERE}&did={MARA}&role=viewer", "sign sign 403 403 403 302"),
     "changes": ("GET /changes", "sign sign 403 200 200 200"),
+    "tokens": ("GET /tokens", "sign sign 200 200 200 200"),
+    "make_token": ("POST /tokens/make name=So&scopes=read", "sign sign 200 200 200 200"),
+    "revoke_token": ("POST /tokens/1/revoke", "sign sign 404 404 404 404"),  # there is none
     "history": (f"GET /history/{OFFERED}", "sign sign 200 200 200 200"),
     "diff": (f"GET /diff/{OFFERED}", "sign sign 200 200 200 200"),
     "raw_patch": (f"GET /patch/{OFFERED}", "sign sign 404 404 404 404"),  # none was fetched
@@ -62,11 +65,11 @@ TABLE: dict[str, tuple[str, str]] = {
     "settings_list": ("GET /settings", "sign sign 200 200 200 200"),
     "repository_settings": (f"POST /settings/repository repository={HERE}", "sign sign 403 403 409 409"),
     "switch_shadow": (f"POST /settings/shadow repository={HERE}&shadow=off&version=0", "sign sign 403 403 302 302"),
-    "answer_audit": (f"POST /audit uri={OFFERED}&answer=yes&because=So", "sign sign 403 403 400 400"),
+    "answer_audit": (f"POST /audit uri={OFFERED}&answer=yes&because=So", "401 401 403 403 400 400"),
     "incident": ("GET /incident/made-up", "sign sign 404 404 404 404"),
     "lane": ("GET /lane", "sign sign 200 200 200 200"),
-    "close_lane": (f"POST /lane/close repo_key={HERE}&because=So", "sign sign 403 403 302 302"),
-    "open_lane": ("POST /lane/open key=made-up&because=So", "sign sign 404 404 404 404"),
+    "close_lane": (f"POST /lane/close repo_key={HERE}&because=So", "401 401 403 403 302 302"),
+    "open_lane": ("POST /lane/open key=made-up&because=So", "401 401 404 404 404 404"),
     "live": ("GET /live", "sign sign 200 200 200 200"),
     "vouches": ("GET /vouches", "sign sign 403 200 200 200"),
     "redteam": ("GET /redteam", "sign sign 403 200 200 200"),
@@ -77,19 +80,32 @@ TABLE: dict[str, tuple[str, str]] = {
     "setup_progress": ("GET /setup/progress", "sign sign 403 403 403 403"),
     "begin_watching": ("POST /setup/begin record=made-up", "sign sign 403 403 403 403"),
     "about": ("GET /about", "200 200 200 200 200 200"),
+    "api_reference": ("GET /api", "200 200 200 200 200 200"),  # as the document: no person, no figure
+    "feed": ("GET /feed/made-up.atom", "404 404 404 404 404 404"),  # a token opens it, whoever is signed in
     "set_password": ("GET /sign-in/password", "sign sign 200 200 200 200"),
     "sign_in": ("GET /sign-in", "200 200 302 302 302 302"),
     "sign_in_link": ("POST /sign-in/made-up", "403 403 403 403 403 403"),
     "demo_sign_in": ("POST /sign-in/demo", "404 404 404 404 404 404"),
     "sign_out": ("POST /sign-out", "302 302 302 302 302 302"),
     "GET /score/{did}": (f"GET /score/{MARA}", "401 401 200 200 200 200"),
+    "POST /score": ("POST /score {}", "401 401 422 422 422 422"),
+    "GET /pull": ("GET /pull?uri=at://made/up", "401 401 404 404 404 404"),
+    "GET /queue": ("GET /queue", "401 401 200 200 200 200"),
+    "GET /leaderboard": ("GET /leaderboard", "sign sign 200 200 200 200"),  # a page for whoever does not ask for JSON
+    "GET /thresholds": ("GET /thresholds?query=maximum", "401 401 403 422 422 422"),
+    "GET /digest": ("GET /digest", "401 401 200 200 200 200"),
+    "GET /health": ("GET /health", "503 503 503 503 503 503"),  # no worker runs; says nothing of anybody
     "GET /trust/{did}": (f"GET /trust/{MARA}", "401 401 200 200 200 200"),
+    "ops_metrics": ("GET /ops/metrics", "401 401 200 200 200 200"),
     "GET /metrics": ("GET /metrics", "401 401 200 200 200 200"),
     "POST /review/pr": ("POST /review/pr {}", "401 401 401 422 422 422"),
     "GET /review/pr/{job}": (f"GET /review/pr/{JOB}", "401 401 401 404 404 404"),
 }
 FREE = {"openapi-json", "api-root"}  # the API's own description names no person and no figure
-CHANGING = [name for name, (line, _) in TABLE.items() if line.startswith(("POST ", "PUT ", "PATCH ", "DELETE "))]
+ASKING = {"POST /score"}  # a body too long for an address; changes nothing
+CHANGING = [
+    *(name for name, (line, _) in TABLE.items() if name not in ASKING and line.startswith(("POST ", "PUT ", "DELETE ")))
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ingest.store import StreamClock
 from scoring.estimators import SHRUNK_RATE
 from scoring.learning.certificate_files import load_certificate
 from scoring.learning.model_files import load_model, serve, serving_name
+from scoring.learning.shown_backtest import read_backtest
 from scoring.learning.shown_model import read_serving
 from scoring.policy import Policy
 from scoring.score import score
@@ -53,6 +54,16 @@ def history(folder: Path, count: int = 240, projects: int = 1) -> Path:
     return write(folder / "old.parquet", rows)
 
 
+def test_a_backtest_of_a_file_prints_its_table_and_leaves_what_the_page_shows(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings.LOG_DIR = tmp_path / "logs"
+    said = told("backtest", str(history(tmp_path)), "--label", "label_merge", "--quarters", "1", "--draws", "5")
+    assert "label_merge" in said
+    assert "</html>" in (tmp_path / "logs" / "backtest.html").read_text()
+    assert read_backtest(tmp_path / "logs") is not None
+
+
 def test_what_was_imported_trains_a_model_that_serves_and_its_attempt_can_be_recomputed(
     tmp_path: Path, settings: Settings
 ) -> None:
@@ -67,6 +78,7 @@ def test_what_was_imported_trains_a_model_that_serves_and_its_attempt_can_be_rec
     assert sum(one.n for one in figures.change.bins) == figures.change.n
     assert figures.lane is not None
     assert not figures.lane.certified
+    assert figures.t_low == said["certificate"].splitlines()[1].partition(f" {settings.MODEL_DIR}")[0]
     certificates = list((settings.MODEL_DIR / "certificates").iterdir())
     assert {load_certificate(one).side for one in certificates} == {"high", "low"}
     high, low = said["certificate"].splitlines()

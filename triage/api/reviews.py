@@ -1,37 +1,59 @@
 """POST /review/pr: a diff goes to the worker through the queue, and its review comes back, at once or by its job."""
 
 import time
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from ninja import Router, Status
 from ninja.params.functions import Body, Path
 from ninja.security import HttpBearer
 from ninja.utils import check_csrf
 
-from triage.access import may_review
+from triage.api.base import problems
+from triage.api.review_schemas import ArtefactIn, JobOut, ReviewOut
+from triage.api.throttles import Requests, Reviews
 from triage.middleware import Request
-from triage.problems import ApiProblem
-from triage.review_schemas import ArtefactIn, JobOut, ReviewOut
-from triage.schemas import ProblemOut
+from triage.models import Person
+from triage.permissions import Role, roles_of
+from triage.problems import HOW_TO_REVIEW, ApiProblem
+from triage.token_access import bearer_token
+from triage.turning_away import turned_away
 
 STEP_SECONDS = 0.1
-PROBLEMS = dict.fromkeys((400, 401, 403, 404, 413, 422, 500, 503), ProblemOut)
+PROBLEMS = problems(401, 403, 404, 422, 500, 503)
 
 
 class MayReview(HttpBearer):
     """A maintainer who is signed in, with the page's CSRF token, or a token with scope review."""
 
-    def __call__(self, request: HttpRequest) -> bool | None:
-        """True where reviewing is allowed; None is django-ninja's word for 401."""
+    def __call__(self, request: HttpRequest) -> bool:
+        """True where reviewing is allowed; else ApiProblem 401, 403 or 429."""
         who = may_review(cast(Request, request))
         if who == "person" and request.method == "POST" and check_csrf(request) is not None:
             raise ApiProblem(403, "Send the page's CSRF token in X-CSRFToken, or use a token with scope review.")
-        return True if who else None
+        if who is None:
+            raise turned_away(cast(Request, request), HOW_TO_REVIEW)
+        return True
 
     def authenticate(self, request: HttpRequest, token: str) -> None:
         """Unused: `may_review` looks at the header itself."""
+
+
+def may_review(request: Request) -> Literal["person", "token"] | None:
+    """As whom somebody may have a diff reviewed: a signed-in maintainer or a token with scope review; None: not.
+
+    A person's token reviews for as long as they maintain something.
+    """
+    token = bearer_token(request, "review")
+    if token is not None and (token.person is None or _maintains(token.person)):
+        return "token"
+    return "person" if _maintains(request.user) else None
+
+
+def _maintains(person: Person | AnonymousUser) -> bool:
+    return roles_of(person).highest() >= Role.MAINTAINER
 
 
 router = Router(auth=MayReview(), tags=["review"])
@@ -39,9 +61,10 @@ router = Router(auth=MayReview(), tags=["review"])
 
 @router.post(
     "/pr",
-    response={200: ReviewOut, 202: JobOut, **PROBLEMS},
+    response={200: ReviewOut, 202: JobOut, **PROBLEMS, **problems(400, 413, 415)},
     summary="Review one change's content",
     operation_id="review_pr",
+    throttle=[Requests(), Reviews()],
 )
 def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
     """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""

@@ -1,0 +1,37 @@
+"""JSON for programs. Every operation reads what a page reads, through `scoring.read`, from the request's snapshot."""
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern
+
+from triage.api.base import HANDLED, Api, Reader, answer_problem
+from triage.api.bodies import StrictParser
+from triage.api.throttles import Requests
+
+api = Api(
+    title="Sunstead",
+    version="1",
+    description="How likely the next contribution of a person is clean, as judged from a repository's seeds, and why.",
+    docs_url=None,
+    openapi_url="openapi.json",
+    auth=Reader(),
+    throttle=Requests(),
+    parser=StrictParser(),
+)
+for _kind in HANDLED:
+    api.add_exception_handler(_kind, answer_problem)
+for _prefix, _router in (
+    ("", "scores"),
+    ("", "pulls"),
+    ("", "board"),
+    ("", "digest"),
+    ("", "approved"),
+    ("", "health"),
+    ("/review", "reviews"),
+):
+    api.add_router(_prefix, f"triage.api.{_router}.router")
+
+
+def answer_as_json(operation: str, request: HttpRequest) -> HttpResponse:
+    """What an operation answers, for an address that people and programs share."""
+    found = (one for one in api.urls[0] if isinstance(one, URLPattern) and one.name == operation)
+    return next(found).callback(request)

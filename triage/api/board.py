@@ -1,0 +1,87 @@
+"""Aggregates, the leaderboard, and questions about thresholds."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from django.conf import settings
+from ninja import Field, Router, Schema
+from ninja.params.functions import Query
+
+from scoring import read
+from triage.access import viewing
+from triage.api.base import problems, published
+from triage.api.schemas import LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out
+from triage.context import told_dashboard
+from triage.forms import PAGE_LIMIT
+from triage.middleware import Request
+from triage.permissions import sees_thresholds
+from triage.problems import ApiProblem
+
+router = Router(tags=["site"])
+ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."
+EXAMPLE_QUERY = "maximum lane share at false-approval rate <= 0.05"
+
+
+class ThresholdsOut(Schema):
+    """The threshold that answers a question, on settled pull requests; the best of many thresholds has no promise."""
+
+    query: str = Field(description="The question as it was understood.", examples=[EXAMPLE_QUERY])
+    threshold: Share | None = Field(description="From this P(clean) on; null where no threshold fulfils it.")
+    statistics: dict[str, float] = Field(description="What that threshold would have given, by name.")
+    model: str = Field(description="The model that scored them: the SHA-256 of its file.")
+    label: str = Field(description="What counted as clean.", examples=["label_clean"])
+    window: tuple[datetime, datetime] = Field(description="When these were opened: from and before; RFC 3339, UTC.")
+    pull_requests: float = Field(ge=0, description="How many settled pull requests (weights) it is answered from.")
+    delta: Share = Field(description="The chance that one bound among the statistics is exceeded.")
+
+
+@router.get(
+    "/metrics",
+    response={200: MetricsOut, 304: None, **problems(401, 403, 500, 503)},
+    summary="Aggregates over everything",
+    operation_id="get_metrics",
+)
+def get_metrics(request: Request) -> MetricsOut:
+    """The numbers of the dashboard; Prometheus scrapes /ops/metrics."""
+    snapshot = published(request)
+    return metrics_out(told_dashboard(request, snapshot), snapshot.number, snapshot.published_at)
+
+
+@router.get(
+    "/leaderboard",
+    response={200: LeaderboardOut, 304: None, **problems(401, 403, 422, 500, 503)},
+    summary="Contributors in order",
+    operation_id="get_leaderboard",
+)
+def get_leaderboard(
+    request: Request,
+    sort: Annotated[read.LeaderboardSort, Query(description="By what.")] = "score",
+    order: Annotated[Literal["up", "down"], Query(description="Smallest or largest first.")] = "down",
+    page: Annotated[int, Query(description="From 1; the last one where there are fewer.", ge=1, le=PAGE_LIMIT)] = 1,
+) -> LeaderboardOut:
+    """One page of everyone scored at the site, for who ranks JSON above HTML; a browser is shown the page."""
+    snapshot = published(request)
+    return leaderboard_out(read.leaderboard(snapshot, sort, order == "down", page))
+
+
+@router.get(
+    "/thresholds",
+    response={200: ThresholdsOut, **problems(401, 403, 404, 422, 500)},
+    summary="What a threshold would have given",
+    operation_id="get_thresholds",
+)
+def get_thresholds(
+    request: Request,
+    query: Annotated[str, Query(description=ABOUT_QUERY, min_length=1, max_length=200, example=EXAMPLE_QUERY)],
+) -> ThresholdsOut:
+    """The answer from the settled pull requests that the serving model scored at opening; for maintainers."""
+    from scoring.learning.lane_statistics import QuestionProblem
+    from scoring.learning.lane_tables import answer_query
+
+    if not sees_thresholds(viewing(request)):
+        raise ApiProblem(403, "Exact thresholds are for maintainers; ask one of them, or the site's operator.")
+    try:
+        told = answer_query(settings.MODEL_DIR, query, settings.FALSE_APPROVAL_DELTA)
+    except QuestionProblem as problem:
+        raise ApiProblem(422, str(problem), code="no_such_question") from problem
+    return ThresholdsOut(**{name: getattr(told, name) for name in ThresholdsOut.model_fields})

@@ -1,0 +1,156 @@
+"""How contributors are judged, and why the seeds trust them."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from django.http import HttpResponse
+from ninja import Field, Router, Schema
+from ninja.params.functions import Body, Path, Query
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.kept import PerSnapshot
+from scoring.policy import policy_from_settings
+from triage.access import viewing
+from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
+from triage.api.schemas import EXAMPLE_DID, ScoreOut, TrustOut, score_out, trust_out
+from triage.middleware import Request
+from triage.permissions import sees_thresholds
+from triage.problems import ApiProblem
+
+ABOUT_REPO = (
+    "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "
+    "Without it the site's seeds judge."
+)
+MOST_DIDS = 100
+MOST_KEPT = 20_000  # answers of one snapshot: some 2 kB each
+router = Router(tags=["people"])
+Did = Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)]
+Repo = Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")]
+Key = tuple[str, str | None, bool]
+_written = PerSnapshot[bytes](MOST_KEPT)
+
+
+class ScoresIn(Schema):
+    """Whom to judge, and from whose seeds."""
+
+    dids: list[str] = Field(
+        description=f"One to {MOST_DIDS} DIDs.", min_length=1, max_length=MOST_DIDS, examples=[[EXAMPLE_DID]]
+    )
+    repo: Annotated[str, Field(max_length=2048)] | None = Field(None, description=ABOUT_REPO)
+    briefing: bool = Field(False, description="True adds what is read aloud of each.")
+
+
+class UnknownOut(Schema):
+    """Somebody of whom there is nothing to say."""
+
+    did: str = Field(description="The DID that was asked.")
+    why: str = Field(description="Why there is no score, in one sentence.")
+
+
+class ScoresOut(Schema):
+    """The scores of those who are known, in the order asked for, and who is not."""
+
+    scores: list[ScoreOut]
+    unknown: list[UnknownOut]
+
+
+@router.get(
+    "/score/{did}",
+    response={200: ScoreOut, 304: None, **problems(401, 403, 404, 422, 500, 503)},
+    summary="How one contributor is judged",
+    operation_id="get_score",
+    auth=RepositoryReader(),
+)
+def get_score(
+    request: Request,
+    did: Did,
+    repo: Repo = None,
+    briefing: Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")] = False,
+    as_of: Annotated[
+        datetime | None, Query(description="Answer with the newest score made of what was seen before; RFC 3339.")
+    ] = None,
+) -> HttpResponse | ScoreOut:
+    """The chance that the contributor's next change is clean, the lane that follows, and why."""
+    person = read_did(did)
+    check_reach_of(request, repo)
+    snapshot = published(request, by_viewer=False)
+    if as_of is not None:
+        return _score_at(snapshot, person, repo or None, as_of)
+    return answer_bytes(request, written(snapshot, [person], repo or None, briefing)[person])
+
+
+@router.post(
+    "/score",
+    response={200: ScoresOut, **problems(400, 401, 403, 404, 413, 415, 422, 500, 503)},
+    summary=f"How up to {MOST_DIDS} contributors are judged",
+    operation_id="get_scores",
+    auth=RepositoryReader(),
+)
+def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResponse:
+    """The same for many at once; who is unknown or hidden is named with the reason."""
+    check_reach_of(request, asked.repo)
+    snapshot = published(request, by_viewer=False)
+    people = list(dict.fromkeys(read_did(one) for one in asked.dids))
+    found, unknown = _known(snapshot, people, asked.repo or None, asked.briefing)
+    told = b",".join(one.model_dump_json().encode() for one in unknown)
+    return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(found.values()), told))
+
+
+@router.get(
+    "/trust/{did}",
+    response={200: TrustOut, 304: None, **problems(401, 403, 404, 422, 500, 503)},
+    summary="Why the seeds trust one contributor",
+    operation_id="get_trust",
+    auth=RepositoryReader(),
+)
+def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
+    """Up to three ways that share nobody, what they hang on, what each voucher brings, and who hangs on this person."""
+    person = read_did(did)
+    check_reach_of(request, repo)
+    snapshot = published(request)
+    if hidden := read.hidden_because(snapshot, person):
+        raise ApiProblem(404, f"The account {person[:200]} {hidden}, so nothing is told of it meanwhile.")
+    found = read.explain_trust(snapshot, person, repo or None, policy_from_settings())
+    if found is None:
+        raise ApiProblem(
+            404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository is so called."
+        )
+    return trust_out(found, sees_thresholds(viewing(request)))
+
+
+def written(snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
+    """The JSON of each of these people's scores, made once a snapshot; ApiProblem 404 for the first who has none."""
+    found, unknown = _known(snapshot, people, repo, briefing)
+    if unknown:
+        raise ApiProblem(404, unknown[0].why, code="unknown_contributor")
+    return found
+
+
+def _known(
+    snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool
+) -> tuple[dict[str, bytes], list[UnknownOut]]:
+    held = {did: body for did in people if (body := _written.peek(snapshot, (did, repo, briefing)))}
+    if asked := [did for did in people if did not in held]:
+        for did, score in read.scores(snapshot, asked, repo).items():
+            body = score_out(score, briefing).model_dump_json().encode()
+            held[did] = _written.get(snapshot, (did, repo, briefing), lambda body=body: body)
+    missing = [did for did in people if did not in held]
+    if missing and repo and read.repository_key(snapshot, repo) is None:
+        detail = f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds."
+        raise ApiProblem(404, detail, code="unknown_repository")
+    return {did: held[did] for did in people if did in held}, [_unknown(snapshot, did) for did in missing]
+
+
+def _unknown(snapshot: Snapshot, did: str) -> UnknownOut:
+    if hidden := read.hidden_because(snapshot, did):
+        return UnknownOut(did=did, why=f"The account {did[:200]} {hidden}, so it is not judged here meanwhile.")
+    return UnknownOut(did=did, why=f"Nobody with the DID {did[:200]} has been seen here.")
+
+
+def _score_at(snapshot: Snapshot, did: str, repo: str | None, moment: datetime) -> ScoreOut:
+    seen = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    score = read.score_at(snapshot, did, seen, repo)
+    if score is None:
+        raise ApiProblem(404, f"No score of {did[:200]} from before that moment is kept here.", code="no_earlier_score")
+    return score_out(score)
