@@ -16,7 +16,7 @@ import duckdb
 import msgspec
 
 from ingest.backup_files import (
-    KEYS,
+    ALL_KEYS,
     MANIFEST,
     BackupProblem,
     File,
@@ -101,7 +101,7 @@ def _fill(part: Path, places: Places, told: Told, diffs: bool, keys: bool) -> Ma
         files[ACCOUNTS] = file_of(part / ACCOUNTS)
     files |= copy_tree(places.models, part, "models")
     files |= copy_tree(places.diffs, part, "diffs") if diffs else {}
-    names = [f"keys/{name}" for name in KEYS if keys and (places.keys / name).is_file()]
+    names = [f"keys/{name}" for name in ALL_KEYS if keys and (places.keys / name).is_file()]
     files |= {name: copy_file(places.of(name), part / name) for name in names}
     manifest = _manifest(told, files, look_inside(part / STORE))
     write_whole(part / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))

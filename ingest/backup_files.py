@@ -20,10 +20,11 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 LARGEST_MANIFEST = 64_000_000
 PIECE = 1 << 20
-KEYS = ("django", "audit", "tombstones")
+KEYS = ("django", "audit", "tombstones")  # every drive has these
+ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its receiver holds the same
 # What a name may be: the two files, or a file in one of the folders, at most five deep; it becomes a path on restore.
 _NAME = re.compile(
-    rf"{re.escape(STORE)}|{re.escape(ACCOUNTS)}|keys/(?:{'|'.join(KEYS)})|{EVENTS}/[A-Za-z0-9][\w.-]{{0,199}}\.parquet"
+    rf"{re.escape(STORE)}|{re.escape(ACCOUNTS)}|keys/(?:{'|'.join(ALL_KEYS)})|{EVENTS}/[A-Za-z0-9][\w.-]{{0,199}}\.parquet"
     r"|(?:diffs|models)(?:/[A-Za-z0-9][\w.-]{0,199}){1,4}",
     re.ASCII,
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.backup_files import (
+    ALL_KEYS,
     BackupProblem,
     File,
     Manifest,
@@ -142,8 +143,9 @@ def _stage(folder: Path, manifest: Manifest, staged: Path, was_cut: bool) -> Non
     staged.mkdir(mode=0o700)
     if was_cut:
         (staged / SWAPPING).touch()
+    origin = folder.resolve()  # a link or ".." in the path that was typed is the operator's own
     for name, said in manifest.files.items():
-        if _copied(folder / name, staged / name) != said:
+        if _copied(origin / name, staged / name) != said:
             raise BackupProblem(f"{folder / name} is damaged or missing: take another backup. Nothing was changed.")
 
 
@@ -211,7 +213,7 @@ def _move_aside(places: Places, manifest: Manifest, aside: Path, buried: Buried)
     if places.accounts.exists() and ACCOUNTS in manifest.files:
         aside.mkdir(mode=0o700, exist_ok=True)
         _keep_accounts(places.accounts, aside / ACCOUNTS)
-    keys = [name for name in ("django", "audit", "tombstones") if f"keys/{name}" in manifest.files]
+    keys = [name for name in ALL_KEYS if f"keys/{name}" in manifest.files]
     if buried.keep_key:
         keys = [name for name in keys if name != "tombstones"]
     going = [

@@ -133,6 +133,19 @@ def test_keys_are_in_a_backup_only_where_somebody_asks_for_them(places: Places, 
     assert (other.keys / "django").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_key_that_a_webhooks_receiver_holds_comes_back_with_the_others(
+    places: Places, owned: Store, tmp_path: Path
+) -> None:
+    (places.keys / "webhook").write_text("c" * 64)
+    back_up(owned, places, tmp_path / "secret", keys=True)
+    other = make_drive(tmp_path / "other")
+    (other.keys / "webhook").write_text("d" * 64)
+    done = put_back(tmp_path / "secret", other)
+    assert (other.keys / "webhook").read_text() == "c" * 64
+    assert done.aside is not None
+    assert (done.aside / "keys" / "webhook").read_text() == "d" * 64
+
+
 def test_a_backup_that_fails_leaves_nothing_of_its_name(places: Places, owned: Store, tmp_path: Path) -> None:
     next((places.staging / "events").iterdir()).unlink()
     with pytest.raises(Exception, match="No such file"):
@@ -235,6 +248,16 @@ def test_a_spoiled_backup_is_refused_in_one_sentence_and_touches_nothing(made: P
         put_back(folder, places)
     assert "\n" not in str(refused.value)
     assert files_of(places.root) == before
+
+
+@pytest.mark.parametrize("way", ["behind a link", "a/../backup"])
+def test_a_backup_is_found_whatever_way_its_folder_is_named(made: Path, tmp_path: Path, way: str) -> None:
+    shutil.copytree(made, tmp_path / "backup")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "behind a link").symlink_to(tmp_path / "backup")
+    places = make_drive(tmp_path / "drive")
+    assert put_back(tmp_path / way, places).aside is None
+    assert places.store.is_file()
 
 
 @pytest.mark.parametrize(
