@@ -4,9 +4,10 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import F
 
 from triage.changes import log_change
@@ -76,7 +77,8 @@ def valid_token(secret: str, now: datetime) -> ApiToken | None:
     if token is None or not same_hash(token.secret_hash, hashed):
         return None
     if token.last_used_at is None or now - token.last_used_at >= LAST_USED_STEP:
-        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+        with suppress(OperationalError), transaction.atomic():  # a full or read-only drive is no reason not to read
+            ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
 
@@ -90,4 +92,5 @@ def count_refused(secret: str) -> None:
     """Count the use of a token that was revoked; one that never was is not counted anywhere."""
     revoked = ApiToken.objects.filter(secret_hash=secret_hash(secret), revoked_at__isnull=False)
     if revoked.exists():  # an update takes SQLite's one writer, whether or not it finds a row
-        revoked.update(refused=F("refused") + 1)
+        with suppress(OperationalError), transaction.atomic():  # as above: who is refused is refused, counted or not
+            revoked.update(refused=F("refused") + 1)

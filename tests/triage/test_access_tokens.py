@@ -6,12 +6,13 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
 from triage.models import ApiToken, Person
-from triage.tokens import UnknownScope, create_token, find_token, secret_hash
+from triage.tokens import UnknownScope, count_refused, create_token, find_token, secret_hash
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ANA = "did:plc:ana222222222222222222222"
@@ -73,6 +74,19 @@ def test_last_use_is_written_at_most_once_a_minute() -> None:
     for seconds, expected in ((5, 5), (64, 5), (65, 65)):
         find_token(secret, "read", NOON + timedelta(seconds=seconds))
         assert ApiToken.objects.get().last_used_at == NOON + timedelta(seconds=expected)
+
+
+def test_a_drive_that_takes_nothing_more_keeps_nobody_from_reading() -> None:
+    good, revoked = create_token("good", ["read"], NOON), create_token("revoked", ["read"], NOON)
+    ApiToken.objects.filter(name="revoked").update(revoked_at=NOON)
+    with connection.cursor() as cursor:
+        cursor.execute("pragma query_only = on")
+        try:
+            assert find_token(good, "read", NOON) is not None
+            count_refused(revoked)
+        finally:
+            cursor.execute("pragma query_only = off")
+    assert set(ApiToken.objects.values_list("last_used_at", "refused")) == {(None, 0)}
 
 
 def test_a_read_token_opens_the_api_and_the_pages(client: Client) -> None:
