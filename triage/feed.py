@@ -99,9 +99,9 @@ def _pull(row: QueueRow) -> Entry:
 
 
 def _closures(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
-    known = LaneClosure.objects.select_related("person", "opened_by").order_by("-pk")
+    known = LaneClosure.objects.select_related("person", "opened_by").filter(**_where(only)).order_by("-pk")
     recent = (known.filter(closed_at__gte=since) | known.filter(opened_at__gte=since))[:MOST_OTHERS]
-    found = [one for one in recent if only in ("", one.repo_key) and _is_told(one, roles)]
+    found = [one for one in recent if _is_told(one, roles)]
     names = naming.names(snapshot, (did for one in found for did in (one.author, one.voucher)))
     names |= read.repository_names(snapshot)
     for one in found:
@@ -113,6 +113,11 @@ def _closures(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> I
             yield _lane_entry(f"{by} opened the fast lane again. {closed}", one.opened_because, one.opened_at, one.key)
 
 
+def _where(only: str) -> dict[str, str]:
+    """What chooses the rows of the one repository, so that others do not use up the room."""
+    return {"repo_key": only} if only else {}
+
+
 def _is_told(one: LaneClosure, roles: Roles) -> bool:
     return not (one.author or one.voucher) or roles.role(one.repo_key) >= Role.MAINTAINER
 
@@ -122,11 +127,13 @@ def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
 
 
 def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
-    marks = Action.objects.filter(kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None, made_at__gte=since)
+    marks = Action.objects.filter(
+        kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None, made_at__gte=since, **_where(only)
+    )
     found = [
         (mark, path)
         for mark in marks.order_by("-pk")[:MOST_OTHERS]
-        if only in ("", mark.repo_key) and roles.role(mark.repo_key) >= Role.MAINTAINER and (path := opened_by(mark))
+        if roles.role(mark.repo_key) >= Role.MAINTAINER and (path := opened_by(mark))
     ]
     subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in found]) if found else {}
     for mark, path in found:

@@ -2,6 +2,7 @@
 
 import time
 
+from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
@@ -39,6 +40,9 @@ def _feed(request: Request, name: str) -> HttpResponse:
     if found is None:
         throttle.count_failure(PURPOSE, address, now)
         raise Http404
+    if throttle.count("api", f"token:{found.secret_hash}", throttle.MINUTE, now) > settings.API_REQUESTS_A_MINUTE:
+        wait = throttle.seconds_left(throttle.MINUTE, now)
+        return _unreferred(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
     if request.snapshot is None:
         return _unreferred(HttpResponse(status=503, headers={"Retry-After": str(RETRY_SECONDS)}))
     request.roles = roles_of(found.person)

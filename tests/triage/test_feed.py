@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_django import Settings
 
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.small_site import OFFERED
@@ -127,6 +128,26 @@ def test_whoever_guesses_is_told_what_any_made_up_address_is_and_then_to_wait(
         answer = Client().get("/feed/made-up.atom")
     assert answer.status_code == 429
     assert int(answer["Retry-After"]) > 0
+
+
+def test_a_feed_counts_with_what_its_token_asks_of_the_api(settings: Settings) -> None:
+    settings.API_REQUESTS_A_MINUTE = 2
+    token = token_of()
+    assert Client().get("/queue", headers={"authorization": f"Bearer {token}"}).status_code == 200
+    answers = [Client().get(f"/feed/{token}.atom") for _ in range(2)]
+    assert [one.status_code for one in answers] == [200, 429]
+    assert 1 <= int(answers[1]["Retry-After"]) <= throttle.MINUTE
+
+
+def test_what_happens_elsewhere_crowds_nothing_out_of_the_feed_of_one_repository(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(feed, "MOST_OTHERS", 1)
+    seed = Person.objects.create(did=SEED, handle="seed.example")
+    close_lane(seed, Scope(repo_key=REPO), "mend it first", timezone.now())
+    close_lane(seed, Scope(repo_key="did:plc:" + "7" * 24), "elsewhere", timezone.now())
+    here = create_token("here", ["read"], timezone.now(), seed, REPO)
+    assert len([one for one in titles(here) if "fast lane" in one]) == 1
 
 
 def test_the_secret_stands_neither_in_the_feed_nor_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
