@@ -186,6 +186,17 @@ def test_clients_that_send_nothing_take_few_threads_and_room_is_made_when_they_g
     wait_for(answers)
 
 
+def test_a_client_that_never_ends_its_request_is_left_though_it_is_never_silent(
+    server: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustsite.ops.serve.WHOLE_SECONDS", 0.05)
+    monkeypatch.setattr("trustsite.ops.serve._Handler.timeout", 600.0)
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=60) as client:
+        client.sendall(b"GET /ops/metr")
+        assert client.recv(1) == b""
+    wait_for(lambda: scrape(server)[0] == 200)
+
+
 def test_a_port_in_use_is_one_sentence_and_no_end(server: MetricsServer, caplog: pytest.LogCaptureFixture) -> None:
     taken = f"127.0.0.1:{server.server_address[1]}"
     assert serve(taken, CollectorRegistry()) is None

@@ -2,8 +2,9 @@
 
 import logging
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET, AF_INET6
+from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,6 +13,7 @@ log = logging.getLogger(__name__)
 
 PATH = "/ops/metrics"
 CLIENT_SECONDS = 5.0  # after which a client that sends or takes nothing is left
+WHOLE_SECONDS = 10.0  # for all of a request and its answer: one byte every 4 s would never be silent
 CLIENTS = 4  # at once; Prometheus is one
 
 
@@ -54,9 +56,13 @@ class MetricsServer(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and make room for the next."""
+        end = threading.Timer(WHOLE_SECONDS, _hang_up, [request])
+        end.daemon = True
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -67,6 +73,12 @@ class MetricsServer(ThreadingHTTPServer):
         """Listen no more."""
         self.shutdown()
         self.server_close()
+
+
+def _hang_up(request: socket) -> None:
+    """End a connection under whoever still reads from it; one that is closed already is left."""
+    with suppress(OSError):
+        request.shutdown(SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
