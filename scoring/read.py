@@ -63,7 +63,7 @@ from scoring.read_repositories import WatchedRepository, watched_repositories, w
 from scoring.read_reviews import content_review, round_review
 from scoring.read_rights import Stored, offered_by, offered_to, offers, stored, stored_whole
 from scoring.read_rounds import ForgeHome, Round, forge_home, kept_text, newest_patch, rounds
-from scoring.read_scores import hidden_because, score, score_at, scores
+from scoring.read_scores import hidden_among, hidden_because, score, score_at, scores
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust
 from scoring.read_vouch_graph import Neighbour, VouchGraph, vouch_graph
@@ -134,6 +134,7 @@ __all__ = [
     "fares",
     "first_reading",
     "forge_home",
+    "hidden_among",
     "hidden_because",
     "incident",
     "is_left_out",

@@ -128,9 +128,20 @@ def _shown_people(rows: Rows, dids: Sequence[str], ground: Ground) -> dict[int, 
 
 def hidden_because(rows: Rows, did: str) -> str | None:
     """What is wrong with the account of somebody who is shown to nobody for now; None for everybody else."""
-    sql = "select h.account_status from hidden_people h join contributors c using (contributor_id) where c.did = ?"
-    status = rows.value(sql, [did])
-    return HIDDEN_WORDS.get(status, "is not active on the network") if status else None
+    return hidden_among(rows, [did]).get(did)
+
+
+def hidden_among(rows: Rows, dids: Sequence[str]) -> dict[str, str]:
+    """The same for many, by DID, in one statement; who is shown is left out."""
+    if not dids:
+        return {}
+    asked = ",".join("?" * len(dids))
+    sql = (
+        "select c.did, h.account_status from hidden_people h join contributors c using (contributor_id) "
+        f"where c.did in ({asked})"
+    )
+    found = rows.rows(sql, list(dids))
+    return {row["did"]: HIDDEN_WORDS.get(row["account_status"], "is not active on the network") for row in found}
 
 
 def _judge_elsewhere(rows: Rows, row: Mapping[str, Any]) -> Verdict:

@@ -54,6 +54,7 @@ def test_a_hidden_account_is_nowhere_and_its_vouches_do_not_count(result: Result
         assert page.vouches == ()
         assert read.hidden_because(rows, ANA)
         assert read.hidden_because(rows, MARA) is None
+        assert read.hidden_among(rows, [MARA, ANA]) == {ANA: read.hidden_because(rows, ANA)}
 
 
 def test_everything_is_back_when_the_account_is(result: Result) -> None:

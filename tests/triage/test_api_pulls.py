@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
+from ingest.snapshot import Snapshot
 from scoring import read
 from tests.triage.site import Site
 from tests.triage.test_api_scores import NOBODY, get_json
@@ -147,6 +148,35 @@ def test_an_earlier_score_is_the_newest_of_what_was_seen_before(client: Client, 
     assert then["as_of"] <= now["as_of"]
     answer = client.get(f"/score/{did}?as_of=2001-01-01T00:00:00Z")
     assert (answer.status_code, answer.json()["code"]) == (404, "no_earlier_score")
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_moment_that_utc_does_not_have_is_an_invalid_value(client: Client, site: Site, moment: str) -> None:
+    answer = client.get(f"/score/{site.cast['mara']}?as_of={quote(moment)}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_value")
+
+
+def test_many_scores_have_no_tag_since_it_would_be_the_same_for_another_body(client: Client, site: Site) -> None:
+    answer = client.post("/score", json.dumps({"dids": [NOBODY]}), content_type="application/json")
+    assert (answer.status_code, answer.headers.get("ETag")) == (200, None)
+
+
+def test_many_strangers_are_looked_up_in_as_many_statements_as_one(
+    client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    rows = Snapshot.rows
+
+    def counted(self: Snapshot, sql: str, *params: Any) -> Any:
+        asked.append(sql)
+        return rows(self, sql, *params)
+
+    client.get(f"/score/{NOBODY}")
+    monkeypatch.setattr(Snapshot, "rows", counted)
+    scores(client, dids=[NOBODY])
+    one = len(asked)
+    scores(client, dids=[f"did:web:host{number}.example" for number in range(100)])
+    assert 0 < len(asked) - one <= one
 
 
 @pytest.mark.parametrize(

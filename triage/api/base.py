@@ -108,16 +108,19 @@ class Api(NinjaAPI):
 def published(request: Request, *parts: object, by_viewer: bool = True) -> Snapshot:
     """The snapshot that answers; 304 where the answer is already held, 503 before there is one.
 
-    The tag stands for the snapshot, the address, `parts` and, with `by_viewer`, who asks and what people did since.
+    The tag stands for the snapshot, the address, `parts` and, with `by_viewer`, who asks and what people did since. An
+    answer to a POST has none.
     """
     snapshot = request.snapshot
     if snapshot is None:
         raise ApiProblem(503, "Nothing was published yet; try again shortly.", {"Retry-After": str(RETRY_SECONDS)})
+    if request.method not in ("GET", "HEAD"):  # its answer depends on the body, which no tag here stands for
+        return snapshot
     state = page_state(request, snapshot) if by_viewer else (snapshot.number, snapshot.published_at)
     asked = (request.get_full_path(), request.headers.get("Accept"), held_to(request))
     tag = f'"{digest((state, asked, parts))}"'
     request.answer_tag = tag
-    held = get_conditional_response(request, etag=tag) if request.method in ("GET", "HEAD") else None
+    held = get_conditional_response(request, etag=tag)
     if held is not None:
         raise NotChanged(held)
     return snapshot

@@ -139,18 +139,26 @@ def _known(
     if missing and repo and read.repository_key(snapshot, repo) is None:
         detail = f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds."
         raise ApiProblem(404, detail, code="unknown_repository")
-    return {did: held[did] for did in people if did in held}, [_unknown(snapshot, did) for did in missing]
+    hidden = read.hidden_among(snapshot, missing)
+    return {did: held[did] for did in people if did in held}, [_unknown(did, hidden.get(did)) for did in missing]
 
 
-def _unknown(snapshot: Snapshot, did: str) -> UnknownOut:
-    if hidden := read.hidden_because(snapshot, did):
+def _unknown(did: str, hidden: str | None) -> UnknownOut:
+    if hidden:
         return UnknownOut(did=did, why=f"The account {did[:200]} {hidden}, so it is not judged here meanwhile.")
     return UnknownOut(did=did, why=f"Nobody with the DID {did[:200]} has been seen here.")
 
 
 def _score_at(snapshot: Snapshot, did: str, repo: str | None, moment: datetime) -> ScoreOut:
-    seen = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-    score = read.score_at(snapshot, did, seen, repo)
+    score = read.score_at(snapshot, did, _in_utc(moment), repo)
     if score is None:
         raise ApiProblem(404, f"No score of {did[:200]} from before that moment is kept here.", code="no_earlier_score")
     return score_out(score)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """The moment as naive UTC; one without a zone is UTC."""
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except OverflowError as problem:  # the first and last hours that a datetime has, in the zone of another day
+        raise ApiProblem(422, "as_of: in UTC this is no moment of the years 1 to 9999.") from problem
