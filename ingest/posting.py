@@ -111,6 +111,8 @@ class Receiver:
             return FetchProblem("this process is stopping", retry=True, closed=True)
         if leash.received > leash.budget:
             return FetchProblem(f"{self.host} sent endless headers", too_large=True)
+        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
+            return FetchProblem(f"{self.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
         if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
             return FetchProblem(f"{self.host} took too long to answer", retry=True)
         if isinstance(error, urllib3.exceptions.SSLError):

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import logging
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -235,6 +236,13 @@ def flooding(_: Request) -> Iterator[bytes]:
     yield b"HTTP/1.1 200 Said\r\nX: "
     while True:
         yield b"x" * 65_536
+
+
+def test_a_receiver_that_refuses_to_be_connected_to_is_not_said_to_be_slow() -> None:
+    with socket.socket() as held:  # bound and not listening
+        held.bind(("127.0.0.1", 0))
+        with pytest.raises(FetchProblem, match=r"127\.0\.0\.1 could not be connected to"):
+            receiver_at(f"http://127.0.0.1:{held.getsockname()[1]}/").post(b"{}", {})
 
 
 @pytest.mark.parametrize(
