@@ -117,6 +117,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "an open drive": ("drive", lambda root: root.chmod(0o755), "chmod 700"),
     "half a restore": ("drive", lambda root: put(root / drive.RESTORING), "restore DIR --replace"),
     "a lost key": ("keys", lambda root: (root / "keys/audit").unlink(), "audit missing or damaged"),
+    "no key": ("keys", lambda root: shutil.rmtree(root / "keys"), "missing or damaged"),
     "a key for all": ("keys", lambda root: (root / "keys/django").chmod(0o644), "can be read by others"),
     "a damaged store": ("store", lambda root: put(root / "duckdb/trust.duckdb"), "restore DIR --replace"),
     "a damaged log": ("store", damage_log, "aside and start again"),
@@ -133,6 +134,11 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     ),
     "a lost file": ("archive", lambda root: shutil.rmtree(root / "staging/events"), "files are missing"),
     "no backup": ("backups", lambda root: shutil.rmtree(root / "backups"), "there is none"),
+    "only what a restore kept aside": (
+        "backups",
+        lambda root: (root / "backups").rename(root / "replaced-2026-11-22T11-44-53"),
+        "there is none",
+    ),
     "an old backup": ("backups", old_backup, "delete it"),
     "a pointer": ("models", lambda root: put(root / "models/label_clean.serving", "a" * 64), "cannot be read"),
     "no certificate": ("certificates", lambda root: put(root / "models/certificates/a.json"), "does not count"),
@@ -165,6 +171,24 @@ def test_what_the_worker_says_is_told(patient: Patient, changes: dict[str, objec
     (line,) = examine(sick, [one for one in CHECKS if one[0] == name])
     assert not line.ok
     assert told in line.told
+
+
+def test_a_new_drive_is_led_to_the_command_that_makes_its_keys(patient: Patient) -> None:
+    shutil.rmtree(patient.places.keys)
+    patient.places.store.unlink()
+    assert ground.check_keys(patient) == (False, "there are none yet: on a new drive `manage.py init_drive` makes them")
+
+
+def test_a_clock_is_compared_with_the_stream_only_once_it_was_heard(patient: Patient) -> None:
+    assert "agrees with the stream" in ground.check_clock(patient)[1]
+    ok, told = ground.check_clock(replace(patient, status=beat(cursor_us=0)))
+    assert ok
+    assert "no event was heard yet" in told
+
+
+def test_what_a_restore_kept_aside_is_not_counted_as_a_backup(patient: Patient) -> None:
+    (patient.places.root / "replaced-2026-11-22T11-44-53").mkdir()
+    assert state.check_backups(patient)[1].startswith("1, the newest")
 
 
 def test_events_that_are_not_published_are_told(patient: Patient) -> None:

@@ -75,6 +75,8 @@ def check_keys(patient: Patient) -> tuple[bool, str]:
     """Whether all keys are there, whole, and this user's alone."""
     folder = patient.places.keys
     wrong = [name for name in KEYS if not _is_key(folder / name)]
+    if not folder.exists() and not patient.places.store.exists():
+        return False, "there are none yet: on a new drive `manage.py init_drive` makes them"
     if wrong:
         return False, f"{', '.join(wrong)} missing or damaged in {folder}: put the backup of the keys there"
     open_ = [path for path in (folder, *(folder / name for name in KEYS)) if path.stat().st_mode & 0o077]
@@ -102,7 +104,8 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
             False,
             f"the newest event is {_minutes(patient.now - newest)} old: the stream is behind, or the clock wrong",
         )
-    return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC agrees with the stream"
+    compared = "agrees with the stream" if status.cursor_us else "agrees with the worker; no event was heard yet"
+    return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC {compared}"
 
 
 def _minutes(span: timedelta) -> str:

@@ -9,7 +9,7 @@ from typing import cast
 from urllib.parse import quote
 
 from ingest.backup import PART
-from ingest.backups import backups
+from ingest.backups import ASIDE, backups
 from ingest.clock import from_microseconds
 from ingest.look_inside import InspectProblem, look_inside
 from ingest.snapshot import current_number
@@ -158,8 +158,9 @@ def check_backups(patient: Patient) -> tuple[bool, str]:
             return False, f"{one.path} may no longer be kept since {one.expires_at:%Y-%m-%d}: delete it"
         if one.path.name.endswith(PART) and patient.now - one.made_at > timedelta(hours=1):
             return False, f"{one.path} was left by a backup that was cut off: delete it"
-    newest = max((one.made_at for one in found), default=None)
+    whole = [one for one in found if not one.path.name.startswith(ASIDE) and not one.path.name.endswith(PART)]
+    newest = max((one.made_at for one in whole), default=None)
     if newest is None or patient.now - newest > RECENT:
         when = "there is none" if newest is None else f"the newest is of {newest:%Y-%m-%d}"
         return False, f"{when}: `manage.py backup` makes one in {folder}, or elsewhere with a name"
-    return True, f"{len(found)}, the newest of {newest:%Y-%m-%d %H:%M} UTC"
+    return True, f"{len(whole)}, the newest of {newest:%Y-%m-%d %H:%M} UTC"
