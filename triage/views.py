@@ -166,12 +166,17 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     return render(request, "pull.html", shown)
 
 
-@reading
-@unless_held
-def leaderboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Contributors in order; JSON only for who ranks it above HTML."""
+@require_safe
+def leaderboard(request: Request) -> HttpResponse:
+    """Contributors in order; JSON, before anything is watched too, only for who ranks it above HTML."""
     if request.get_preferred_type([HTML, JSON]) == JSON:
         return answer_as_json("get_leaderboard", request)
+    return _leaderboard_page(request)
+
+
+@reading
+@unless_held
+def _leaderboard_page(request: Request, snapshot: Snapshot) -> HttpResponse:
     filters = read_leaderboard(request.GET)
     board = read.leaderboard(snapshot, filters.sort, filters.descending, filters.page)
     fragment = wants_fragment(request)

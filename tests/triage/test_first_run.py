@@ -115,6 +115,11 @@ def test_others_are_told_in_words(first: FirstSite, role: str | None) -> None:
         assert client.post(f"/setup/{step}").status_code == 403
 
 
+def test_a_program_is_told_in_json_that_nobody_is_on_the_leaderboard_yet(first: FirstSite, sam: Client) -> None:
+    answer = sam.get("/leaderboard", headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["rows"]) == (200, [])
+
+
 def test_a_maintainer_of_one_repository_sets_nothing_up(first: FirstSite) -> None:
     person = Person.objects.create(did=BEN)
     Maintainer.objects.create(person=person, repo_key=LANTERN)
