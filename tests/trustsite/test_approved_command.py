@@ -68,6 +68,11 @@ def test_a_later_run_takes_away_what_is_no_longer_approved(result: Result, tmp_p
     assert [patch_id(file.read_text()) for file in (tmp_path / "out").iterdir()] == [second]
 
 
+def test_with_nothing_approved_no_command_is_told_that_would_find_no_file(result: Result, tmp_path: Path) -> None:
+    publish(result.store, result.folder / "snapshots")
+    assert run("--mbox", str(tmp_path / "out")) == "Nothing is approved and waits to be merged: 0 written.\n"
+
+
 def test_a_folder_with_other_files_is_refused_since_git_am_would_take_them_too(result: Result, tmp_path: Path) -> None:
     approve(result, OFFERED)
     (tmp_path / "out").mkdir()

@@ -53,6 +53,9 @@ class Command(BaseCommand):
                 stale.unlink()
         if not all(written.values()):
             raise CommandError("Not everything that is approved could be written: see above.", returncode=1)
+        if not written:
+            self.stderr.write("Nothing is approved and waits to be merged: 0 written.")
+            return
         self.stderr.write(f"{len(written)} written. In a clone of the repository: git am --keep-cr {mbox}/*.mbox")
 
     def _write(self, folder: Path, one: Approved) -> bool:
