@@ -113,7 +113,8 @@ def score_at(rows: Rows, did: str, moment: datetime, repository: str | None = No
     verdict = read_verdict(row)
     made = _contributor_score(row, verdict, known, replace(ground, seeds={}), None)
     said = (plain_sentence(reason).rstrip(".") for reason in told_reasons(verdict))
-    return replace(made, explanation="; ".join(said))  # the usual one would say that there was no path
+    # The usual explanation would say that there was no path.
+    return replace(made, explanation="; ".join(said), shadow=number in ground.shadowed)
 
 
 def _shown_people(rows: Rows, dids: Sequence[str], ground: Ground) -> dict[int, Person]:
