@@ -1,6 +1,7 @@
 """A maintainer's first day in a real browser, in all four ways: link, password, repositories, progress, queue."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,18 @@ def looks_again(page: Page, mode: Mode) -> None:
     """Whoever has no scripts asks how far it is; for the others the page does so by itself."""
     if not mode.scripts:
         mode.press(page.get_by_role("link", name="Look again").first)
+
+
+def works_until_the_queue_can_be_used(first: FirstSite, page: Page, mode: Mode) -> None:
+    """One turn of the worker reads everything, but where the machine held it up, when the next one does."""
+    usable = page.get_by_role("heading", name="The queue can be used.")
+    for _ in range(3):
+        first.work()
+        looks_again(page, mode)
+        with suppress(AssertionError):
+            expect(usable).to_be_visible(timeout=10_000)
+            return
+    expect(usable).to_be_visible()
 
 
 @pytest.fixture
@@ -73,9 +86,7 @@ def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
     lantern.get_by_label("May its diffs go to Anthropic?").select_option("claude")
     mode.press(page.get_by_role("button", name="Watch and begin to read"))
     expect(page.get_by_role("heading", name="How long it takes is not known yet")).to_be_visible()
-    first.work()
-    looks_again(page, mode)
-    expect(page.get_by_role("heading", name="The queue can be used.")).to_be_visible()
+    works_until_the_queue_can_be_used(first, page, mode)
     assert (
         first.value("select repo_key from repositories semi join watched_repositories using (repository_id)") == LANTERN
     )
