@@ -8,8 +8,6 @@ The other way to read it, that of those sent at most the budget is clean, was ce
 history at budgets up to .4: even at the lowest scores two in five were clean (label_clean_fix, without push-holders).
 """
 
-from typing import Any
-
 import numpy as np
 
 from scoring.learning.lanes import Judged, Lanes, clean_below
@@ -27,26 +25,12 @@ from scoring.threshold import (
 )
 
 
-def choose_low(
-    scores: Any,
-    bad: Any,
-    authors: Any,
-    opened_at: Any,
-    weights: Any,
-    budget: float,
-    delta: float,
-    rule: Rule = DEFAULT,
-) -> Choice:
+def choose_low(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
     """The highest T_LOW such that of all clean cases at most a share of `budget` scores lower, wrong with a chance of
     `delta`; never above `rule.low_cap`, from where on a case is likelier clean than not.
 
-    Columns as `Judged` has them; `weights` None: each counts once. Raises ValueError as `Judged` and `items_needed` do.
+    Raises ValueError as `items_needed` does.
     """
-    return choose_below(Judged.of(scores, bad, authors, opened_at, weights), budget, delta, rule)
-
-
-def choose_below(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
-    """`choose_low` of columns that are checked already."""
     fewest = items_needed(budget, delta)
     if not np.any(judged.weights * (1 - judged.bad) > 0):
         return Choice(None, "too_few", need=Need(fewest, 0))

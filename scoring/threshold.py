@@ -74,23 +74,6 @@ class Choice:
 DEFAULT = Rule()
 
 
-def choose_threshold(
-    scores: Any,
-    bad: Any,
-    authors: Any,
-    opened_at: Any,
-    weights: Any,
-    budget: float,
-    delta: float,
-    rule: Rule = DEFAULT,
-) -> Choice:
-    """The loosest threshold of the fast lane whose rate of bad ones is within `budget`, wrong with a chance of `delta`.
-
-    Columns as `Judged` has them; `weights` None: each counts once. Raises ValueError as `Judged` and `items_needed` do.
-    """
-    return choose(Judged.of(scores, bad, authors, opened_at, weights), budget, delta, rule)
-
-
 def plug_in_threshold(scores: Any, bad: Any, weights: Any, budget: float) -> float | None:
     """The loosest threshold at which the rate that was counted is within `budget`, None where there is none.
 
@@ -106,8 +89,8 @@ def careful_threshold(judged: Judged, budget: float, delta: float, rule: Rule = 
     """The loosest threshold whose counted rate is within half of `budget`, its bound at `delta` and every part within
     all of it; None where there is none.
 
-    Where a budget is too small for `choose` to find anything: on real history it kept 5 % where the plug-in rate aimed
-    at half of it alone did not (label_clean_fix 5.02 %, label_clean 5.41 %).
+    Where a budget is too small for `choose_threshold` to find anything: on real history it kept 5 % where the
+    plug-in rate aimed at half of it alone did not (label_clean_fix 5.02 %, label_clean 5.41 %).
     """
     if not len(judged):
         return None
@@ -130,8 +113,11 @@ def upper_bound(bad: Floats, sizes: Floats, delta: float) -> Floats:
     return bound
 
 
-def choose(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
-    """`choose_threshold` of columns that are checked already."""
+def choose_threshold(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> Choice:
+    """The loosest threshold of the fast lane whose rate of bad ones is within `budget`, wrong with a chance of `delta`.
+
+    Raises ValueError as `items_needed` does.
+    """
     fewest = items_needed(budget, delta / len(rule.starts))
     if not len(judged):
         return Choice(None, "too_few", need=Need(fewest, 0))
@@ -146,7 +132,7 @@ def choose(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) ->
 
 
 def loosest(judged: Judged, budget: float, delta: float, rule: Rule = DEFAULT) -> float | None:
-    """The threshold of `choose` alone; what is missing where there is none takes most of its time."""
+    """The threshold of `choose_threshold` alone; what is missing where there is none takes most of its time."""
     if not len(judged):
         return None
     lanes = lanes_of(judged, rule.seed)

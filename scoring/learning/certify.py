@@ -31,8 +31,8 @@ from scoring.learning.certificate import (
     name_of,
 )
 from scoring.learning.lanes import STEPS, Judged
-from scoring.low_threshold import choose_below
-from scoring.threshold import DEFAULT, Choice, Rule, choose
+from scoring.low_threshold import choose_low
+from scoring.threshold import DEFAULT, Choice, Rule, choose_threshold
 
 VERSION = "fixed-sequence/1"
 RULES: Mapping[str, Rule] = {VERSION: DEFAULT}  # every version that a certificate may name
@@ -142,7 +142,7 @@ def find_threshold(cases: Sequence[Case], side: Side, budget: float, delta: floa
     columns = [np.array([getattr(one, name) for one in cases]) for name in ("score", "bad", "author", "opened", "odds")]
     scores, bad, authors, opened, odds = columns
     moments = opened.astype(np.int64).astype("datetime64[s]")
-    chosen = choose if side == "high" else choose_below
+    chosen = choose_threshold if side == "high" else choose_low
     return chosen(Judged.of(scores / STEPS, bad, authors, moments, 1 / odds), budget, delta, rule)
 
 

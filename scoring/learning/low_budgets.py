@@ -10,7 +10,7 @@ from scoring.learning.budgets import CERTIFICATE_DELTA, scores_then
 from scoring.learning.certificate import delta_of
 from scoring.learning.figures import number
 from scoring.learning.rolling import Clock, Past, Scored, serving_since
-from scoring.low_threshold import choose_below
+from scoring.low_threshold import choose_low
 
 
 def told_low(
@@ -47,7 +47,7 @@ def _flagged(
     for attempt, (start, end) in enumerate(zip(clock.months[:-1], clock.months[1:], strict=True), 1):
         since = serving_since(clock, start)
         judged = scores_then(past, scored, group, start, since)
-        found = choose_below(judged, budget, delta_of(CERTIFICATE_DELTA, attempt)).threshold
+        found = choose_low(judged, budget, delta_of(CERTIFICATE_DELTA, attempt)).threshold
         standing = found if found is not None else standing if since == serving else None
         serving, months = since, months + (standing is not None)
         opened = group & (cases.opened_at >= start) & (cases.opened_at < end)
