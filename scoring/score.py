@@ -10,11 +10,9 @@ gets a row where a judgement changed in substance (`scoring.decision_log`); `cur
 everything would write.
 """
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,30 +24,26 @@ from scoring.attestations import STALE
 from scoring.audit_draws import keep_draws, read_ballot
 from scoring.circumstances import Moment, read_circumstances
 from scoring.decision_log import keep_people, keep_pulls
-from scoring.decisions import OPEN_PULLS, Pass, decision_row, gate_version, judged_columns, to_json
+from scoring.decisions import OPEN_PULLS, Pass, decision_row, judged_columns, to_json
 from scoring.derived import GROUP, Pair, changed_people, find_outcomes, read_evidence, rebuild
 from scoring.gate import judge
-from scoring.lane_certificates import CERTIFICATES, Certificates, basis_of, thresholds_of
+from scoring.lane_certificates import basis_of
 from scoring.own_rules import rules_under
 from scoring.policy import Policy
 from scoring.read_attestations import attestation_states
 from scoring.read_repositories import read_settings
-from scoring.repository_settings import RepositorySettings
-from scoring.rules import Thresholds
-from scoring.serving import Serving, predict, version_of
+from scoring.ruling import Ruling
+from scoring.serving import predict
 from scoring.shaping import SETTLED
 from scoring.standing import StandingTrust
 from scoring.standing_people import StandingPeople
-from scoring.starter import Borrowing, Starter, borrow
+from scoring.starter import borrow
 from scoring.structure import read_graph
-from scoring.verdict import Evidence, Prediction
+from scoring.verdict import Circumstances, Evidence, Prediction
 
 # What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
 STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()
 PEOPLE: WeakKeyDictionary[Store, StandingPeople] = WeakKeyDictionary()
-SERVING: dict[Path, Serving] = {}  # by the folder of models
-BORROWING: dict[Path, Borrowing] = {}  # by the file of the starter model
-STANDING_CERTIFICATES: dict[Path, Certificates] = {}  # by their folder
 
 INPUTS = "select position_seq from hops where name = 'inputs'"
 LATEST = timedelta(days=1)  # windows close and vouches age without any event
@@ -85,10 +79,9 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
     there, which for 52,000 people takes three seconds to compute.
     """
     with store.read() as rows:
-        served = _served(policy)
-        starter = _starter(policy, served)
+        ruling = Ruling.of(policy)
         is_cold = store not in PEOPLE and rows.value("select exists (from current_scores)")
-        otherwise = _was_judged_otherwise(rows, _judged_by(policy, served, starter))
+        otherwise = rows.value(JUDGED_OTHERWISE, [ruling.of_pass()])
         if not (is_cold or otherwise or has_work(rows, clock.now())):
             return 0
         position = rows.value(INPUTS)
@@ -96,76 +89,37 @@ def score(store: Store, clock: Clock, policy: Policy) -> int:
     people = PEOPLE.setdefault(store, StandingPeople())
     with store.whole:
         try:
-            return _pass(store, people, clock.now(), policy, position, served, starter)
+            return _pass(store, people, ruling, clock.now(), position)
         except BaseException:
             people.forget()
             raise
 
 
-def _was_judged_otherwise(rows: Rows, rules: str) -> bool:
-    """Whether what stands was judged by other settings, rules or another model than today's."""
-    return rows.value(JUDGED_OTHERWISE, [rules])
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a pass judges, all of one state of the store: people by evidence, open pull requests by address."""
+
+    passes: Mapping[int, Pass]  # by repository, 0 the site
+    settled: int
+    fingerprints: Mapping[Pair, str]
+    evidence: Mapping[Pair, Evidence]
+    opened: Mapping[str, Mapping[str, Any]]  # rows of OPEN_PULLS
+    authors: Mapping[str, Pair]
+    offered: Mapping[Pair, Evidence]
+    around: Mapping[str, Circumstances]
 
 
-def _served(policy: Policy) -> Any:
-    """The model that serves now, None where the shrunk rate does."""
-    if policy.models is None:
-        return None
-    return SERVING.setdefault(policy.models, Serving(policy.models)).model()
-
-
-def _starter(policy: Policy, served: Any) -> Starter | None:
-    """The starter model that orders the queue now, None where a model of one's own serves or there is none."""
-    if served is not None or policy.starter is None:
-        return None
-    return BORROWING.setdefault(policy.starter, Borrowing(policy.starter)).starter()
-
-
-def _judged_by(policy: Policy, served: Any, starter: Starter | None) -> str:
-    """What a whole pass depends on: the rules of every judgement, and what its order is borrowed from."""
-    return f"{_rules_of(policy, served)}{starter.name if starter else ''}"
-
-
-def _rules_of(policy: Policy, served: Any) -> str:
-    """Everything but what is known that a judgement depends on, in 16 hex digits."""
-    told = [replace(policy, audit_key=b"", models=None, starter=None), version_of(served), gate_version()]
-    return hashlib.sha256(to_json(told).encode()).hexdigest()[:16]
-
-
-def _pass(
-    store: Store,
-    held: StandingPeople,
-    now: datetime,
-    policy: Policy,
-    position: int,
-    served: Any,
-    starter: Starter | None,
-) -> int:
+def _pass(store: Store, held: StandingPeople, ruling: Ruling, now: datetime, position: int) -> int:
     """Judge as of now, from the inputs up to `position`, whom and what they changed."""
-    rules_of_all = _rules_of(policy, served)
-    _rebuild_structure(store, held, now, policy)
+    _rebuild_structure(store, held, now, ruling.policy)
     with store.read() as rows:
-        own, attested = read_settings(rows), attestation_states(rows, now)
-        settled, under = _settled(rows), _thresholds(rows, policy, served, own, now)
-        # What a model weighs moves with time alone: everybody is judged anew once a day.
-        basis = to_json([rules_of_all, served and str(now.date()), basis_of(under)])
-        fingerprints = changed_people(rows, basis, held.look(rows, basis))
-        evidence = read_evidence(rows, fingerprints)
-        opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
-        authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
-        offered = read_evidence(rows, set(authors.values()))
-        rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
-        around = read_circumstances(rows, _moment(policy, now), rules, policy.repository, attested)
-        said = predict(rows, served, evidence, authors, under, now, policy.window_days)
-        others = [uri for uri, row in opened.items() if not row["own"]]
-        borrowed = borrow(rows, starter, others, now, policy.window_days)
-        one = Pass(position, now, store.wall(), policy, under[0], read_ballot(rows, now, policy), said, borrowed)
-    passes = {number: replace(one, thresholds=replace(its, settled=settled)) for number, its in under.items()}
-    judged = _judge_all(one, passes, evidence)
-    people = [_score_row(pair, fingerprints[pair], columns) for pair, columns in judged.items()]
-    # Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
-    standing = [uri for uri in opened if authors[uri] in offered and uri in around and authors[uri][1] in own]
-    pulls = [decision_row(passes[authors[uri][1]], opened[uri], offered[authors[uri]], around[uri]) for uri in standing]
+        found = _read(rows, store.wall(), held, ruling, now, position)
+    one = found.passes[0]
+    people = [
+        _score_row(pair, found.fingerprints[pair], columns)
+        for pair, columns in _judge_all(found.passes, found.evidence).items()
+    ]
+    pulls = _judge_pulls(found)
     _keep_people(store, one, people)
     with store.write() as txn:
         keep_draws(txn, one)
@@ -174,26 +128,45 @@ def _pass(
         txn.execute("update current_scores set as_of = $now where as_of <> $now", {"now": one.now})
         _replace(txn, "current_decisions", pulls)
         txn.execute("update hops set position_seq = ?, ran_clock = ? where name = 'score'", [position, one.wall])
-        told = {"judged_by": _judged_by(policy, served, starter), SETTLED: str(settled)}
+        told = {"judged_by": ruling.of_pass(), SETTLED: str(found.settled)}
         txn.upsert("meta", [{"key": key, "value": value} for key, value in told.items()])
         scored = txn.value("select count(distinct contributor_id) from current_scores")
     held.settle()
     return scored
 
 
-def _thresholds(
-    rows: Rows, policy: Policy, served: Any, own: Mapping[int, RepositorySettings], now: datetime
-) -> dict[int, Thresholds]:
-    """The thresholds of each watched repository and of the site (0)."""
-    if policy.models is None or served is None:
-        return thresholds_of(rows, (), "", policy, own, now)
-    folder = policy.models / CERTIFICATES
-    standing = STANDING_CERTIFICATES.setdefault(folder, Certificates(folder))
-    return thresholds_of(rows, standing.all(), served.name, policy, own, now)
+def _read(rows: Rows, wall: datetime, held: StandingPeople, ruling: Ruling, now: datetime, position: int) -> _Read:
+    """Whom and what the inputs up to `position` changed, and what is known of them."""
+    policy, own = ruling.policy, read_settings(rows)
+    settled, under = _settled(rows), ruling.thresholds(rows, own, now)
+    # What a model weighs moves with time alone: everybody is judged anew once a day.
+    basis = to_json([ruling.of_judgements(), ruling.served and str(now.date()), basis_of(under)])
+    fingerprints = changed_people(rows, basis, held.look(rows, basis))
+    evidence = read_evidence(rows, fingerprints)
+    opened = {row["pull_uri"]: row for row in rows.rows(OPEN_PULLS)}
+    authors = {uri: (row["author_id"], row["repository_id"]) for uri, row in opened.items()}
+    rules = {number: rules_under(policy.repository, its) for number, its in own.items()}
+    moment = Moment(now, policy.thresholds.account_change_days, policy.parameters.hops)
+    around = read_circumstances(rows, moment, rules, policy.repository, attestation_states(rows, now))
+    said = predict(rows, ruling.served, evidence, authors, under, now, policy.window_days)
+    others = [uri for uri, row in opened.items() if not row["own"]]
+    borrowed = borrow(rows, ruling.starter, others, now, policy.window_days)
+    one = Pass(position, now, wall, policy, under[0], read_ballot(rows, now, policy), said, borrowed)
+    passes = {number: replace(one, thresholds=replace(its, settled=settled)) for number, its in under.items()}
+    offered = read_evidence(rows, set(authors.values()))
+    return _Read(passes, settled, fingerprints, evidence, opened, authors, offered, around)
 
 
-def _moment(policy: Policy, now: datetime) -> Moment:
-    return Moment(now, policy.thresholds.account_change_days, policy.parameters.hops)
+def _judge_pulls(found: _Read) -> list[dict[str, Any]]:
+    """A decision on each open pull request of a watched repository.
+
+    Whoever was erased meanwhile has no evidence any more, and no decision; nor has what was closed meanwhile.
+    """
+    return [
+        decision_row(found.passes[pair[1]], found.opened[uri], found.offered[pair], found.around[uri])
+        for uri, pair in found.authors.items()
+        if pair in found.offered and uri in found.around and pair[1] in found.passes
+    ]
 
 
 def _rebuild_structure(store: Store, people: StandingPeople, now: datetime, policy: Policy) -> None:
@@ -246,11 +219,12 @@ def _settled(rows: Rows) -> int:
     )
 
 
-def _judge_all(one: Pass, passes: Mapping[int, Pass], evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
+def _judge_all(passes: Mapping[int, Pass], evidence: Mapping[Pair, Evidence]) -> dict[Pair, dict[str, Any]]:
     """The columns that every judgement has. Equal evidence is judged once for each budget: of most nothing is known.
 
     How many pull requests settled is left to who shows a judgement: each that settles would else touch everyone's.
     """
+    one = passes[0]
     thresholds = {number: replace(each.thresholds, settled=None) for number, each in passes.items()}
     stored = {number: to_json(each) for number, each in thresholds.items()}
     known: dict[tuple[Evidence, str, Prediction | None], dict[str, Any]] = {}

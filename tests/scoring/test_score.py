@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import scoring.ruling
 import scoring.score
 from ingest.digest import digest
 from ingest.store import StreamClock
@@ -196,6 +197,6 @@ def test_other_settings_or_rules_judge_everyone_anew(result: Result, monkeypatch
     result.policy = Policy(thresholds=Thresholds(t_low=0.2))
     assert result.judge() == 2
     assert result.judge() == 0
-    monkeypatch.setattr(scoring.score, "gate_version", lambda: "newer")
+    monkeypatch.setattr(scoring.ruling, "gate_version", lambda: "newer")
     assert result.judge() == 2
     assert result.judge() == 0
