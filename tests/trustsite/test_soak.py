@@ -68,10 +68,11 @@ def test_a_site_under_mixed_load_stays_as_it_was(tmp_path: Path) -> None:
                     training = train_beside(root, tmp_path)
         stream.ended.set()
         wait_for(lambda: cursor(root) >= stream.newest_us, what="the last record")
-        assert runs.finish(training)[0] == 0
-        assert readers.faults == []
-        assert len(readers.took) >= SECONDS * REQUESTS * 0.2, "readers were served all the while"
+        status, _, why = runs.finish(training)
     report(held, readers, stream)
+    assert status == 0, why
+    assert readers.faults == []
+    assert len(readers.took) >= SECONDS * REQUESTS * 0.2, "readers were served all the while"
     if SECONDS >= 600:
         assert {
             name: growth for name, figures in held.items() if (growth := growth_of_last_half(figures)) > MOST_GROWTH

@@ -42,10 +42,10 @@ def told(command: str, *arguments: str) -> str:
 
 
 def history(folder: Path, count: int = 240, projects: int = 1) -> Path:
-    """One pull request a day by forty people, of whom the odd ones are mostly refused."""
+    """One pull request a day, or as many in 500 days, by forty people, of whom the odd ones are mostly refused."""
     draw, rows = np.random.default_rng(5), list[dict[str, Any]]()
     for number in range(1, count + 1):
-        opened, person = OPENED + number * DAY, int(draw.integers(0, 40))
+        opened, person = OPENED + number * min(DAY, 500 * DAY / count), int(draw.integers(0, 40))
         is_good = draw.random() < (0.2 if person % 2 else 0.9)
         ends = {"merged_at": opened + DAY} if is_good else {"last_commit_at": opened}
         until: dict[str, Any] = {"repo": f"project {number % projects}"} if projects > 1 else {}
