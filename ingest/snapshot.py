@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -198,10 +200,24 @@ class Publisher(threading.Thread):
 class Snapshot(Rows):
     """One published state, the same for as long as it is pinned."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, number: int, published_at: datetime) -> None:
-        super().__init__(cursor)
+    def __init__(self, begin: Callable[[], duckdb.DuckDBPyConnection], number: int, published_at: datetime) -> None:
+        self._begin = begin  # opens a cursor, at the first statement: many a request is answered without any
         self.number = number
         self.published_at = published_at
+
+    @cached_property
+    def cursor(self) -> duckdb.DuckDBPyConnection:  # ty: ignore[invalid-method-override]
+        """What every statement runs on."""
+        return self._begin()
+
+    def let_go(self) -> list[duckdb.DuckDBPyConnection]:
+        """Its cursor, if it has one, for somebody else: it is not read from here on."""
+        self._begin = _refuse
+        return [self.__dict__.pop("cursor")] if "cursor" in self.__dict__ else []
+
+
+def _refuse() -> duckdb.DuckDBPyConnection:
+    raise RuntimeError("This snapshot was let go of: read it only while it is pinned.")
 
 
 class SnapshotReader:
@@ -214,6 +230,7 @@ class SnapshotReader:
         )
         self._lock = threading.Lock()
         self._pins: dict[int, int] = {}
+        self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {}  # one to open takes as long as to look somebody up
         self._published: dict[int, datetime] = {}
         self._newest = 0
         self._looked = float("-inf")
@@ -229,12 +246,20 @@ class SnapshotReader:
         if not number:
             yield None
             return
+        pinned = Snapshot(lambda: self._lend(number), number, self._published[number])
         try:
-            with closing(self._database.cursor()) as cursor:
-                cursor.execute(f"use s{number}")
-                yield Snapshot(cursor, number, self._published[number])
+            yield pinned
         finally:
-            self._release(number)
+            self._release(number, pinned.let_go())
+
+    def _lend(self, number: int) -> duckdb.DuckDBPyConnection:
+        """A cursor that reads this snapshot, which is pinned."""
+        with self._lock:
+            if idle := self._idle[number]:
+                return idle.pop()
+        cursor = self._database.cursor()
+        cursor.execute(f"use s{number}")
+        return cursor
 
     def _look(self) -> None:
         """Attach a newer snapshot if there is one; asked at most twice a second."""
@@ -254,19 +279,24 @@ class SnapshotReader:
             log.warning("snapshot %s cannot be read, the one before it serves on: %s", number, problem)
             return
         before, self._newest = self._newest, number
-        self._pins[number] = 0
+        self._pins[number], self._idle[number] = 0, []
         self._detach_if_free(before)
 
-    def _release(self, number: int) -> None:
+    def _release(self, number: int, given_back: Sequence[duckdb.DuckDBPyConnection]) -> None:
         with self._lock:
             self._pins[number] -= 1
+            self._idle[number] += given_back
             self._detach_if_free(number)
 
     def _detach_if_free(self, number: int) -> None:
         if number and number != self._newest and self._pins.get(number) == 0:
+            for cursor in self._idle.pop(number):
+                cursor.close()
             self._database.execute(f"detach s{number}")
             del self._pins[number], self._published[number]
 
     def close(self) -> None:
         """Let go of every snapshot."""
+        for cursor in chain(*self._idle.values()):
+            cursor.close()
         self._database.close()

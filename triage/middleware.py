@@ -1,16 +1,19 @@
 """One snapshot for a whole request."""
 
 import atexit
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
+from csp.constants import HEADER
+from csp.middleware import CSPMiddleware
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
@@ -19,7 +22,8 @@ from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import ApiToken, Person
 from triage.problems import ApiProblem, problem_response
 
-_making = Lock()
+_making = threading.Lock()
+_opened = threading.local()  # file: which the database was when this thread last looked
 GONE = "The drive that holds this site is gone. Nothing is lost; the site goes on by itself once it is mounted again.\n"
 
 
@@ -49,6 +53,26 @@ def snapshot_reader() -> SnapshotReader:
         return _reader(settings.SNAPSHOT_DIR)
 
 
+def leave_replaced_database() -> None:
+    """Close this thread's connection where another file lies there since, as after a restore: it would read the old."""
+    try:
+        found = Path(connection.settings_dict["NAME"]).stat()
+    except OSError:
+        return  # not made yet
+    lies_there = (found.st_dev, found.st_ino)
+    if getattr(_opened, "file", lies_there) != lies_there and not connection.in_atomic_block:
+        connection.close()
+    _opened.file = lies_there
+
+
+class PolicyMiddleware(CSPMiddleware):
+    """django-csp for answers without a policy of their own: it makes the one of pages twice, wanted or not."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """The response under some policy."""
+        return response if HEADER in response else super().process_response(request, response)
+
+
 class DriveMiddleware:
     """Answers 503 in words while the drive is gone: SQLite would make an empty database in its mount point."""
 
@@ -58,6 +82,7 @@ class DriveMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """The response, if there is a drive to make it from."""
         if settings.MARK_PATH is None or settings.MARK_PATH.exists():
+            leave_replaced_database()
             return self.get_response(request)
         response = HttpResponse(GONE, status=503, content_type="text/plain; charset=utf-8")
         response["Retry-After"] = "10"

@@ -352,7 +352,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "corsheaders.middleware.CorsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "csp.middleware.CSPMiddleware",
+    "triage.middleware.PolicyMiddleware",
     "triage.middleware.DriveMiddleware",
     "triage.middleware.SecureCookiesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -385,6 +385,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": ROOT / "web.sqlite3",
+        "CONN_MAX_AGE": None,  # a connection kept by each thread: opening and closing one took a third of a request
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 10,
@@ -412,10 +413,10 @@ LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range
 LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
 OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=_check_collector)
 OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
-# Other sites read JSON with a token in the header, never with cookies. /leaderboard is left out: a page has it too.
+# Other sites read JSON with a token in the header, never with cookies: a page at the same address shows them nothing.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS
 CORS_URLS_REGEX = (
-    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|metrics|digest|thresholds|health|approved\.json|openapi\.json)"
+    r"/(?:(?:score|trust)/.*|(?:score|pull|queue|leaderboard|metrics|digest|thresholds|health|approved\.json|openapi\.json)"
     r"|review/pr(?:/.*)?)\Z"
 )
 CORS_ALLOW_METHODS = ["GET", "POST"]

@@ -1,10 +1,16 @@
-"""Every address of the site: pages first, then the JSON operations at the root."""
+"""Every address of the site: JSON operations at the root before pages, as programs ask more often than people."""
 
 from django.urls import include, path
 
 from triage.api import api
+from triage.urls import urlpatterns as pages
 
-urlpatterns = [path("", include("triage.urls")), path("", api.urls)]
+SHARED = ("queue", "leaderboard")  # pages at whose address django-ninja has something too
+urlpatterns = [
+    *(page for page in pages if page.name in SHARED),
+    path("", api.urls),
+    path("", include("triage.urls")),
+]
 
 handler400 = "triage.views.bad_request"
 handler403 = "triage.views.forbidden"

@@ -91,6 +91,34 @@ def test_a_pinned_snapshot_stays_while_newer_ones_come_and_its_file_goes(
     assert sorted(path.name for path in folder.iterdir()) == ["CURRENT", *(f"serve-{n}.duckdb" for n in (4, 5, 6))]
 
 
+def test_a_snapshot_that_was_let_go_of_is_read_no_more(store: Store, folder: Path, reader: SnapshotReader) -> None:
+    publish(store, folder)
+    with reader.pin() as before:
+        assert before is not None
+        assert before.value("select 1") == 1
+    with pytest.raises(RuntimeError, match="let go"):
+        before.value("select 1")
+
+
+def test_a_reader_opens_as_many_cursors_as_are_used_at_once_and_each_reads_its_own_snapshot(
+    store: Store, folder: Path, reader: SnapshotReader
+) -> None:
+    put(store, 1)
+    publish(store, folder)
+    with reader.pin() as first, reader.pin() as second, reader.pin():
+        assert first is not None
+        assert second is not None
+        assert first.cursor is not second.cursor
+        used = {id(first.cursor), id(second.cursor)}
+    for _ in range(5):
+        with reader.pin() as again:
+            assert again is not None
+            assert id(again.cursor) in used
+    put(store, 2)
+    publish(store, folder)
+    assert told(reader) == "2"
+
+
 def test_every_snapshot_is_one_whole_state(store: Store, folder: Path, reader: SnapshotReader) -> None:
     with store.write() as txn:
         txn.execute("insert into meta values ('ana', '500'), ('mara', '500')")
