@@ -30,17 +30,17 @@ HIDDEN_WORDS = {
     "deleted": "was deleted, and what is held about it is being erased",
     "erasing": "is being erased here",
 }
-COLUMNS = """
-c.contributor_id, c.repository_id, c.as_of, c.probability, c.low, c.high, c.cases, c.structural_trust, c.eigentrust,
-c.content_risk, c.lane, c.reasons, c.factors, c.model_version, c.trust_measure, c.thresholds
+# Two statements: one that joins the tables takes longer to plan and run than both, for one of a million as for 100.
+CURRENT = """
+select contributor_id, repository_id, as_of, probability, low, high, cases, structural_trust, eigentrust, content_risk,
+  lane, reasons, factors, model_version, trust_measure
+from current_scores where {which}
 """
-SCORES = f"""
-select {COLUMNS}, t.distance, coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges
-from current_scores c
-left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
-"""
-IS_ONE_OF = "c.contributor_id in (select unnest(?::integer[]))"
-IS_ONE = "c.contributor_id = ?"  # found by the statistics of row groups: 2 ms of a million, where the list takes 4
+REACHED = "select contributor_id, repository_id, distance, path, path_merges from trust where {which}"
+NOT_REACHED: Mapping[str, Any] = {"distance": None, "path": [], "path_merges": []}
+ONE = "contributor_id = ? and repository_id = ?"  # found by the statistics of row groups: a list takes twice as long
+MANY = "contributor_id in (select unnest(?::integer[])) and repository_id = ?"
+EVERYWHERE = "contributor_id = ? and repository_id > 0"
 EARLIER = """
 select *, null::integer as distance, []::integer[] as path, []::smallint[] as path_merges from scores
 where contributor_id = ? and repository_id = ? and pull_uri is null and as_of <= ?
@@ -82,8 +82,7 @@ def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> di
     if not known:
         return {}
     people = sorted(known)
-    which, whom = (IS_ONE, people[0]) if len(people) == 1 else (IS_ONE_OF, people)
-    found = rows.rows(f"{SCORES} where {which} and c.repository_id = ?", [whom, number])
+    found = _current(rows, *((ONE, [people[0], number]) if len(people) == 1 else (MANY, [people, number])))
     judged = [(row, read_verdict(row)) for row in found]
     if number and (others := sorted(set(people) - {row["contributor_id"] for row in found})):
         judged += [(row, _judge_elsewhere(rows, row)) for row in rows.rows(ELSEWHERE, [number, others])]
@@ -92,7 +91,7 @@ def scores(rows: Rows, dids: Sequence[str], repository: str | None = None) -> di
 
 def scores_everywhere(rows: Rows, contributor: int) -> tuple[ContributorScore, ...]:
     """The judgements of one contributor in each repository where there is one, by their number."""
-    found = rows.rows(f"{SCORES} where c.contributor_id = ? and c.repository_id > 0", [contributor])
+    found = _current(rows, EVERYWHERE, [contributor])
     judged = [(row, read_verdict(row)) for row in found]
     return _scores(rows, judged, People(rows, [contributor]).persons, score_ground(rows))
 
@@ -115,6 +114,15 @@ def score_at(rows: Rows, did: str, moment: datetime, repository: str | None = No
     said = (plain_sentence(reason).rstrip(".") for reason in told_reasons(verdict))
     # The usual explanation would say that there was no path.
     return replace(made, explanation="; ".join(said), shadow=number in ground.shadowed)
+
+
+def _current(rows: Rows, which: str, values: Sequence[object]) -> list[dict[str, Any]]:
+    """The newest judgements that `which` chooses, each with how trust reaches its person."""
+    reached = {
+        (row["contributor_id"], row["repository_id"]): row for row in rows.rows(REACHED.format(which=which), values)
+    }
+    found = rows.rows(CURRENT.format(which=which), values)
+    return [reached.get((row["contributor_id"], row["repository_id"]), NOT_REACHED) | row for row in found]
 
 
 def _shown_people(rows: Rows, dids: Sequence[str], ground: Ground) -> dict[int, Person]:
@@ -165,7 +173,7 @@ def _scores(
 ) -> tuple[ContributorScore, ...]:
     """The judgements as shown, in a number of statements that does not grow with them."""
     others = {person for row, _ in judged for person in row["path"]} - known.keys()
-    people = {**known, **(People(rows, others).persons if others else {})}
+    people = {**known, **ground.met(rows, others)}
     newest = {(row["contributor_id"], row["repository_id"]): _newest_pull(ground, row) for row, _ in judged}
     verdicts = _verdicts(rows, [pull[1] for pull in newest.values() if pull])
     made = []

@@ -1,8 +1,8 @@
 """What the scores of one snapshot share: read once, since planning these statements takes longer than a score."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
 
 from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
@@ -11,8 +11,9 @@ from scoring.audit_answers import SEALED
 from scoring.derived import display_name
 from scoring.kept import PerSnapshot
 from scoring.read_repositories import in_shadow
-from scoring.shaping import read_settled
+from scoring.shaping import People, read_settled
 
+MOST_MET = 50_000  # people: some 15 MB
 SEEDS = """
 select s.repository_id, c.did, c.handle, c.handle_verified from seeds s
 join contributors c on c.contributor_id = s.contributor_id
@@ -39,6 +40,17 @@ class Ground:
     shadowed: frozenset[int]
     settled: int | None
     open_pulls: Mapping[int, list[tuple[int, str]]]  # contributor -> (repository, at-uri), newest first, none sealed
+    on_paths: dict[int, Person] = field(default_factory=dict)  # the names met so far: most paths lead over the same
+
+    def met(self, rows: Rows, numbers: Set[int]) -> Mapping[int, Person]:
+        """Names for these numbers, asked for once a snapshot."""
+        known = {number: person for number in numbers if (person := self.on_paths.get(number))}
+        unknown = numbers - known.keys()
+        found = People(rows, unknown).persons if unknown else {}
+        if len(self.on_paths) + len(found) > MOST_MET:
+            self.on_paths.clear()
+        self.on_paths.update(found)
+        return known | found
 
 
 _grounds = PerSnapshot[Ground](1)
