@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
+from django.db.models import Q
 from django.urls import reverse
 from django.utils.feedgenerator import Atom1Feed, get_tag_uri
 from django.utils.html import escape
@@ -100,8 +102,10 @@ def _pull(row: QueueRow) -> Entry:
 
 def _closures(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
     known = LaneClosure.objects.select_related("person", "opened_by").filter(**_where(only)).order_by("-pk")
-    recent = (known.filter(closed_at__gte=since) | known.filter(opened_at__gte=since))[:MOST_OTHERS]
-    found = [one for one in recent if _is_told(one, roles)]
+    recent = known.filter(
+        Q(closed_at__gte=since) | Q(opened_at__gte=since), Q(author="", voucher="") | _maintained(roles)
+    )
+    found = list(recent[:MOST_OTHERS])
     names = naming.names(snapshot, (did for one in found for did in (one.author, one.voucher)))
     names |= read.repository_names(snapshot)
     for one in found:
@@ -118,8 +122,10 @@ def _where(only: str) -> dict[str, str]:
     return {"repo_key": only} if only else {}
 
 
-def _is_told(one: LaneClosure, roles: Roles) -> bool:
-    return not (one.author or one.voucher) or roles.role(one.repo_key) >= Role.MAINTAINER
+def _maintained(roles: Roles) -> Q:
+    """What chooses the rows of repositories that they maintain: rows of others would use up the room."""
+    keys = roles.keys(Role.MAINTAINER)
+    return Q() if "" in keys else Q(repo_key__in=keys)
 
 
 def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
@@ -127,14 +133,9 @@ def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
 
 
 def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
-    marks = Action.objects.filter(
-        kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None, made_at__gte=since, **_where(only)
-    )
-    found = [
-        (mark, path)
-        for mark in marks.order_by("-pk")[:MOST_OTHERS]
-        if roles.role(mark.repo_key) >= Role.MAINTAINER and (path := opened_by(mark))
-    ]
+    bad = {"kind": Action.Kind.OUTCOME, "outcome__in": BAD, "undone_at": None, "made_at__gte": since}
+    marks = Action.objects.filter(_maintained(roles), **bad, **_where(only)).order_by("-pk").iterator()
+    found = list(islice(((mark, path) for mark in marks if (path := opened_by(mark))), MOST_OTHERS))
     subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in found]) if found else {}
     for mark, path in found:
         if subject := subjects.get(mark.pull_uri):

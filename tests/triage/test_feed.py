@@ -150,6 +150,21 @@ def test_what_happens_elsewhere_crowds_nothing_out_of_the_feed_of_one_repository
     assert len([one for one in titles(here) if "fast lane" in one]) == 1
 
 
+def test_what_somebody_is_not_told_of_crowds_nothing_out_of_their_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MOST_OTHERS", 1)
+    seed, now = Person.objects.create(did=SEED, handle="seed.example"), timezone.now()
+    close_lane(seed, Scope(repo_key=REPO), "mend it first", now)
+    close_lane(seed, Scope(repo_key=REPO, author=MARA), "it let a bad one in", now)
+    assert len([one for one in titles(token_of()) if "fast lane" in one]) == 1
+    approved = now - timedelta(days=2)
+    for key, repo_key in (("here", REPO), ("there", "did:plc:" + "7" * 24)):
+        where = {"pull_uri": OFFERED, "repo_key": repo_key, "person": seed, "round": 0}
+        Action.objects.create(key=key, kind="approve", made_at=approved, effective_at=approved, **where)
+        marked = {"kind": "outcome", "outcome": "reverted", "made_at": now, "effective_at": now}
+        Action.objects.create(key=f"{key}-marked", **marked, **where)
+    assert len([one for one in titles(token_of("maintainer")) if "was reverted" in one]) == 1
+
+
 def test_the_secret_stands_neither_in_the_feed_nor_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     token = token_of()
