@@ -29,7 +29,7 @@ from triage.middleware import Request
 from triage.models import Person, SignInMethod
 from triage.passwords import BY_LINK, WRONG, find_person
 from triage.permissions import Role, Roles, roles_of
-from triage.problems import mark_private, problem_response
+from triage.problems import mark_private, prefers_json, problem_response
 from triage.token_access import bearer_token
 from triage.tokens import new_secret, same_hash, secret_hash
 from triage.turning_away import turned_away
@@ -92,8 +92,7 @@ def reader_required(view: Callable[..., HttpResponse]) -> Callable[..., HttpResp
 
 def refuse_reading(request: Request) -> HttpResponse:
     """To the sign-in and back for a browser; 401, 403 or 429 for a program."""
-    wants_json = request.get_preferred_type(["text/html", "application/json"]) == "application/json"
-    if wants_json or "Authorization" in request.headers:
+    if prefers_json(request) or "Authorization" in request.headers:
         return problem_response(turned_away(request))
     page = request.htmx.current_url_abs_path if request.htmx else request.get_full_path()
     target = f"{resolve_url(settings.LOGIN_URL)}?{urlencode({'next': page or '/'})}"

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from corsheaders.middleware import CorsMiddleware
 from csp.constants import HEADER
 from csp.middleware import CSPMiddleware
 from django.conf import settings
@@ -20,10 +21,11 @@ from django_htmx.middleware import HtmxDetails
 
 from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import ApiToken, Person
-from triage.problems import ApiProblem, problem_response
+from triage.problems import ApiProblem, prefers_json, problem_response
 
 _making = threading.Lock()
 _opened = threading.local()  # file: which the database was when this thread last looked
+LEADERBOARD = "/leaderboard"
 GONE = "The drive that holds this site is gone. Nothing is lost; the site goes on by itself once it is mounted again.\n"
 
 
@@ -71,6 +73,21 @@ class PolicyMiddleware(CSPMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """The response under some policy."""
         return response if HEADER in response else super().process_response(request, response)
+
+
+class OperationCorsMiddleware(CorsMiddleware):
+    """django-cors-headers for operations alone: the address of the leaderboard is a page's too, which no script reads.
+
+    What a browser asks beforehand does not say in what form the answer is wanted.
+    """
+
+    def is_enabled(self, request: HttpRequest) -> bool:
+        """Whether another site's script may be given this answer, if its origin is configured."""
+        if not super().is_enabled(request):
+            return False
+        if request.path_info != LEADERBOARD or request.method == "OPTIONS":
+            return True
+        return prefers_json(request)
 
 
 class DriveMiddleware:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from django.http import JsonResponse
+from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
@@ -56,6 +56,11 @@ def problem_response(problem: ApiProblem) -> JsonResponse:
     mark_private(response)
     response["Content-Security-Policy"] = NOTHING
     return response
+
+
+def prefers_json(request: HttpRequest) -> bool:
+    """Whether whoever asks ranks JSON above a page."""
+    return request.get_preferred_type(["text/html", "application/json"]) == "application/json"
 
 
 def mark_private(response: HttpResponseBase) -> None:

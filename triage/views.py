@@ -34,10 +34,10 @@ from triage.looks import looks
 from triage.middleware import Request
 from triage.permissions import Role, SignInNeeded, roles_of, sees_thresholds
 from triage.plots import Plot
+from triage.problems import ApiProblem, prefers_json, problem_response
 from triage.toggling import Toggled, toggled
 from triage.vouch_drawing import vouch_plot
 
-HTML, JSON = "text/html", "application/json"
 SENTENCES = {
     400: ("This request could not be read", "Nothing was changed. Go back and try again."),
     403: ("This is not yours to see", "Nothing was changed. Sign in as somebody who may, then try again."),
@@ -169,7 +169,7 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
 @require_safe
 def leaderboard(request: Request) -> HttpResponse:
     """Contributors in order; JSON, before anything is watched too, only for who ranks it above HTML."""
-    if request.get_preferred_type([HTML, JSON]) == JSON:
+    if prefers_json(request):
         return answer_as_json("get_leaderboard", request)
     return _leaderboard_page(request)
 
@@ -253,8 +253,10 @@ def forbidden(request: Request, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: Request, exception: Exception) -> HttpResponse:
-    """404, with the sentence of the view that looked where it gave one."""
+    """404, with the sentence of the view that looked where it gave one; as problem details for a program."""
     sentence = exception.args[0] if exception.args and isinstance(exception.args[0], str) else ""
+    if prefers_json(request):
+        return problem_response(ApiProblem(404, sentence or "There is nothing at this address."))
     return problem_page(request, 404, sentence)
 
 

@@ -69,7 +69,10 @@ def _check_api(url: str) -> None:
 def _check_receiver(url: str) -> None:
     """Refuse what is neither empty, nor https, nor on this machine: what is sent names pull requests."""
     path = r"(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
-    if not re.fullmatch(rf"(https://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?|http://127\.0\.0\.1:[0-9]{{1,5}}){path}|", url):
+    found = re.fullmatch(
+        rf"(?:https://[A-Za-z0-9.-]+(?::([0-9]{{1,5}}))?|http://127\.0\.0\.1:([0-9]{{1,5}})){path}|", url
+    )
+    if found is None or not 0 < int(found[1] or found[2] or 443) < 65_536:
         raise check.ValidationError("it is no address such as https://hooks.example/sunstead")
 
 
@@ -350,7 +353,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "triage.measured.MeasuredMiddleware",  # first, so that it counts and times what the others refuse too
     "django.middleware.security.SecurityMiddleware",
-    "corsheaders.middleware.CorsMiddleware",
+    "triage.middleware.OperationCorsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "triage.middleware.PolicyMiddleware",
     "triage.middleware.DriveMiddleware",
@@ -413,7 +416,7 @@ LOG_FILE_BYTES: int = env.int("LOG_FILE_BYTES", 10_000_000, validate=check.Range
 LOG_FILES: int = env.int("LOG_FILES", 5, validate=check.Range(min=2, max=100))
 OTLP_ENDPOINT: str = env.str("OTLP_ENDPOINT", "", validate=_check_collector)
 OTLP_HEADERS: dict[str, str] = env.dict("OTLP_HEADERS", {})
-# Other sites read JSON with a token in the header, never with cookies: a page at the same address shows them nothing.
+# Other sites read JSON with a token in the header, never with cookies. The page /leaderboard stays closed to them.
 CORS_ALLOWED_ORIGINS = CORS_ORIGINS
 CORS_URLS_REGEX = (
     r"/(?:(?:score|trust)/.*|(?:score|pull|queue|leaderboard|metrics|digest|thresholds|health|approved\.json|openapi\.json)"
@@ -433,5 +436,9 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", "WARNING", validate=check.OneOf(LEVELS))},
     # Anybody can send any Host header; the answer says what to do, and a traceback for each would fill the log.
-    "loggers": {"django.security.DisallowedHost": {"level": "CRITICAL", "propagate": True}},
+    "loggers": {
+        "django.security.DisallowedHost": {"level": "CRITICAL", "propagate": True},
+        # One line for each request that waits for a thread: at a thousand a second they are most of the log.
+        "waitress.queue": {"level": "ERROR", "propagate": True},
+    },
 }

@@ -228,6 +228,15 @@ def test_an_address_with_nothing_behind_it_is_404_and_another_method_405(client:
     assert client.post(f"/score/{PERSON}").status_code == 405
 
 
+def test_an_unknown_address_is_problem_details_for_a_program_and_a_page_for_a_browser(client: Client) -> None:
+    for path in ("/scores", "/review/nothing/here", "/queue/"):
+        told = client.get(path, headers={"accept": "application/json"})
+        assert (told.status_code, told["Content-Type"]) == (404, "application/problem+json"), path
+        assert told.json()["code"] == "not_found"
+        shown = client.get(path, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        assert (shown.status_code, shown["Content-Type"]) == (404, "text/html; charset=utf-8"), path
+
+
 def test_a_fault_of_ours_says_nothing_of_its_inside(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

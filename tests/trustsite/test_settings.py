@@ -56,6 +56,8 @@ def refusal(root: Path, **environment: str) -> str:
         ("PLC_URL", "plc.directory"),
         ("TRUSTED_PROXY", "*"),
         ("WEBHOOK_URL", "http://hooks.example.test/"),
+        ("WEBHOOK_URL", "https://hooks.example.test:65536/"),
+        ("WEBHOOK_URL", "http://127.0.0.1:0/"),
         ("TRUSTED_PROXY", "proxy.example.test"),
         *((name, "relative/path") for name in PATHS),
     ],
