@@ -9,6 +9,7 @@ from django.core.management import execute_from_command_line
 from environs import EnvError
 
 from trustsite import drive
+from trustsite.bad_settings import sentence_of
 
 
 def main() -> None:
@@ -20,8 +21,10 @@ def main() -> None:
             drive.require(place)
             os.environ.update(drive.child_environment(place.root))
         execute_from_command_line(sys.argv)
-    except (drive.DriveProblem, EnvError) as problem:
+    except drive.DriveProblem as problem:
         _refuse(str(problem))
+    except EnvError as problem:
+        _refuse(sentence_of(problem))
     except NotADirectoryError as problem:
         if str(drive.UNSET) not in str(problem.filename):
             raise

@@ -15,6 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from ingest.dids import is_host
 from ingest.net import Fetcher, FetchProblem
+from ingest.plain_words import plain
 from ingest.pushes import Envelope, begin, read_envelope, store_events
 from ingest.store import Store, StoreProblem
 
@@ -59,11 +60,11 @@ class EventStream(threading.Thread):
             try:
                 self._listen()
             except (OSError, WebSocketException, ValueError) as error:
-                self.problem = f"{self.host} is not answering ({str(error)[:200] or type(error).__name__})"
+                self.problem = f"{self.host} is not answering ({plain(error)})"
             except FetchProblem as problem:
                 self.problem = str(problem)
             except (duckdb.Error, sqlite3.Error, StoreProblem) as error:
-                self.problem = f"the store cannot be written ({str(error)[:200]}): free space on the drive, then wait"
+                self.problem = f"the store cannot be written ({plain(error)}): free space on the drive, then wait"
             failures = failures + 1 if time.monotonic() - began < LONGEST_WAIT_SECONDS else 1
             if not self._stopping.is_set():
                 log.warning("reading events again soon: %s", self.problem)

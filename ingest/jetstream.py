@@ -23,6 +23,7 @@ from ingest.gaps import Gap, find_gap, first_time, record_gap
 from ingest.hosts import Hosts
 from ingest.inbox import Chunk, Inbox
 from ingest.load import store_batch
+from ingest.plain_words import plain
 from ingest.relay import CursorTooOld, FrameTooLarge, Relay
 from ingest.room import require_room
 from ingest.store import Store, StoreProblem
@@ -277,10 +278,10 @@ class Listener(threading.Thread):
 
 
 def _first(error: BaseException) -> str:
-    """The error, or the first of a group, in words."""
+    """The error, or the first of a group, in plain words."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error)[:200] or type(error).__name__
+    return plain(error)
 
 
 def _remedy(group: BaseExceptionGroup[BaseException]) -> str:

@@ -268,6 +268,8 @@ class Fetcher:
         if leash.received > leash.budget:
             what = f"headers over {HEADER_LIMIT} bytes" if leash.budget == HEADER_LIMIT else f"more than {limit} bytes"
             return FetchProblem(f"{target.host} sent {what}", too_large=True)
+        if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
+            return FetchProblem(f"{target.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
         if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
             self.manners.hush(target.authority, QUIET_SECONDS)
             return FetchProblem(f"{target.host} took too long to answer", retry=True)

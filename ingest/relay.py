@@ -41,6 +41,7 @@ from websockets.protocol import Event
 
 from ingest.batch import SCHEMA, Events, read_commits
 from ingest.lean import leave_pandas_out
+from ingest.plain_words import plain
 
 CHUNK_FRAMES, CHUNK_BYTES, CHUNK_SECONDS = 512, 500_000, 0.005
 PIPE_BYTES = 1 << 20  # what a Linux pipe may hold without privileges
@@ -260,7 +261,7 @@ async def _how_it_ended(address: str, largest_frame: int, pipe: _Pipe) -> tuple[
     except InvalidStatus as refused:
         return ("old" if _is_cursor_too_old(refused) else "lost"), str(refused)
     except (OSError, WebSocketException) as error:
-        return ("large" if _is_too_large(error) else "lost"), str(error) or type(error).__name__
+        return ("large" if _is_too_large(error) else "lost"), plain(error)
     except (ValueError, ImportError) as error:  # no address; a SOCKS proxy, which needs another package
         return "address", str(error)
     return "closed", ""

@@ -8,13 +8,14 @@ from django.core.wsgi import get_wsgi_application
 from environs import EnvError
 
 from trustsite import drive
+from trustsite.bad_settings import sentence_of
 from trustsite.logs import keep_log
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
 try:
     drive.require(settings.PLACE)
 except (drive.DriveProblem, EnvError) as problem:
-    sys.stderr.write(f"{problem}\n")
+    sys.stderr.write(f"{sentence_of(problem) if isinstance(problem, EnvError) else problem}\n")
     sys.exit(2)
 settings.STATIC_ROOT.mkdir(exist_ok=True)  # only `collectstatic` fills it; WhiteNoise warns at each start without one
 

@@ -1,6 +1,7 @@
 """The guarded fetcher against peers that lie, drip, flood, redirect and point at private places."""
 
 import gzip
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -193,3 +194,14 @@ def problem_of(server: Peer, limit: int = 1_000_000) -> FetchProblem:
     with pytest.raises(FetchProblem) as caught:
         Fetcher(server.origin).get(f"https://{HOST}/", limit)
     return caught.value
+
+
+def test_a_refused_connection_is_told_as_that_and_the_host_is_asked_again_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    fetcher = fetcher_to(port)
+    for _ in range(2):
+        with pytest.raises(FetchProblem, match=f"^{HOST} could not be connected to$") as caught:
+            fetcher.get(f"https://{HOST}/")
+        assert caught.value.retry
+    assert fetcher.left_alone() == []

@@ -13,6 +13,7 @@ import pytest
 from environs import EnvError
 
 from tests.sources import PROJECT
+from trustsite.bad_settings import sentence_of
 from trustsite.drive import DriveProblem
 
 PATHS = ("DUCKDB_PATH", "PYG_ROOT", "STAGING_DIR", "DIFF_CORPUS_DIR", "MODEL_DIR", "LOG_DIR")
@@ -30,8 +31,9 @@ def refusal(root: Path, **environment: str) -> str:
     """What `manage.py` exits with there, in one line."""
     with pytest.raises((DriveProblem, EnvError)) as raised:
         read(root, **environment)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+    told = sentence_of(raised.value) if isinstance(raised.value, EnvError) else str(raised.value)
+    assert "\n" not in told
+    return told
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,18 @@ def refusal(root: Path, **environment: str) -> str:
     ],
 )
 def test_a_setting_that_can_never_work_is_refused_in_one_sentence(tmp_path: Path, name: str, value: str) -> None:
-    assert name in refusal(tmp_path, **{name: value})
+    told = refusal(tmp_path, **{name: value})
+    assert told.startswith(f"{name} cannot be used: ")
+    assert told.endswith(". .env.example says what it may be.")
+    assert not set("[]{}") & set(told)  # no list and no mapping of the program's own
+
+
+def test_a_refused_setting_reads_as_a_sentence(tmp_path: Path) -> None:
+    explained = ". .env.example says what it may be."
+    told = refusal(tmp_path, REVIEWS_AN_HOUR="0")
+    assert told == "REVIEWS_AN_HOUR cannot be used: must be greater than or equal to 1" + explained
+    told = refusal(tmp_path, API_REQUESTS_A_MINUTE="many")
+    assert told == "API_REQUESTS_A_MINUTE cannot be used: not a valid integer" + explained
 
 
 def test_a_fast_lane_that_begins_below_the_human_one_is_refused_naming_both(tmp_path: Path) -> None:

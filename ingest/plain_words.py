@@ -1,0 +1,40 @@
+"""What the system says of a failure, in words for whoever reads a page or a log: no error number, no class name."""
+
+import errno
+import re
+import socket
+import ssl
+
+WORDS = {
+    errno.ECONNREFUSED: "nothing listens there, or it refused the connection",
+    errno.ECONNRESET: "the connection was cut",
+    errno.EPIPE: "the connection was cut",
+    errno.ETIMEDOUT: "it took too long to answer",
+    errno.EHOSTUNREACH: "no way leads there from this machine",
+    errno.ENETUNREACH: "no way leads there from this machine",
+    errno.ENOSPC: "the drive is full",
+    errno.EDQUOT: "the drive is full",
+    errno.EROFS: "the drive is read-only",
+    errno.EACCES: "this user may not write there",
+    errno.EPERM: "this user may not write there",
+    errno.EIO: "the drive fails",
+}
+# asyncio puts several failures into one text, and DuckDB all of them.
+_NUMBER = re.compile(r"\[Errno (\d{1,5})\]")
+LONGEST = 200
+
+
+def plain(error: BaseException) -> str:
+    """An error in at most 200 characters on one line: the system's errors in our words, others in their own."""
+    text = " ".join(str(error).split())
+    if isinstance(error, socket.gaierror):
+        return "its name is not known: see the network, or the spelling"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "it has no valid certificate for its name"
+    found = _NUMBER.search(text)
+    number = getattr(error, "errno", None) or (int(found[1]) if found else None)
+    if number in WORDS:
+        return WORDS[number]
+    if isinstance(error, TimeoutError):
+        return "it took too long to answer"
+    return text[:LONGEST] or type(error).__name__
