@@ -142,21 +142,23 @@ class Listener(threading.Thread):
 
     async def _has_failed_to_store(self, url: str) -> bool:
         """Listen until it fails, and put down why; whether that was the store, of which no host is to blame."""
-        failed = False
+        told, about_store = self.problem, False
         try:
             await self._listen(url)
         except* OSError as group:
-            self.problem = f"{url} is not answering ({_first(group)})"
+            told = f"{url} is not answering ({_first(group)})"
         except* ValueError as group:
-            self.problem = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
-        except* (duckdb.Error, sqlite3.Error, StoreProblem) as group:
-            failed = True
-            self._store_failures = min(self._store_failures + 1, 16)
-            self.problem = f"the store cannot be written ({_first(group)}): {_remedy(group)}"
-            log.warning("%s", self.problem)
-        if not failed:
-            self._store_failures = 0
-        return failed
+            told = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
+        except* StoreProblem as group:
+            told, about_store = _first(group), True
+        except* (duckdb.Error, sqlite3.Error) as group:
+            told = f"the store cannot be written ({_first(group)}): free space on the drive, then wait"
+            about_store = True
+        self._store_failures = min(self._store_failures + 1, 16) if about_store else 0
+        self.problem = told
+        if about_store:
+            log.warning("%s", told)
+        return about_store
 
     async def _listen(self, url: str) -> None:
         source = self._subscription.source
@@ -282,10 +284,3 @@ def _first(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return plain(error)
-
-
-def _remedy(group: BaseExceptionGroup[BaseException]) -> str:
-    """What to do: after a fatal error DuckDB refuses everything until the file is opened anew."""
-    if group.subgroup(duckdb.FatalException):
-        return "free space on the drive, then stop the worker and start it again; nothing is lost"
-    return "free space on the drive, then wait"

@@ -3,6 +3,22 @@
 from collections import ChainMap
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ingest.tid import IS_TID
+
+if TYPE_CHECKING:
+    from ingest.records import Registry
+    from ingest.transaction import Rows
+
+# Everyone, with the newest rev of their repository: written with every batch it would cost .7 µs an event, read from
+# the rows at the start it costs .15 s for the 1,000,000 that a table holds.
+PEOPLE = f"""
+select did, contributor_id, first_seen_at, greatest(archived_rev, rev) from contributors left join (
+  select did, max(rev) as rev from events
+  where {IS_TID} and collection in (select unnest(?::varchar[])) group by did
+) using (did)
+"""
 
 
 class People:
@@ -28,6 +44,18 @@ class People:
         self.numbers.pop(did, None)
         self.seen_since.pop(did, None)
         self.newest_rev.pop(did, None)
+
+
+def load_people(rows: "Rows", registry: "Registry") -> People:
+    """Everyone, as the store holds them; `registry` says which collections are ours."""
+    people = People()
+    collections = rows.rows("select distinct collection from events where collection is not null")
+    ours = [row["collection"] for row in collections if registry.is_ours(row["collection"])]
+    for row in rows.cursor.execute(PEOPLE, [ours]).fetchall():
+        people.add(*row)
+    given = rows.value("select position_seq from hops where name = 'people'") or 0
+    people.highest = max(people.highest, given)
+    return people
 
 
 class Arrivals:

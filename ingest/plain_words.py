@@ -14,6 +14,7 @@ WORDS = {
     errno.ENETUNREACH: "no way leads there from this machine",
     errno.ENOSPC: "the drive is full",
     errno.EDQUOT: "the drive is full",
+    errno.EFBIG: "files may grow no further there",
     errno.EROFS: "the drive is read-only",
     errno.EACCES: "this user may not write there",
     errno.EPERM: "this user may not write there",
@@ -21,11 +22,11 @@ WORDS = {
 }
 # asyncio puts several failures into one text, and DuckDB all of them.
 _NUMBER = re.compile(r"\[Errno (\d{1,5})\]")
-LONGEST = 200
+LONGEST = 300
 
 
 def plain(error: BaseException) -> str:
-    """An error in at most 200 characters on one line: the system's errors in our words, others in their own."""
+    """An error in at most 300 characters on one line: the system's errors in our words, others in their own."""
     text = " ".join(str(error).split())
     if isinstance(error, socket.gaierror):
         return "its name is not known: see the network, or the spelling"

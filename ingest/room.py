@@ -1,15 +1,18 @@
 """Room on the drive: what fills it stops while there is still enough left to write down what is in hand.
 
 Measured with DuckDB 2.0: a commit that finds the disk full is undone and the next one works again, but a checkpoint
-that does invalidates the database until the process is started anew. So the stream stops before either.
+that does invalidates the database until it is opened anew. So the stream stops before either.
 """
 
+import os
 import shutil
 from pathlib import Path
 
+from ingest.plain_words import plain
 from ingest.store import StoreProblem
 
 RESERVE_BYTES = 100_000_000
+PROBE = ".writable"
 
 
 def free_bytes(path: Path) -> int:
@@ -18,12 +21,29 @@ def free_bytes(path: Path) -> int:
 
 
 def require_place(path: Path) -> None:
-    """Refuse, with StoreProblem, to write beside a store at `path` that is not there any more.
+    """Refuse, with StoreProblem, to write where the store at `path` is not there any more or the drive takes no bytes.
 
     Where a drive was unmounted its mount point is a folder like any other, and what is written there is lost to it.
+    Where one became read-only DuckDB's next checkpoint would fail, after which it refuses everything. So one byte is
+    tried first, always the same one, which a full drive takes too.
     """
     if not path.exists():
         raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work goes on by itself then")
+    try:
+        _try_byte(path.with_name(PROBE))
+    except OSError as problem:
+        raise StoreProblem(
+            f"{path.parent} cannot be written ({plain(problem)}): make it writable, or free space there; work goes on "
+            "by itself then, and nothing is lost"
+        ) from problem
+
+
+def _try_byte(path: Path) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.pwrite(handle, b"\n", 0)
+    finally:
+        os.close(handle)
 
 
 def require_room(path: Path) -> None:
@@ -33,7 +53,8 @@ def require_room(path: Path) -> None:
     free = free_bytes(path)
     if free < wanted:
         raise StoreProblem(
-            f"{path.parent} has {free // 1_000_000} MB left of the {wanted // 1_000_000} MB that must stay free"
+            f"{path.parent} has {free // 1_000_000} MB left of the {wanted // 1_000_000} MB that must stay free: "
+            "free space there, then wait"
         )
 
 

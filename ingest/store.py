@@ -1,6 +1,5 @@
 """The one DuckDB file: opened here and nowhere else, by the one process that owns it."""
 
-import re
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -13,25 +12,19 @@ import pyarrow as pa
 
 from ingest.clock import from_microseconds, wall_now
 from ingest.compact import Gate, clear_leftovers, compacted
-from ingest.people import People
+from ingest.people import People, load_people
+from ingest.plain_words import plain
 from ingest.records import REGISTRY, Registry
-from ingest.tid import IS_TID
 from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
+from ingest.unopened import StoreProblem as StoreProblem
+from ingest.unopened import why_unopened
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
 SCHEMA_VERSION = 7
 # With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
 # over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
-# Everyone, with the newest rev of their repository: written with every batch it would cost .7 µs an event, read from
-# the rows at the start it costs .15 s for the 1,000,000 that a table holds.
-PEOPLE = f"""
-select did, contributor_id, first_seen_at, greatest(archived_rev, rev) from contributors left join (
-  select did, max(rev) as rev from events
-  where {IS_TID} and collection in (select unnest(?::varchar[])) group by did
-) using (did)
-"""
 # One thread: to share an insert of 10,000 rows among two costs more than the insert (2.5 µs of CPU a row, alone 1.1),
 # and a scoring pass over 20,000 people takes as long with one as with two.
 # Automatic checkpoints stay off: the publisher checkpoints; meanwhile the main file must not change under the copy.
@@ -42,10 +35,6 @@ CONFIG: Config = {
     "checkpoint_threshold": "1TB",
     "threads": 1,
 }
-
-
-class StoreProblem(Exception):
-    """The store cannot be used; the message is one sentence that says what to do."""
 
 
 class Store:
@@ -76,6 +65,7 @@ class Store:
         self.files = threading.Lock()
         self._writer = threading.Lock()
         self._gate = Gate()
+        self._is_invalid = False  # DuckDB met a drive that took no bytes and refuses everything until it is opened anew
         self._schemas: dict[str, pa.Schema] = {}
 
     @classmethod
@@ -97,20 +87,20 @@ class Store:
             config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
             database = duckdb.connect(str(path), config=config)
         except (duckdb.Error, OSError) as error:
-            raise StoreProblem(_why_not(path, str(error))) from error
+            raise StoreProblem(why_unopened(path, str(error))) from error
         store = cls(database, path, wall, registry, config)
         try:
             clear_leftovers(path)
             store._migrate()
-            store._load_people()
             with store.read() as rows:
+                store.people = load_people(rows, registry)
                 store.tombstones = load_tombstones(rows, key)
         except WrongKey as problem:
             database.close()
             raise StoreProblem(str(problem)) from problem
         except duckdb.Error as error:
             database.close()
-            raise StoreProblem(_why_not(path, str(error))) from error
+            raise StoreProblem(why_unopened(path, str(error))) from error
         except StoreProblem:
             database.close()
             raise
@@ -158,15 +148,6 @@ class Store:
             raise StoreProblem(f"{self.path} is a database of something else: name another file in DUCKDB_PATH.")
         return int(told)
 
-    def _load_people(self) -> None:
-        with self.read() as rows:
-            collections = rows.rows("select distinct collection from events where collection is not null")
-            ours = [row["collection"] for row in collections if self.registry.is_ours(row["collection"])]
-            for row in rows.cursor.execute(PEOPLE, [ours]).fetchall():
-                self.people.add(*row)
-            given = rows.value("select position_seq from hops where name = 'people'") or 0
-            self.people.highest = max(self.people.highest, given)
-
     def seen_since(self, did: str) -> datetime | None:
         """When the first record by or about this DID was seen; None for a stranger."""
         return self.people.seen_since.get(did)
@@ -180,9 +161,37 @@ class Store:
         return self._schemas[table]
 
     @contextmanager
+    def _passing(self) -> Generator[None]:
+        """Be among those who read and write; what DuckDB has given up is opened anew first."""
+        if self._is_invalid:
+            self._open_anew()
+        with self._gate.passing():
+            try:
+                yield
+            except (duckdb.FatalException, StoreProblem) as error:
+                self._is_invalid |= isinstance(error.__cause__ or error, duckdb.FatalException)
+                raise
+
+    def _open_anew(self) -> None:
+        """Open the file again in this process, with all that was committed; StoreProblem while that cannot be done."""
+        from ingest.room import require_room  # which knows what a store's problem is
+
+        require_room(self.path)
+        try:
+            with self._gate.shut():
+                if self._is_invalid:
+                    self._database.close()
+                    self._database = duckdb.connect(str(self.path), config=self._config)
+                    self._is_invalid = False
+        except (TimeoutError, duckdb.Error) as error:
+            raise StoreProblem(f"{self.path} cannot be opened anew ({plain(error)}): it is tried again") from error
+        with self.read() as rows:  # what was in hand may have been committed, or not
+            self.people = load_people(rows, self.registry)
+
+    @contextmanager
     def read(self) -> Generator[Rows]:
         """A cursor for short reads; each statement sees the newest committed state."""
-        with self._gate.passing():
+        with self._passing():
             cursor = self._database.cursor()
             try:
                 yield Rows(cursor)
@@ -192,7 +201,7 @@ class Store:
     @contextmanager
     def write(self) -> Generator[Transaction]:
         """One transaction under the writer's mutex: committed when the block ends, undone when it raises."""
-        with self._gate.passing(), self._writer:
+        with self._passing(), self._writer:
             cursor = self._database.cursor()
             txn = Transaction(cursor, self)
             try:
@@ -236,7 +245,7 @@ class Store:
     @contextmanager
     def still(self) -> Generator[float]:
         """As `checkpoint`, and nobody writes until the block ends: what is copied beside the store agrees with it."""
-        with self._gate.passing(), self._writer:
+        with self._passing(), self._writer:
             began = time.monotonic()
             cursor = self._database.cursor()
             try:
@@ -277,19 +286,3 @@ class StreamClock:
         """Naive UTC time of the newest frame; 1970 before the first."""
         with self._store.read() as rows:
             return from_microseconds(rows.value("select max(cursor_us) from ingest_state") or 0)
-
-
-def _why_not(path: Path, error: str) -> str:
-    holder = re.search(r"held in (\S+) \(PID (\d+)\)", error)
-    if holder:
-        return (
-            f"{path} is held by process {holder[2]} ({holder[1]}): only one worker may own it; "
-            "stop that one first, or read from a snapshot."
-        )
-    told = " ".join(error.split())[:200]
-    if "WAL" in error or f"{path}.wal" in error:
-        return (
-            f"{path}.wal cannot be replayed ({told}): move it aside and start again; the stream fills the gap, "
-            "but maintainers added since the last publish must be added again."
-        )
-    return f"{path} cannot be opened ({told}): restore a backup, or move the file away to start afresh."

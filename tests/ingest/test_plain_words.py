@@ -1,6 +1,5 @@
 """What the system says of a failure is told in words that name no error number."""
 
-import asyncio
 import errno
 import os
 import socket
@@ -24,7 +23,7 @@ def test_of_several_failed_addresses_the_first_is_told() -> None:
 
 def test_a_name_that_is_not_known_and_a_silent_host_are_told_as_that() -> None:
     assert plain(socket.gaierror(-2, "Name or service not known")).startswith("its name is not known")
-    assert plain(asyncio.TimeoutError()) == "it took too long to answer"
+    assert plain(TimeoutError()) == "it took too long to answer"
 
 
 def test_any_other_error_is_one_bounded_line_and_never_empty() -> None:

@@ -21,5 +21,8 @@ class Command(BaseCommand):
         except StoreProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
         keep_log("worker")
-        with watched(worker):
-            worker.run()
+        try:
+            with watched(worker):
+                worker.run()
+        except StoreProblem as problem:
+            raise CommandError(f"Stopped; the next start takes up what is left. {problem}", returncode=2) from problem
