@@ -78,6 +78,18 @@ def send_due(receiver: Receiver, now: Now) -> int:
     return taken
 
 
+def keep_fresh(now: datetime) -> tuple[int, int]:
+    """After a restore: how many messages wait and are sent, and how many are older than a day and are not.
+
+    Those that wait may have been taken after the backup was made; they keep their webhook-id, by which a receiver drops
+    them. It need not remember an id for longer than a day, and is told anew how what changed since then stands.
+    """
+    waiting = WebhookDelivery.objects.exclude(due_at=None)
+    told = {"due_at": None, "given_up_at": now, "problem": "older than a day when a backup was restored"}
+    old = waiting.filter(made_at__lt=now - LIFETIME).update(**told)
+    return waiting.count(), old
+
+
 def send(receiver: Receiver, message_id: str, body: str, now: datetime) -> tuple[str, float]:
     """Try one message: why it was not taken ("": it was), and how many seconds the receiver asks for at least.
 

@@ -35,7 +35,7 @@ from triage.erasure import forget_account, said_by
 from triage.models import Person, ToldState, WebhookDelivery
 from triage.webhook_notes import webhook_notes
 from triage.webhook_signing import secret_of, signature
-from triage.webhooks import forget, note_changes, send_due
+from triage.webhooks import forget, keep_fresh, note_changes, send_due
 from trustsite.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
@@ -307,6 +307,22 @@ def test_after_a_day_a_message_is_given_up_and_whoever_looks_is_told(start: Star
     sent(receiver_at(peer.origin), now + timedelta(days=8))
     assert not WebhookDelivery.objects.exists()
     assert webhook_notes(now) == ()
+
+
+def test_after_a_restore_what_waited_is_sent_under_the_id_that_it_had_and_what_is_old_is_not(start: Start) -> None:
+    peer = start(lambda _: response())
+    waiting(2)
+    WebhookDelivery.objects.filter(key="msg_1").update(made_at=NOW - timedelta(hours=25))
+    backup = list(WebhookDelivery.objects.values())
+    assert sent(receiver_at(peer.origin)) == 2
+    WebhookDelivery.objects.all().delete()
+    WebhookDelivery.objects.bulk_create(WebhookDelivery(**row) for row in backup)
+    assert keep_fresh(NOW) == (1, 1)
+    assert sent(receiver_at(peer.origin)) == 1
+    assert [request.headers["webhook-id"] for request in peer.requests] == ["msg_0", "msg_1", "msg_0"]
+    assert peer.requests[0].body == peer.requests[2].body
+    left = WebhookDelivery.objects.get(key="msg_1")
+    assert (left.due_at, left.given_up_at, left.problem.startswith("older than a day")) == (None, NOW, True)
 
 
 def test_a_worker_that_stops_ends_the_try_at_once_and_does_not_count_it(start: Start) -> None:

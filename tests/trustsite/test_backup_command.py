@@ -3,20 +3,26 @@
 import json
 import shutil
 import signal
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from ingest.archive import archive
 from ingest.backup_files import Manifest, read_manifest
 from ingest.look_inside import look_inside
 from ingest.snapshot import SnapshotReader, current_number, publish
 from ingest.status import read_status
 from ingest.store import Store
+from tests.conftest import with_environment
 from tests.ingest.erased import story
 from tests.ingest.planted import GONE, traces
-from tests.ingest.stream import SOURCE, take
+from tests.ingest.stream import SOURCE, at, take
+from tests.sources import PROJECT
 from tests.trustsite import runs
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
@@ -89,19 +95,80 @@ def test_the_doctor_leaves_the_store_to_the_worker_and_finds_what_is_to_do(busy:
     ]
 
 
-def test_whoever_was_erased_after_the_backup_is_erased_from_it_on_restore(tmp_path: Path) -> None:
-    root, target = tmp_path / "drive", tmp_path / "backup"
+SECRETS = """
+import json, django; django.setup()
+from datetime import timedelta
+from django.conf import settings
+from django.contrib.sessions.backends.db import SessionStore
+from django.utils import timezone
+from triage.access import issue_link
+from triage.models import Person, WebhookDelivery
+from triage.tokens import create_token, revoke_token, valid_token
+now = timezone.now()
+person = Person.objects.create(did="did:plc:" + "3" * 24)
+person.set_password("zq7PASSWORDzq7"); person.save()
+session = SessionStore(); session["_auth_user_id"] = str(person.pk); session.create()
+token, revoked = create_token("one", ["read"], now, person), create_token("two", ["review"], now, person)
+revoke_token(valid_token(revoked, now), person, now)
+for key, days in (("young", 0), ("old", 2)):
+    made_at = now - timedelta(days=days)
+    WebhookDelivery.objects.create(key=key, event="webhook.test", body="{}", made_at=made_at, due_at=now)
+link = issue_link(person)
+print(json.dumps(["zq7PASSWORDzq7", session.session_key, token, revoked, link, str(settings.WEBHOOK_KEY)]))
+"""
+# What only the environment holds.
+NAMED = {
+    "ANTHROPIC_API_KEY": "sk-ant-zq7CLAUDEzq7",
+    "WEBHOOK_URL": "https://hooks.example.test/zq7HOOKzq7",
+    "OTLP_HEADERS": "Authorization=zq7TRACESzq7",
+}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str]]:
+    """A drive with archived events and every kind of secret, a backup of it, and the secrets."""
+    root = tmp_path_factory.mktemp("kept") / "drive"
     root.mkdir()
     assert runs.run("init_drive", DATA_ROOT=root)[0] == 0
     store = Store.open(root / "duckdb" / "trust.duckdb", key=(root / "keys" / "tombstones").read_bytes())
     store.bind(SOURCE)
     take(store, story())
+    assert archive(store, root / "staging", 30, 1, at(0))
     publish(store, root / "snapshots")
     store.close()
-    for command in (("backup", target), ("erase_contributor", GONE, "--yes"), ("restore", target, "--replace")):
+    environment = with_environment({"DATA_ROOT": root, "DJANGO_SETTINGS_MODULE": "trustsite.settings"} | NAMED)
+    told = subprocess.run(
+        [sys.executable, "-c", SECRETS], cwd=PROJECT, env=environment, check=True, stdout=subprocess.PIPE
+    )
+    keys = [path.read_text() for path in (root / "keys").iterdir()]
+    secrets = [*json.loads(told.stdout), *keys, *(value.rpartition("/")[2] for value in NAMED.values())]
+    status, _, err = runs.run("backup", root.with_name("backup"), DATA_ROOT=root, **NAMED)
+    assert status == 0, err
+    return root, root.with_name("backup"), secrets
+
+
+def test_no_secret_is_in_a_backup_whose_rows_and_columns_are_read_too(kept: tuple[Path, Path, list[str]]) -> None:
+    _, backup, secrets = kept
+    assert len(set(secrets)) >= 12
+    assert min(map(len, secrets)) >= 10
+    assert traces(backup, tuple(secrets)) == []
+    assert {path.suffix for path in backup.rglob("*") if path.is_file()} >= {".duckdb", ".sqlite3", ".parquet", ".json"}
+    assert traces(backup, (GONE,)), "the search finds what is there"
+    with closing(sqlite3.connect(backup / "web.sqlite3")) as accounts:  # of what opens something it has only hashes
+        assert accounts.execute("select count(*) from django_session").fetchone() == (0,)
+        hashed = accounts.execute("select password, secret_hash from triage_person, triage_apitoken").fetchall()
+    assert all(password.startswith("pbkdf2_sha256$") and len(told) == 64 for password, told in hashed)
+    assert len(hashed) == 2
+
+
+def test_whoever_was_erased_after_the_backup_is_erased_from_it_on_restore(kept: tuple[Path, Path, list[str]]) -> None:
+    root, target, _ = kept
+    for command in (("erase_contributor", GONE, "--yes"), ("restore", target, "--replace")):
         status, out, err = runs.run(*command, DATA_ROOT=root)
         assert status == 0, err
     assert "1 who were erased after the backup was made were erased from it again." in out
+    assert "1 messages of the webhook wait and keep their webhook-id" in out
+    assert "1 that are older than a day are not sent" in out
     (aside,) = root.glob("replaced-*")
     shutil.rmtree(aside)
     assert traces(root, (GONE, GONE.removeprefix("did:plc:"))) == []

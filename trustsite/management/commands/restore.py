@@ -5,6 +5,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
 from ingest.archive import adopt
 from ingest.backup_files import BackupProblem
@@ -14,6 +15,7 @@ from ingest.net import Fetcher
 from ingest.restore import Restored, restore
 from ingest.snapshot import PublishProblem, publish
 from ingest.store import Store, StoreProblem
+from triage.webhooks import keep_fresh
 from trustsite import drive
 from trustsite.handover import make_runtime, open_store
 from trustsite.places import places_from_settings
@@ -41,6 +43,7 @@ class Command(BaseCommand):
             raise CommandError(str(problem), returncode=2) from problem
         call_command("migrate", verbosity=0, interactive=False)
         self._tell(folder, done)
+        self._tell_of_webhook()
         self._take_over(done)
         self.stdout.write("Published. Start worker and web: the worker reads on from there; everybody signs in anew.")
 
@@ -55,6 +58,15 @@ class Command(BaseCommand):
             self.stdout.write(
                 "No tombstones of this drive could be read: whoever was erased after the backup was made is in it "
                 "again, so erase them once more (`manage.py erase_contributor`)."
+            )
+
+    def _tell_of_webhook(self) -> None:
+        """What the backup had not sent goes out again under its old id, unless it is old."""
+        waiting, old = keep_fresh(timezone.now())
+        if waiting or old:
+            self.stdout.write(
+                f"{waiting} messages of the webhook wait and keep their webhook-id, by which a receiver that had them "
+                f"drops them; {old} that are older than a day are not sent."
             )
 
     def _take_over(self, done: Restored) -> None:
