@@ -99,6 +99,8 @@ def run_job(name: str, arguments: dict[str, Any], reply: str) -> None:
     runtime = current()
     try:
         done = JOBS[name](runtime, arguments, lambda told: huey.put(reply, {"progress": told}))
+        with runtime.store.publishing:  # no stream brings it again if the log of changes is damaged before a publish
+            runtime.store.checkpoint()
         huey.put(reply, {"done": done})
     except (JobProblem, StoreProblem) as problem:
         huey.put(reply, {"problem": str(problem)})

@@ -1,7 +1,7 @@
 """One snapshot for a whole request."""
 
 import atexit
-import threading
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -14,7 +14,7 @@ from csp.middleware import CSPMiddleware
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.backends.base import SessionBase
-from django.db import connection
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
@@ -27,6 +27,11 @@ _making = threading.Lock()
 _opened = threading.local()  # file: which the database was when this thread last looked
 LEADERBOARD = "/leaderboard"
 GONE = "The drive that holds this site is gone. Nothing is lost; the site goes on by itself once it is mounted again.\n"
+UNWRITABLE = (
+    "The drive of this site takes no bytes just now: what you asked was not done, and nothing is lost. Reading goes "
+    "on; try this again in a while. For whoever runs the site `manage.py doctor` says what is wrong.\n"
+)
+log = logging.getLogger(__name__)
 
 
 class Request(HttpRequest):
@@ -91,7 +96,7 @@ class OperationCorsMiddleware(CorsMiddleware):
 
 
 class DriveMiddleware:
-    """Answers 503 in words while the drive is gone: SQLite would make an empty database in its mount point."""
+    """Answers 503 in words while the drive is gone, where SQLite would make an empty database, or takes no bytes."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -101,10 +106,21 @@ class DriveMiddleware:
         if settings.MARK_PATH is None or settings.MARK_PATH.exists():
             leave_replaced_database()
             return self.get_response(request)
-        response = HttpResponse(GONE, status=503, content_type="text/plain; charset=utf-8")
-        response["Retry-After"] = "10"
-        response["Cache-Control"] = "no-store"
-        return response
+        return _unavailable(GONE)
+
+    def process_exception(self, request: HttpRequest, problem: Exception) -> HttpResponseBase | None:
+        """The 503 for what the accounts' file could not take: its transaction is undone."""
+        if not isinstance(problem, OperationalError):
+            return None
+        log.error("the accounts cannot be written: %s", problem)
+        return _unavailable(UNWRITABLE)
+
+
+def _unavailable(sentences: str) -> HttpResponse:
+    response = HttpResponse(sentences, status=503, content_type="text/plain; charset=utf-8")
+    response["Retry-After"] = "10"
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 class SecureCookiesMiddleware:

@@ -20,6 +20,7 @@ HOPS = {
     "tell_webhook": "Telling the webhook's receiver",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",
+    "drop_ended_sessions": "Dropping sessions that have ended",
 }
 
 SEE_LOG = "It is tried again by itself; where it stays so, the worker's log says why."

@@ -1,4 +1,4 @@
-"""The Huey tasks of the pages' side: what people decided comes to the worker, what changed goes to the webhook."""
+"""The Huey tasks of the pages' side: decisions come to the worker, changes go to the webhook, ended sessions go."""
 
 import logging
 import sqlite3
@@ -7,6 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import close_old_connections, connection
 from django.utils import timezone
+from huey import crontab
 
 from ingest.queue import huey
 from triage.outbox import next_due
@@ -58,6 +59,19 @@ def tell_webhook() -> None:
             send_due(Receiver(settings.WEBHOOK_URL, runtime.fetcher.leash), timezone.now)
         else:
             forget()
+    finally:
+        close_old_connections()
+
+
+@huey.periodic_task(crontab(minute="51"))
+def drop_ended_sessions() -> None:
+    """Once an hour remove the sessions that have ended."""
+    from django.contrib.sessions.backends.db import SessionStore
+
+    if not _has_tables():
+        return
+    try:
+        SessionStore.clear_expired()
     finally:
         close_old_connections()
 

@@ -129,6 +129,23 @@ def test_a_store_from_an_older_backup_is_told_what_came_after_it(site: ActingSit
     assert site.result.value("select count(*) from maintainer_actions") == 3, "the other file was put back again"
 
 
+def test_a_log_of_changes_that_is_set_aside_takes_nothing_with_it_that_people_decided(
+    site: ActingSite, ben: Client, tmp_path: Path
+) -> None:
+    deliver(runtime(site.result), WHEN)
+    site.result.store.checkpoint()
+    decide_everything(site, ben)
+    deliver(runtime(site.result), WHEN)
+    before, path = held(site.result), site.result.store.path
+    assert path.with_name("trust.duckdb.wal").stat().st_size > 0
+    (tmp_path / "aside").mkdir()
+    shutil.copy(path, tmp_path / "aside" / "trust.duckdb")  # as the drive holds it, without the log
+    with opened(tmp_path / "aside") as old:
+        assert old.value("select count(*) from maintainer_actions") == 0
+        deliver(runtime(old, LATER), WHEN)
+        assert held(old) == before
+
+
 def test_a_kill_in_the_middle_of_a_run_brings_all_again_and_changes_nothing(
     site: ActingSite, ben: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ docs/faults.md lists every fault with the test that plays it; `tests/test_faults
 """
 
 import http.client
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -91,17 +92,56 @@ def test_a_drive_that_goes_while_everything_runs_is_told_and_nothing_is_written_
             for process in (worker, web):
                 process.send_signal(signal.SIGTERM)
                 runs.finish(process, timeout=runs.STOP_SECONDS)
+    assert_whole(root, recording.last_time_us)
+
+
+def assert_whole(root: Path, last_us: int) -> None:
+    """Assert that every frame of the recording up to then is in the newest snapshot, and each once."""
     with closing(SnapshotReader(root / "snapshots")) as reader, reader.pin() as snapshot:
         assert snapshot is not None
         assert snapshot.value("select count(distinct event_id) = count(*) from events")
-        assert snapshot.value("select max(cursor_us) from ingest_state") == recording.last_time_us
+        assert snapshot.value("select max(cursor_us) from ingest_state") == last_us
+
+
+def let_write(bytes_at_most: int, *processes: subprocess.Popen[str]) -> None:
+    """Have every file that these processes write end there: 0 is a drive that became read-only, to those who run."""
+    for process in processes:
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (bytes_at_most, hard))
+
+
+def test_a_drive_that_takes_no_bytes_while_everything_runs_stops_only_what_writes_and_is_taken_up_again(
+    root: Path,
+) -> None:
+    recording, port = build_world().recording, free_port()
+    path = sign_in_path(root)
+    with Jetstream(recording, hold_after=BEFORE) as jetstream:
+        worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url)
+        web = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
+        try:
+            wait_for(lambda: cursor_of(root) > 0 and answers_at(port, "/metrics"))
+            cookies, token = form_of(port, path)
+            let_write(0, worker, web)
+            jetstream.release(MEANWHILE)
+            assert says(worker, "cannot be written (files may grow no further there): make it writable")
+            status, _, told = answer(port, "POST", path, cookies, token)
+            assert (status, "was not done, and nothing is lost" in told) == (503, True)
+            assert answers_at(port, "/metrics")
+            let_write(resource.RLIM_INFINITY, worker, web)
+            jetstream.release(len(recording.frames))
+            wait_for(lambda: cursor_of(root) == recording.last_time_us)
+            assert answer(port, "POST", path, cookies, token)[0] == 302  # the link was not spent
+            assert (worker.poll(), web.poll()) == (None, None)
+        finally:
+            for process in (worker, web):
+                process.send_signal(signal.SIGTERM)
+                runs.finish(process, timeout=runs.STOP_SECONDS)
+    assert worker.returncode == 0
+    assert_whole(root, recording.last_time_us)
 
 
 def test_a_web_process_that_is_killed_loses_nobody_who_is_signed_in(root: Path) -> None:
-    port = free_port()
-    status, link, err = runs.run("add_maintainer", "did:plc:ewvi7nxzyoun6zhxrhs64oiz", DATA_ROOT=root)
-    assert status == 0, err
-    path = "/" + link.split("/", 3)[3].split()[0]
+    port, path = free_port(), sign_in_path(root)
 
     def web() -> Callable[[], object]:
         process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}")
@@ -121,11 +161,24 @@ def test_a_web_process_that_is_killed_loses_nobody_who_is_signed_in(root: Path) 
         kill()
 
 
-def signed_in(port: int, path: str) -> tuple[str, str]:
-    """The cookies of somebody who followed a sign-in link and pressed its button, and a page that asks for them."""
+def sign_in_path(root: Path) -> str:
+    """Where the sign-in link of a new maintainer leads."""
+    status, link, err = runs.run("add_maintainer", "did:plc:ewvi7nxzyoun6zhxrhs64oiz", DATA_ROOT=root)
+    assert status == 0, err
+    return "/" + link.split("/", 3)[3].split()[0]
+
+
+def form_of(port: int, path: str) -> tuple[str, str]:
+    """The cookies that a page with a button gives, and what the button sends."""
     _, cookies, body = answer(port, "GET", path)
     token = body.split('name="csrfmiddlewaretoken" value="')[1].split('"')[0]
-    status, more, _ = answer(port, "POST", path, cookies, f"csrfmiddlewaretoken={token}")
+    return cookies, f"csrfmiddlewaretoken={token}"
+
+
+def signed_in(port: int, path: str) -> tuple[str, str]:
+    """The cookies of somebody who followed a sign-in link and pressed its button, and a page that asks for them."""
+    cookies, token = form_of(port, path)
+    status, more, _ = answer(port, "POST", path, cookies, token)
     assert status == 302
     return f"{cookies}; {more}", "/changes"
 
