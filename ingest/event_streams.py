@@ -63,7 +63,9 @@ class EventStream(threading.Thread):
                 self.problem = f"{self.host} is not answering ({plain(error)})"
             except FetchProblem as problem:
                 self.problem = str(problem)
-            except (duckdb.Error, sqlite3.Error, StoreProblem) as error:
+            except StoreProblem as problem:
+                self.problem = str(problem)
+            except (duckdb.Error, sqlite3.Error) as error:
                 self.problem = f"the store cannot be written ({plain(error)}): free space on the drive, then wait"
             failures = failures + 1 if time.monotonic() - began < LONGEST_WAIT_SECONDS else 1
             if not self._stopping.is_set():

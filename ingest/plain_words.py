@@ -22,12 +22,13 @@ WORDS = {
 }
 # asyncio puts several failures into one text, and DuckDB all of them.
 _NUMBER = re.compile(r"\[Errno (\d{1,5})\]")
+_KIND = re.compile(r"^(?:[A-Z]\w* )?Error: ")  # as DuckDB begins
 LONGEST = 300
 
 
 def plain(error: BaseException) -> str:
     """An error in at most 300 characters on one line: the system's errors in our words, others in their own."""
-    text = " ".join(str(error).split())
+    text = _KIND.sub("", " ".join(str(error).split()))
     if isinstance(error, socket.gaierror):
         return "its name is not known: see the network, or the spelling"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -38,4 +39,6 @@ def plain(error: BaseException) -> str:
         return WORDS[number]
     if isinstance(error, TimeoutError):
         return "it took too long to answer"
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     return text[:LONGEST] or type(error).__name__

@@ -19,6 +19,7 @@ from pathlib import Path
 import duckdb
 
 from ingest.durable import sync
+from ingest.plain_words import plain
 from ingest.room import require_place
 from ingest.store import Store, StoreProblem
 from ingest.transaction import Rows
@@ -53,7 +54,9 @@ def _publish(store: Store, folder: Path) -> tuple[int, float]:
         try:
             return _make(store, folder)
         except OSError as problem:
-            raise PublishProblem(f"no snapshot could be made in {folder} ({problem}): make it writable") from problem
+            raise PublishProblem(
+                f"no snapshot could be made in {folder} ({plain(problem)}): make it writable"
+            ) from problem
         except StoreProblem as problem:
             raise PublishProblem(str(problem)) from problem
 

@@ -24,7 +24,7 @@ MARK = "zq7MARKEDzq7"
 SHORT = f"{GONE[:14]}…{GONE[-4:]}"
 WHEN = datetime(2026, 9, 21)
 PLAIN: dict[str, object] = {"BOOLEAN": True, "TIMESTAMP": WHEN, "DOUBLE": 0.5, "INTEGER[]": [], "VARCHAR[]": []}
-PLAIN["FLOAT[512]"] = [1.0] * 512
+PLAIN |= {"FLOAT[512]": [1.0] * 512, "SMALLINT[]": [], "SMALLINT": 1, "TINYINT": 1, "FLOAT": 0.5}
 
 
 def folders_below(root: Path) -> Folders:

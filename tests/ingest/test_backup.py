@@ -13,13 +13,15 @@ import duckdb
 import msgspec
 import pytest
 
-from ingest import archive
+from ingest import archive, state_copy
 from ingest import restore as restoring
 from ingest.backup import write_backup
 from ingest.backup_files import MANIFEST, BackupProblem, Places, file_of, is_name
 from ingest.load import load
 from ingest.look_inside import look_inside
+from ingest.state_copy import copy_sqlite
 from ingest.store import Store
+from ingest.transaction import Rows
 from tests.ingest.conftest import Open
 from tests.ingest.kept_state import (
     SESSION,
@@ -32,8 +34,11 @@ from tests.ingest.kept_state import (
     places_below,
     put_back,
 )
+from tests.ingest.planted import a_row
 from tests.ingest.stream import ANA, FIRST_US, MARA, SEED, SOURCE, Frames, at, digest_of, rows, take
 from tests.waiting import wait_for
+
+LOADED = ("events", "vouches", "ingest_state")  # tables that the load fills
 
 
 def frames_of(size: int) -> Frames:
@@ -62,16 +67,23 @@ def owned(places: Places) -> Iterator[Store]:
 
 
 def test_a_backup_taken_under_load_is_the_state_of_its_moment_row_by_row(
-    places: Places, owned: Store, tmp_path: Path, open_store: Open
+    places: Places, owned: Store, tmp_path: Path, open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frames, stop = frames_of(4_000), threading.Event()
+    fill_empty_tables(owned)
+    frames, stop, then = frames_of(4_000), threading.Event(), {}
 
     def write() -> None:
         for begin in range(40, len(frames), 5):
             if stop.is_set():
                 return
             take(owned, frames[begin : begin + 5])
+            note_batch(places, begin)  # as an action that is noted as delivered once the store has it
 
+    def copy_accounts(source: Path, target: Path) -> None:
+        then.update(every_row(owned))
+        copy_sqlite(source, target)
+
+    monkeypatch.setattr(state_copy, "copy_sqlite", copy_accounts)
     writer = threading.Thread(target=write)
     writer.start()
     try:
@@ -85,12 +97,51 @@ def test_a_backup_taken_under_load_is_the_state_of_its_moment_row_by_row(
     put_back(tmp_path / "backup", other)
     assert differing_tables(other, manifest.tables) == ["event_segments"]  # whose files lie elsewhere now
     restored = open_drive(other)
+    found = every_row(restored)
+    assert [name for name in then if found[name] != then[name]] == ["event_segments"]
+    assert [name for name in then if not then[name]] == []
     seen = (manifest.cursors[SOURCE] - FIRST_US) // 1_000_000 + 1
     assert newest(restored) == manifest.cursors[SOURCE]
+    noted = batches_noted(other)
+    assert noted == list(range(40, noted[-1] + 5, 5))
+    assert seen - noted[-1] in (5, 10), "the batch that the accounts know is in the store, and at most one more"
     undisturbed = open_store("undisturbed")
     take(undisturbed, frames[:seen])
-    assert digest_of(restored) == digest_of(undisturbed)
+    told, wanted = digest_of(restored), digest_of(undisturbed)
+    assert {name: told[name] for name in LOADED} == {name: wanted[name] for name in LOADED}
     restored.close()
+
+
+def fill_empty_tables(store: Store) -> None:
+    """A row in every table that has none, so that no table is equal for want of rows."""
+    with store.read() as found:
+        empty = [name for name in names_of(found) if not found.value(f'select count(*) from "{name}"')]
+    with store.write() as txn:
+        for name in ("contributors", *empty):  # of whom the other rows tell
+            row = a_row(store, name, 1, {})
+            txn.execute(f'insert into "{name}" values ({", ".join("?" * len(row))})', list(row.values()))
+
+
+def names_of(found: Rows) -> list[str]:
+    return [row["table_name"] for row in found.rows("select table_name from duckdb_tables() order by all")]
+
+
+def every_row(store: Store) -> dict[str, list[str]]:
+    """All rows of all tables, as text."""
+    with store.read() as found:
+        return {name: sorted(map(repr, found.cursor.execute(f'from "{name}"').fetchall())) for name in names_of(found)}
+
+
+def note_batch(places: Places, number: int) -> None:
+    with closing(sqlite3.connect(places.accounts)) as accounts:
+        accounts.execute("create table if not exists noted (number integer)")
+        accounts.execute("insert into noted values (?)", [number])
+        accounts.commit()
+
+
+def batches_noted(places: Places) -> list[int]:
+    with closing(sqlite3.connect(places.accounts)) as accounts:
+        return [number for (number,) in accounts.execute("select number from noted order by number")]
 
 
 def newest(store: Store) -> int:

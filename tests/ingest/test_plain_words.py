@@ -30,3 +30,5 @@ def test_any_other_error_is_one_bounded_line_and_never_empty() -> None:
     assert plain(ConnectionResetError("the peer closed the socket")) == "the peer closed the socket"
     assert plain(ValueError("a\nb " * 1_000)) == ("a b " * 1_000)[:LONGEST]
     assert plain(ValueError()) == "ValueError"
+    assert plain(ValueError("IO Error: no such file")) == "no such file"
+    assert plain(FileNotFoundError(2, "No such file or directory", "/a/b")) == "No such file or directory: /a/b"

@@ -6,10 +6,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+from django.utils import timezone
 
 from ingest.runtime import Runtime
 from tests.pipeline import At
-from triage import outbox
+from triage import outbox, tasks
 from triage.deliveries import deliver_due
 from triage.models import OutboxEntry
 
@@ -33,6 +36,16 @@ def test_a_message_is_delivered_once_it_is_due_and_never_again() -> None:
     assert deliver_due(RUNTIME, NOW + timedelta(seconds=10), {"told": taken}) == 1
     assert deliver_due(RUNTIME, NOW + timedelta(seconds=11), {"told": taken}) == 0
     assert taken == ["a"]
+
+
+def test_of_sessions_those_that_ended_go_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    for seconds in (-60, 60):
+        session = SessionStore()
+        session.set_expiry(seconds)
+        session.create()
+    tasks.drop_ended_sessions.call_local()
+    assert [one.expire_date > timezone.now() for one in Session.objects.all()] == [True]
 
 
 def test_the_same_key_twice_is_one_message() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -20,6 +21,7 @@ from ingest.net import Fetcher
 from ingest.snapshot import publish
 from ingest.status import Status, encode, read_status
 from ingest.store import CONFIG
+from tests.ingest.fetched import fetcher_to
 from tests.ingest.kept_state import back_up, make_drive, open_drive, places_below
 from tests.ingest.stream import ANA, SEED, Frames, at, take
 from trustsite import drive
@@ -120,7 +122,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no key": ("keys", lambda root: shutil.rmtree(root / "keys"), "missing or damaged"),
     "a key for all": ("keys", lambda root: (root / "keys/django").chmod(0o644), "can be read by others"),
     "a damaged store": ("store", lambda root: put(root / "duckdb/trust.duckdb"), "restore DIR --replace"),
-    "a damaged log": ("store", damage_log, "aside and start again"),
+    "a damaged log": ("store", damage_log, ".wal.damaged` and start again, nothing is lost"),
     "no snapshot": ("snapshot", lambda root: (root / "snapshots/CURRENT").unlink(), "nothing was published"),
     "half a snapshot": ("snapshot", lambda root: put(root / "snapshots/serve-1.duckdb"), "cannot be read"),
     "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop the worker and delete it"),
@@ -160,7 +162,17 @@ def test_what_is_broken_is_told_in_its_own_line_and_in_no_other(patient: Patient
     [
         ({"running": False}, "worker", "no worker runs since"),
         ({"written_at": 1.0}, "worker", "no worker runs since"),
-        ({"store_problem": "no room"}, "worker", "no room"),
+        ({"store_problem": "no room"}, "worker", "no room: see drive and room"),
+        (
+            {"listener_problem": "a.test is not answering"},
+            "worker",
+            "answering: see the network, or name another server",
+        ),
+        (
+            {"event_problems": ("knot.test is not answering",)},
+            "worker",
+            "answering: see the network, or take it out of",
+        ),
         ({"failing_hops": ("derive_events",)}, "worker", "derive_events fails"),
         ({"cursor_us": to_microseconds(datetime(2126, 1, 1))}, "clock", "set it by NTP"),
         ({"cursor_us": 1}, "clock", "the stream is behind, or the clock wrong"),
@@ -241,6 +253,17 @@ def test_peers_are_asked_once_a_host_and_a_dead_one_is_named(patient: Patient) -
         found = examine(patient, choices.peer_checks(chosen | {"KNOT_STREAMS": []}, fetcher))
     assert [one.name for one in found] == ["peer a.invalid", "peer plc.directory"]
     assert not any(one.ok for one in found)
+    assert all("see the network, or name another one in the settings" in one.told for one in found)
+
+
+def test_a_peer_that_refuses_the_connection_is_told_without_an_error_number(patient: Patient) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    chosen = SAFE | {"JETSTREAM_URLS": [], "BACKFILL_HOSTS": [], "KNOT_STREAMS": []}
+    with closing(fetcher_to(port)) as fetcher:
+        (found,) = examine(patient, choices.peer_checks(chosen, fetcher))
+    told = "plc.directory could not be connected to: see the network, or name another one in the settings"
+    assert (found.ok, found.told) == (False, told)
 
 
 def test_everything_broken_is_every_line_and_no_crash(tmp_path: Path) -> None:
@@ -249,3 +272,4 @@ def test_everything_broken_is_every_line_and_no_crash(tmp_path: Path) -> None:
     assert [one.name for one in found] == [name for name, _ in CHECKS]
     assert not {one.name: one.ok for one in found}["drive"]
     assert all("\n" not in one.told and one.told for one in found)
+    assert [one for one in found if "[Errno" in one.told or "Error:" in one.told] == []

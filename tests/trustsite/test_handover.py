@@ -1,5 +1,6 @@
 """What a command hands to the running worker: waited for while it shows progress, and its end is told in words."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -13,6 +14,7 @@ from django.core.management.base import CommandError
 
 from ingest import jobs, runtime, tasks
 from ingest.clock import from_microseconds
+from ingest.look_inside import look_inside
 from ingest.net import Fetcher
 from ingest.store import Store
 from ingest.tasks import huey
@@ -94,6 +96,14 @@ def test_a_job_that_shows_progress_is_waited_for_however_long_it_takes(monkeypat
     with works():
         assert handover.ask_worker("slow", {}, see, 60.0) == {"steps": 5}
     assert clock == [250.0]
+
+
+def test_what_a_command_had_done_is_in_the_main_file_before_it_is_told_so(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "without the log").mkdir()
+    with works():
+        handover.ask_worker("begin_backfill", {"dids": ["did:plc:" + "2" * 24], "collections": []})
+        held = shutil.copy(store.path, tmp_path / "without the log" / "trust.duckdb")
+    assert look_inside(Path(held)).tables["backfills"].rows == 1
 
 
 def test_a_job_that_ends_by_an_error_in_the_program_says_so_and_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:

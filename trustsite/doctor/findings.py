@@ -8,6 +8,7 @@ from datetime import datetime
 from ingest.backup_files import BackupProblem, Places
 from ingest.look_inside import InspectProblem
 from ingest.net import FetchProblem
+from ingest.plain_words import plain
 from ingest.status import Status
 from ingest.store import StoreProblem
 from scoring.learning.certificate import CertificateProblem
@@ -70,7 +71,7 @@ def _one(patient: Patient, name: str, check: Check) -> Finding:
     except DriveProblem as problem:
         ok, told = False, str(problem)
     except EXPECTED as problem:
-        ok, told = False, f"cannot be looked at ({type(problem).__name__}: {problem})"
+        ok, told = False, f"cannot be looked at, so see drive and settings first: {plain(problem)}"
     return Finding(name, ok, " ".join(told.split())[:600])
 
 

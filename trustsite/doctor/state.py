@@ -21,6 +21,13 @@ STALE = timedelta(minutes=10)
 DEEP = 1_000  # the hops wait once each; a thousand is a worker that does not work
 BUSY_SECONDS = 5.0
 RECENT = timedelta(days=2)
+# What to do about each problem that the worker tells of; all of them are tried again by themselves.
+REMEDIES = {
+    "store_problem": "see drive and room",
+    "listener_problem": "see the network, or name another server in JETSTREAM_URLS",
+    "publisher_problem": "see drive and room",
+    "backfill_problem": "see the network, or name others in BACKFILL_HOSTS",
+}
 
 
 def check_store(patient: Patient) -> tuple[bool, str]:
@@ -42,7 +49,7 @@ def check_store(patient: Patient) -> tuple[bool, str]:
 def _damaged(path: Path, problem: str) -> str:
     wal = path.with_name(path.name + ".wal")
     if wal.exists():
-        return f"move {wal} aside and start again, the stream fills the gap: {path} does not open ({problem})"
+        return f"run `mv {wal} {wal}.damaged` and start again, nothing is lost: {path} does not open ({problem})"
     return f"`manage.py restore DIR --replace` puts a backup there: {path} does not open ({problem})"
 
 
@@ -61,9 +68,10 @@ def check_worker(patient: Patient) -> tuple[bool, str]:
     if status is None or not patient.works:
         last = "" if status is None else f" since {from_microseconds(int(status.written_at * 1e6)):%Y-%m-%d %H:%M} UTC"
         return False, f"no worker runs{last}: `manage.py worker` (or `make run`)"
-    told = [status.store_problem, status.listener_problem, status.publisher_problem, status.backfill_problem]
-    problems = [one for one in told if one] + [f"{hop} fails, see its log" for hop in status.failing_hops]
-    return not problems, "; ".join(problems) or "it runs and tells of no problem"
+    told = [f"{problem}: {action}" for name, action in REMEDIES.items() if (problem := getattr(status, name))]
+    told += [f"{problem}: see the network, or take it out of KNOT_STREAMS" for problem in status.event_problems]
+    told += [f"{hop} fails, see its log" for hop in status.failing_hops]
+    return not told, "; ".join(told) or "it runs and tells of no problem"
 
 
 def check_snapshot(patient: Patient) -> tuple[bool, str]:
