@@ -20,6 +20,8 @@ CHUNK = 500  # subjects a transaction: the writer's mutex is held for some 50 ms
 SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one hop cannot starve the others
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 DAY = timedelta(days=1)
+AHEAD = timedelta(minutes=1)  # a row that was written later than this from now was dated by a clock that ran ahead
+FROM_THE_FUTURE = "select count(*) from fetches where fetched_clock > ?"
 ENDED = frozenset({"found", "absent"})
 AWAITED = frozenset({"identity", "push_holders", "patch", "ci"})  # an end of one may be all that a decision waits for
 
@@ -90,6 +92,16 @@ def fetch(store: Store, fetcher: Fetcher, wall: Wall, kind: Kind[Any]) -> int:
             kind.write(txn, found)
             _write_outcomes(txn, kind, found, wall())
         asked += len(found)
+
+
+def forget_future(store: Store, now: datetime) -> int:
+    """Make due now what a clock that ran ahead put off; how many look-ups. Else they would wait until it is so late."""
+    with store.read() as rows:
+        if not rows.value(FROM_THE_FUTURE, [now + AHEAD]):
+            return 0
+    with store.write() as txn:
+        sql = "update fetches set due_clock = ?, fetched_clock = ? where fetched_clock > ? returning subject"
+        return len(txn.rows(sql, [now, now, now + AHEAD]))
 
 
 def _ask_all(fetcher: Fetcher, chunk: Sequence[Row], ask: Callable[[Row], Answer], ends: float) -> list[Found[Answer]]:

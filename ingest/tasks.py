@@ -17,6 +17,7 @@ from ingest.followups import mine_followups
 from ingest.history import read_history
 from ingest.jobs import JOBS, JobProblem
 from ingest.landings import find_landings
+from ingest.lookups import forget_future
 from ingest.mirror import fetch_mirrors
 from ingest.queue import huey
 from ingest.runtime import current
@@ -151,4 +152,6 @@ def drop_old_diffs() -> None:
 @huey.periodic_task(crontab(minute="*"))
 def sweep() -> None:
     """Once a minute wake every hop: work that a kill or a failure left behind is found by asking the tables."""
-    current().changed("sweep")
+    runtime = current()
+    forget_future(runtime.store, runtime.store.wall())
+    runtime.changed("sweep")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from ingest.ask_identities import DUE_IDENTITIES
-from ingest.lookups import Due, waiting_time
+from ingest.lookups import Due, forget_future, waiting_time
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.asked import KNOT, NOW, World, did
 from tests.waiting import ends_by_itself
@@ -104,6 +104,18 @@ def test_failures_come_back_later_each_time(world: World) -> None:
     del world.faults["plc.directory"]
     assert world.identities() == 2
     assert world.outcome("identity") == ("found", 0, None, None)
+
+
+def test_a_clock_that_ran_ahead_puts_no_look_up_off_once_it_is_right(world: World) -> None:
+    world.faults["plc.directory"] = 500
+    world.now = NOW + timedelta(days=365)
+    assert world.identities() == 2
+    del world.faults["plc.directory"]
+    world.now = NOW
+    assert world.identities() == 0
+    assert forget_future(world.store, world.now) == 2
+    assert world.identities() == 2
+    assert forget_future(world.store, world.now) == 0
 
 
 def test_the_absent_are_asked_again_after_a_day(world: World) -> None:

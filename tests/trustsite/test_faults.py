@@ -12,22 +12,32 @@ import threading
 import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from ingest.queue import huey
+from ingest.runtime import Runtime
 from ingest.snapshot import SnapshotReader
 from ingest.status import read_status
+from tests.pipeline import At
 from tests.trustsite import runs
 from tests.trustsite.busy import answers_at, get
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
+from triage import outbox
+from triage.deliveries import deliver_due
 from triage.tasks import wake
 from trustsite import drive
 from trustsite.standins.jetstream import Jetstream
 from trustsite.world import build_world
 
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+RUNTIME = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))  # all that is asked here of the worker
 BEFORE, MEANWHILE = 300, 600  # frames let out before the drive goes, and until it is back
 
 
@@ -208,13 +218,20 @@ def locked_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection
     huey.storage.close()
 
 
+@pytest.mark.django_db
 def test_a_queue_that_is_locked_costs_nobody_their_action_and_works_again_after(
-    locked_queue: sqlite3.Connection, caplog: pytest.LogCaptureFixture
+    locked_queue: sqlite3.Connection,
+    caplog: pytest.LogCaptureFixture,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    before = huey.pending_count()
-    wake()  # what an action does last, once it is committed
+    before, taken = huey.pending_count(), list[str]()
+    with django_capture_on_commit_callbacks(execute=True):  # which an action's own transaction ends with
+        outbox.put("told", "a", {}, NOW)
     assert "could not be woken and looks by itself within a minute" in caplog.text
     assert huey.pending_count() == before
+    takers = {"told": lambda runtime, key, payload: taken.append(key)}
+    assert deliver_due(RUNTIME, NOW, takers) == 1  # as the worker's sweep does, which needs no message on the queue
+    assert taken == ["a"]
     locked_queue.execute("rollback")
     wake()
     assert huey.pending_count() == before + 1
