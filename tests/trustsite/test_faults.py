@@ -4,6 +4,7 @@ docs/faults.md lists every fault with the test that plays it; `tests/test_faults
 """
 
 import http.client
+import json
 import resource
 import signal
 import sqlite3
@@ -12,6 +13,7 @@ import threading
 import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +40,7 @@ from trustsite.world import build_world
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUNTIME = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))  # all that is asked here of the worker
-BEFORE, MEANWHILE = 300, 600  # frames let out before the drive goes, and until it is back
+BEFORE, MORE = 300, 150  # frames let out at first, and in each step after it
 
 
 @pytest.fixture
@@ -77,34 +79,6 @@ def says(process: subprocess.Popen[str], words: str) -> bool:
         patience.cancel()
 
 
-def test_a_drive_that_goes_while_everything_runs_is_told_and_nothing_is_written_to_its_mount_point(root: Path) -> None:
-    recording, port, away = build_world().recording, free_port(), root.with_name("away")
-    with Jetstream(recording, hold_after=BEFORE) as jetstream:
-        worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url)
-        web = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
-        try:
-            wait_for(lambda: cursor_of(root) > 0 and answers_at(port, "/metrics"))
-            root.rename(away)
-            root.mkdir()  # what is left of a drive that is unmounted
-            jetstream.release(MEANWHILE)
-            assert says(worker, "trust.duckdb is gone: mount the drive again")
-            for path in ("/", "/metrics", "/health"):
-                status, told = refusal(port, path)
-                assert (status, "goes on by itself once it is mounted again" in told) == (503, True)
-            assert list(root.iterdir()) == []
-            root.rmdir()
-            away.rename(root)
-            jetstream.release(len(recording.frames))
-            wait_for(lambda: cursor_of(root) == recording.last_time_us)
-            wait_for(lambda: answers_at(port, "/health"))
-            assert (worker.poll(), web.poll()) == (None, None)
-        finally:
-            for process in (worker, web):
-                process.send_signal(signal.SIGTERM)
-                runs.finish(process, timeout=runs.STOP_SECONDS)
-    assert_whole(root, recording.last_time_us)
-
-
 def assert_whole(root: Path, last_us: int) -> None:
     """Assert that every frame of the recording up to then is in the newest snapshot, and each once."""
     with closing(SnapshotReader(root / "snapshots")) as reader, reader.pin() as snapshot:
@@ -120,34 +94,77 @@ def let_write(bytes_at_most: int, *processes: subprocess.Popen[str]) -> None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (bytes_at_most, hard))
 
 
-def test_a_drive_that_takes_no_bytes_while_everything_runs_stops_only_what_writes_and_is_taken_up_again(
-    root: Path,
-) -> None:
-    recording, port = build_world().recording, free_port()
-    path = sign_in_path(root)
-    with Jetstream(recording, hold_after=BEFORE) as jetstream:
+@dataclass(frozen=True)
+class Running:
+    """A worker and a web process on one drive, fed frame by frame."""
+
+    root: Path
+    port: int
+    jetstream: Jetstream
+    worker: subprocess.Popen[str]
+    web: subprocess.Popen[str]
+
+    def assert_takes(self, frames: int) -> None:
+        """Let so many frames of all out, and assert that they arrive, each once, and that nothing had to be started."""
+        self.jetstream.release(frames)
+        newest = json.loads(build_world().recording.frames[frames - 1])["time_us"]
+        wait_for(lambda: cursor_of(self.root) == newest)
+        wait_for(lambda: answers_at(self.port, "/metrics"))
+        assert (self.worker.poll(), self.web.poll()) == (None, None)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Both at work; in the end nothing is lost of what was let out, and each frame is stored once."""
+    root, port = tmp_path_factory.mktemp("running") / "drive", free_port()
+    root.mkdir()
+    drive.mark(root)
+    with Jetstream(build_world().recording, hold_after=BEFORE) as jetstream:
         worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url)
         web = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
         try:
             wait_for(lambda: cursor_of(root) > 0 and answers_at(port, "/metrics"))
-            cookies, token = form_of(port, path)
-            let_write(0, worker, web)
-            jetstream.release(MEANWHILE)
-            assert says(worker, "cannot be written (files may grow no further there): make it writable")
-            status, _, told = answer(port, "POST", path, cookies, token)
-            assert (status, "was not done, and nothing is lost" in told) == (503, True)
-            assert answers_at(port, "/metrics")
-            let_write(resource.RLIM_INFINITY, worker, web)
-            jetstream.release(len(recording.frames))
-            wait_for(lambda: cursor_of(root) == recording.last_time_us)
-            assert answer(port, "POST", path, cookies, token)[0] == 302  # the link was not spent
-            assert (worker.poll(), web.poll()) == (None, None)
+            yield Running(root, port, jetstream, worker, web)
         finally:
             for process in (worker, web):
                 process.send_signal(signal.SIGTERM)
                 runs.finish(process, timeout=runs.STOP_SECONDS)
     assert worker.returncode == 0
-    assert_whole(root, recording.last_time_us)
+    assert_whole(root, cursor_of(root))
+
+
+def test_a_drive_that_takes_no_bytes_while_everything_runs_stops_only_what_writes_and_is_taken_up_again(
+    running: Running,
+) -> None:
+    path = sign_in_path(running.root)
+    cookies, token = form_of(running.port, path)
+    let_write(0, running.worker, running.web)
+    running.jetstream.release(BEFORE + MORE)
+    assert says(running.worker, "cannot be written (files may grow no further there): make it writable")
+    status, _, told = answer(running.port, "POST", path, cookies, token)
+    assert (status, "was not done, and nothing is lost" in told) == (503, True)
+    assert answers_at(running.port, "/metrics")
+    let_write(resource.RLIM_INFINITY, running.worker, running.web)
+    running.assert_takes(BEFORE + 2 * MORE)
+    assert answer(running.port, "POST", path, cookies, token)[0] == 302  # the link was not spent
+
+
+def test_a_drive_that_goes_while_everything_runs_is_told_and_nothing_is_written_to_its_mount_point(
+    running: Running,
+) -> None:
+    root, away = running.root, running.root.with_name("away")
+    root.rename(away)
+    root.mkdir()  # what is left of a drive that is unmounted
+    running.jetstream.release(BEFORE + 3 * MORE)
+    assert says(running.worker, "trust.duckdb is gone: mount the drive again")
+    for path in ("/", "/metrics", "/health"):
+        status, told = refusal(running.port, path)
+        assert (status, "goes on by itself once it is mounted again" in told) == (503, True)
+    assert list(root.iterdir()) == []
+    root.rmdir()
+    away.rename(root)
+    running.assert_takes(len(build_world().recording.frames))
+    wait_for(lambda: answers_at(running.port, "/health"))
 
 
 def test_a_web_process_that_is_killed_loses_nobody_who_is_signed_in(root: Path) -> None:
