@@ -15,8 +15,7 @@ from scoring import explain
 from scoring.figures import shown_interval
 from scoring.read import HistoryPoint
 from scoring.verdict import Estimate, Lane, Measure
-from triage import help_words, pills, rows, trust_words, words
-from triage.act_forms import written_choice
+from triage import help_words, pills, row_lines, rows, trust_words, words
 from triage.act_words import action_words
 from triage.acting import RowActs
 from triage.forms import Bucket, LeaderboardFilters, QueueFilters
@@ -78,12 +77,8 @@ def any_may(acts: Mapping[str, RowActs] | None) -> bool:
 
 
 register.filter("action_words", action_words)
-
-
-@register.filter
-def choice(act: RowActs, uri: str) -> str:
-    """The row as the value of a checkbox."""
-    return written_choice(uri, act.seen, act.version)
+register.filter("line", row_lines.row_line)
+register.filter("drawn", row_lines.drawn_line)
 
 
 @register.filter
