@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ingest.patches import PatchProblem, load_patch
+from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
+from scoring.kept import PerSnapshot
 
 ROUNDS_SHOWN = 50  # the newest: anybody can add a round to a pull request of theirs every second
 
@@ -30,15 +32,12 @@ left join patches k on k.pull_uri = $uri and k.patch_ref = n.patch_ref
 left join fetches f on f.kind = 'patch' and f.subject = $uri || ' ' || n.patch_ref
 order by n.round, n.exchanged desc
 """
-HOME = """
-select g.number, r.name, o.did as owner, case when o.handle_verified then o.handle end as handle, a.did as author
-from pull_requests p
-join contributors a on a.contributor_id = p.author_id
-left join repositories r on r.repository_id = p.repository_id and r.deleted_at is null
-left join contributors o on o.contributor_id = r.owner_id
-left join pull_pages g on g.pull_uri = p.pull_uri
-where p.pull_uri = ?
+REPOSITORY = """
+select r.name, o.did as owner, case when o.handle_verified then o.handle end as handle
+from repositories r left join contributors o on o.contributor_id = r.owner_id
+where r.repo_key = ? and r.deleted_at is null
 """
+_repositories = PerSnapshot[Mapping[str, Any] | None]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +84,18 @@ def newest_patch(rows: Rows, uri: str, size: int) -> str | None:
     return rows.value(sql, [uri, size])
 
 
-def forge_home(rows: Rows, uri: str) -> ForgeHome | None:
-    """Where a pull request stands on the forge by what is known now; None for an unknown one."""
-    row = rows.row(HOME, [uri])
-    return ForgeHome(row["author"], row["owner"], row["handle"], row["name"], row["number"]) if row else None
+def forge_home(rows: Rows, uri: str, author: str, repository_key: str) -> ForgeHome:
+    """Where a pull request of this DID in this repository stands on the forge by what is known now."""
+    number = rows.value("select number from pull_pages where pull_uri = ?", [uri])
+    row = _repository(rows, repository_key) or dict.fromkeys(("owner", "handle", "name"))
+    return ForgeHome(author, row["owner"], row["handle"], row["name"], number)
+
+
+def _repository(rows: Rows, key: str) -> Mapping[str, Any] | None:
+    """Who owns a repository and what it is called now, asked once for a snapshot: all of its rows lead there."""
+    if not isinstance(rows, Snapshot):
+        return rows.row(REPOSITORY, [key])
+    return _repositories.get(rows, key, lambda: rows.row(REPOSITORY, [key]))
 
 
 def kept_text(folder: Path, sha256: str | None) -> str | None:

@@ -13,6 +13,8 @@ from triage.closing import lowered, lowered_row, standing_closures
 from triage.naming import named
 
 _queues = PerSnapshot[Queue]()
+_approved = PerSnapshot[tuple[Approved, ...]](1)
+_changed = PerSnapshot[tuple[ChangedApproval, ...]](1)
 
 
 def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
@@ -36,12 +38,13 @@ def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
 
 def approved(snapshot: Snapshot) -> tuple[Approved, ...]:
     """`read.approved` with the names that approvers have here."""
-    return named(read.approved(snapshot), "approver")
+    return named(_approved.get(snapshot, "", lambda: read.approved(snapshot)), "approver")
 
 
 def changed_after(snapshot: Snapshot) -> dict[str, ChangedApproval]:
     """`read.changed_after` likewise."""
-    return {one.uri: one for one in named(tuple(read.changed_after(snapshot).values()), "approver")}
+    found = _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))
+    return {one.uri: one for one in named(found, "approver")}
 
 
 def past_actions(snapshot: Snapshot, uri: str) -> tuple[PastAction, ...]:

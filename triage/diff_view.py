@@ -13,7 +13,7 @@ from triage.access import viewing
 from triage.diff_forms import DiffQuery, read_diff
 from triage.diff_page import DiffPage, change_page, comparison_page
 from triage.diff_words import UNREADABLE, round_words, state_words, why_missing
-from triage.forge_links import forge_place
+from triage.forge_links import ForgePlace, forge_place
 from triage.middleware import Request
 from triage.permissions import Role, SignInNeeded, sees_thresholds
 from triage.views import reading, wants_fragment
@@ -33,7 +33,7 @@ def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "rounds": _choices(query, rounds),
         "others": _others(query, rounds),
         "state": state_words(query.found) if query.found else "",
-        "place": forge_place(read.forge_home(snapshot, uri), settings.APPVIEW_URL),
+        "place": _place(snapshot, subject),
         "whole": reverse("diff", args=[uri]) + query.search(query.found, query.since),
         "raw": reverse("raw_patch", args=[uri]) + query.search(query.found) if _may_take(request) else "",
     }
@@ -53,6 +53,11 @@ def raw_patch(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     response = HttpResponse(text.encode("utf-8", "replace"), content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _place(snapshot: Snapshot, subject: Subject) -> ForgePlace | None:
+    home = read.forge_home(snapshot, subject.uri, subject.author.did, subject.repository_key)
+    return forge_place(home, settings.APPVIEW_URL)
 
 
 def _subject(snapshot: Snapshot, uri: str) -> Subject:

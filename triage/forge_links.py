@@ -17,13 +17,13 @@ class ForgePlace:
     words: str
 
 
-def forge_place(home: ForgeHome | None, site: str) -> ForgePlace | None:
+def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
     """The nearest page on the forge at `site`: the pull request's, else its repository's list, else its author's.
 
-    A repository that moved is addressed by who owns it now and as it is called now. None where nothing is known, or
-    where a name is none that the forge would give.
+    A repository that moved is addressed by who owns it now and as it is called now. None where the
+    author's DID is none that the forge would give.
     """
-    if home is None or not _OWNER.fullmatch(home.author):
+    if not _OWNER.fullmatch(home.author):
         return None
     base, owner = site.rstrip("/"), home.handle or home.owner or ""
     if not (home.name and _NAME.fullmatch(home.name) and _OWNER.fullmatch(owner)):

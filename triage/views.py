@@ -212,7 +212,8 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
 
 def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.Expanded:
     """What is read only for a row that is open; nothing of what the audit keeps back."""
-    place = forge_place(read.forge_home(snapshot, row.uri), settings.APPVIEW_URL)
+    home = read.forge_home(snapshot, row.uri, row.author.did, row.repository_key)
+    place = forge_place(home, settings.APPVIEW_URL)
     if row.is_sealed:
         return rows.Expanded(place=place)
     explained = _explained(snapshot, row.author.did, row.repository_key)

@@ -77,12 +77,13 @@ def signed_in() -> "Client":
 
 def forget() -> None:
     """Forget what is kept of the newest snapshot, as a newer one makes the site do."""
-    from scoring import read_trust
+    from scoring import read_rounds, read_trust
     from scoring.kept import PerSnapshot
     from triage import as_shown, context
 
     context._newest = None
-    as_shown._queues = PerSnapshot()
+    as_shown._queues, as_shown._approved, as_shown._changed = PerSnapshot(), PerSnapshot(), PerSnapshot()
+    read_rounds._repositories = PerSnapshot()
     read_trust._kept.clear()
 
 

@@ -197,11 +197,11 @@ class DrawnWorld:
         """None is kept."""
         return None
 
-    def forge_home(self, snapshot: object, uri: str) -> read.ForgeHome | None:
+    def forge_home(self, snapshot: object, uri: str, author: str, repository_key: str) -> read.ForgeHome:
         """Where each stands, under its number."""
         row = self.pull(snapshot, uri)
         number = int((row.page or "").rpartition("/")[2]) if row else None
-        return read.ForgeHome(row.author.did, SEED.did, "seed.example.test", "core", number) if row else None
+        return read.ForgeHome(author, SEED.did, "seed.example.test", "core", number)
 
     def pulls(self, snapshot: object, uris: Sequence[str]) -> tuple[QueueRow, ...]:
         """The rows of those addresses."""
@@ -376,7 +376,8 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     reader = _DrawnReader(DrawnSnapshot() if world else None)
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
-    monkeypatch.setattr(as_shown._queues, "get", lambda snapshot, key, make: make())  # a drawn one changes
+    for kept in (as_shown._queues, as_shown._approved, as_shown._changed):
+        monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "lanes", "changed_after", "approved", "past_actions", "taken_keys")
