@@ -8,29 +8,28 @@ from ingest.transaction import Rows
 from scoring.answers import ContentReview
 from scoring.review_rows import shown_findings, shown_flags
 
-COLUMNS = """v.content_risk, v.recommended, v.coverage, v.state, v.missing, v.reviewer, v.asked_because, v.summary,
-  v.flags, v.findings, v.dollars, v.reviewed_clock, v.rules"""
-# The reviews that the decision which is shown can have been made with. The newest of these few is found in Python: to
-# plan "order by … limit 1" takes DuckDB as long as everything else here.
-REVIEWS = f"""
-select {COLUMNS} from pull_requests p join content_reviews v on v.pull_uri = p.pull_uri and v.patch_ref = p.patch_ref
-  and v.said = md5(concat_ws(chr(31), p.title, p.body)) and v.state <> 'running'
-where p.pull_uri = ?
-"""
-# Those of one round, whatever was said beside it.
-ROUND_REVIEWS = f"""
-select {COLUMNS} from content_reviews v where pull_uri = ? and patch_ref = ? and state <> 'running'
+# What the decision which is shown was made from.
+STANDS = "select patch_ref, md5(concat_ws(chr(31), title, body)) as said from pull_requests where pull_uri = ?"
+# The reviews of one round. The newest of these few is found in Python: to plan "order by … limit 1" takes DuckDB as
+# long as all the rest, and so does a join with what stands.
+OF_ROUND = """
+select content_risk, recommended, coverage, state, missing, reviewer, asked_because, summary, flags, findings, dollars,
+  reviewed_clock, rules
+from content_reviews where pull_uri = ? and patch_ref = ? and state <> 'running'
 """
 
 
 def content_review(rows: Rows, uri: str) -> ContentReview | None:
     """The newest review of the round that stands; None where nobody has read it yet."""
-    return _newest(rows.rows(REVIEWS, [uri]))
+    stands = rows.row(STANDS, [uri])
+    if stands is None:
+        return None
+    return _newest(rows.rows(f"{OF_ROUND} and said = ?", [uri, stands["patch_ref"], stands["said"]]))
 
 
 def round_review(rows: Rows, uri: str, patch_ref: str) -> ContentReview | None:
     """The newest review of the round with this patch; None where nobody read it."""
-    return _newest(rows.rows(ROUND_REVIEWS, [uri, patch_ref]))
+    return _newest(rows.rows(OF_ROUND, [uri, patch_ref]))
 
 
 def _newest(found: list[dict[str, Any]]) -> ContentReview | None:

@@ -14,8 +14,9 @@ from scoring.verdict import Lane
 from triage import actions
 from triage.actions import Standing
 from triage.as_shown import changed_after
+from triage.middleware import Request
 from triage.models import Person
-from triage.permissions import Role, roles_of
+from triage.permissions import Role, Roles
 from triage.pills import row_pill
 from triage.words import visible
 
@@ -66,14 +67,19 @@ def seen_in(row: QueueRow) -> Seen:
 
 
 def acts_of(
-    viewer: Person | AnonymousUser, snapshot: Snapshot, found: Iterable[QueueRow], now: datetime
+    viewer: Person | AnonymousUser, roles: Roles, snapshot: Snapshot, found: Iterable[QueueRow], now: datetime
 ) -> dict[str, RowActs]:
-    """What this viewer may do to these rows, by address; `now` is the wall clock."""
+    """What this viewer may do to these rows, by address; `now` is the wall clock.
+
+    `roles` are those of whoever reads; of them only a person acts, never a token.
+    """
     shown = {row.uri: row for row in found}
     changed = changed_after(snapshot)
     person = viewer if isinstance(viewer, Person) else None
-    roles = roles_of(viewer)
-    may = {key: roles.role(key) >= Role.MAINTAINER for key in {row.repository_key for row in shown.values()}}
+    may = {
+        key: person is not None and roles.role(key) >= Role.MAINTAINER
+        for key in {row.repository_key for row in shown.values()}
+    }
     stand = actions.standings({uri: seen_in(row) for uri, row in shown.items()}, now) if person else {}
     return {
         uri: row_acts(person, row, stand.get(uri, Standing()), changed.get(uri), may[row.repository_key], now)
@@ -101,6 +107,14 @@ def row_acts(
         looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",
         changed=f"changed after {visible(changed.approver.name)} approved it" if changed else "",
     )
+
+
+def offers_to(request: Request, now: datetime) -> list[Offer]:
+    """What whoever asks can still undo; asked once for a request, by its tag and by its frame."""
+    known = getattr(request, "offers", None)
+    if known is None:
+        known = request.offers = offers(request.user, now) if isinstance(request.user, Person) else []
+    return known
 
 
 def offers(viewer: Person, now: datetime) -> list[Offer]:

@@ -16,7 +16,7 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import Subject
 from triage import acting, actions, as_shown, rows
-from triage.access import safe_next
+from triage.access import safe_next, viewing
 from triage.act_forms import read_wanted
 from triage.actions import ActionProblem, Conflict, Wanted
 from triage.context import present, told_dashboard
@@ -118,7 +118,7 @@ def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, no
         "sentence": str(conflict),
         "wrote": _wrote(request),
         "items": [rows.row_view(row, present(snapshot), False, QueueFilters()) for row in found],
-        "acts": acting.acts_of(request.user, snapshot, found, now),
+        "acts": acting.acts_of(request.user, viewing(request), snapshot, found, now),
         "next": safe_next(request),
         "filters": QueueFilters(),
     }
@@ -139,7 +139,7 @@ def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now:
     return {
         "item": rows.row_view(row, present(snapshot), opened, filters, more) if row else None,
         "anchor": rows.row_anchor(uri),
-        "acts": acting.acts_of(request.user, snapshot, [row] if row else [], now),
+        "acts": acting.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
         "note": note,
         "filters": filters,
         "tiles": rows.tiles(found),

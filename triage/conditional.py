@@ -13,7 +13,6 @@ from ingest.snapshot import Snapshot
 from triage import acting
 from triage.context import current_freshness, present
 from triage.middleware import Request
-from triage.models import Person
 from triage.page_state import digest, page_state
 
 Page = Callable[..., HttpResponse]
@@ -38,7 +37,7 @@ def page_tag(request: Request, snapshot: Snapshot) -> str | None:
 
 def part_tag(request: Request, snapshot: Snapshot) -> str | None:
     """None while a message waits or something can be undone: such a page counts down and is never the same twice."""
-    if len(get_messages(request)) or (isinstance(request.user, Person) and acting.offers(request.user, timezone.now())):
+    if len(get_messages(request)) or acting.offers_to(request, timezone.now()):
         return None
     asking = request.htmx  # a row that opens is another part for each place and page that asks
     form = (bool(asking), bool(asking.history_restore_request), asking.target, asking.current_url)

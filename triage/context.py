@@ -16,7 +16,6 @@ from scoring.explain_plain import plain_notice
 from triage import acting, state
 from triage.access import may_read, viewing
 from triage.middleware import Request
-from triage.models import Person
 from triage.page_state import page_state
 from triage.permissions import Role, Roles, sees_thresholds
 from triage.webhook_notes import webhook_notes
@@ -70,7 +69,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
     snapshot = pinned if is_reader else None
     roles = viewing(cast(Request, request)) if is_reader else Roles()
     begun = snapshot is not None and dashboard_of(snapshot).watched > 0
-    offers = acting.offers(user, timezone.now()) if isinstance(user, Person) and is_reader else []
+    offers = acting.offers_to(cast(Request, request), timezone.now()) if is_reader else []
     return {
         "freshness": _freshness(snapshot, is_reader) if snapshot or not pinned else None,
         "page_state": page_state(cast(Request, request), snapshot) if snapshot else "",

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, cast, get_args
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from scoring.read import LeaderboardSort, QueueQuery, QueueSort
 
@@ -57,7 +58,8 @@ class QueueFilters:
 
     def opening(self, uri: str) -> str:
         """The query string of this view with that row open ("": none)."""
-        return replace(self, opened=uri).search()
+        closed = _closed(self)
+        return f"{closed}{'&' if closed else '?'}open={quote_plus(uri)}" if uri else closed
 
     def in_bucket(self, bucket: Bucket) -> str:
         """The query string of this view narrowed to a bucket, from its first page."""
@@ -71,6 +73,12 @@ class QueueFilters:
     def narrowed(self) -> bool:
         """Whether fewer than all open pull requests can be in view."""
         return bool(self.bucket or self.text or self.repository)
+
+
+@lru_cache(maxsize=16)
+def _closed(filters: QueueFilters) -> str:
+    """The query string with no row open, the same for each of a page's 80 rows."""
+    return replace(filters, opened="").search()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class Request(HttpRequest):
     answer_tag: str  # the ETag of a JSON answer, once `triage.api.base` found it
     page_state: str  # what `triage.page_state` found, once it was asked
     token: ApiToken | None  # what came as a bearer token, once `triage.token_access` looked it up
+    offers: Any  # what `triage.acting.offers_to` found, once it was asked
     roles: Any  # triage.permissions.Roles of whoever reads, once `triage.access.viewing` asked for them
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from hashlib import blake2s
 from secrets import token_hex
 
-from django.db.models import Count, Max
+from django.db import connection
 from django.utils import timezone
 
 from ingest.snapshot import Snapshot
@@ -12,6 +12,10 @@ from triage.access import viewing
 from triage.middleware import Request
 from triage.models import Change, Lease, Person
 
+DONE = f"""
+select (select max(id) from {Change._meta.db_table}), count(*), max(expires_at)
+from {Lease._meta.db_table} where expires_at > %s and person_id is not %s
+"""
 STARTED = token_hex(8)  # a web that was started anew may run other code and other settings
 
 
@@ -24,8 +28,7 @@ def page_state(request: Request, snapshot: Snapshot) -> str:
     if known is None:
         roles = viewing(request)
         viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()))
-        last = Change.objects.aggregate(last=Max("pk"))["last"]
-        parts = (STARTED, snapshot.number, snapshot.published_at, last, _leases(request, timezone.now()), viewer)
+        parts = (STARTED, snapshot.number, snapshot.published_at, _done(request, timezone.now()), viewer)
         known = request.page_state = digest(parts)
     return known
 
@@ -35,10 +38,11 @@ def digest(parts: tuple[object, ...]) -> str:
     return blake2s(repr(parts).encode(), digest_size=8, key=STARTED.encode()).hexdigest()
 
 
-def _leases(request: Request, now: datetime) -> tuple[int, datetime | None]:
-    """How many other people look at something, and until when: their coming, staying and going all change it."""
-    held = Lease.objects.filter(expires_at__gt=now)
-    if isinstance(request.user, Person):
-        held = held.exclude(person=request.user)
-    found = held.aggregate(count=Count("pk"), until=Max("expires_at"))
-    return found["count"], found["until"]
+def _done(request: Request, now: datetime) -> tuple[object, ...]:
+    """The last change; how many other people look at something, and until when: their coming, staying and going.
+
+    In words of its own: every page asks, and the ORM takes 1 ms to word two aggregates that SQLite answers in .02 ms.
+    """
+    viewer = request.user.pk if isinstance(request.user, Person) else None
+    with connection.cursor() as cursor:
+        return cursor.execute(DONE, [connection.ops.adapt_datetimefield_value(now), viewer]).fetchone()

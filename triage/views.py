@@ -102,7 +102,9 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
     shown |= {"tiles": rows.tiles(counted), "opened_elsewhere": elsewhere, "board": told_dashboard(request, snapshot)}
     shown |= {
         "closures": banners(request, snapshot),
-        "acts": acting.acts_of(request.user, snapshot, (row for group in found.groups for row in group.rows), now),
+        "acts": acting.acts_of(
+            request.user, viewing(request), snapshot, (row for group in found.groups for row in group.rows), now
+        ),
         "approved": () if filters.narrowed else as_shown.approved(snapshot),
         "next": reverse("queue") + filters.search(),
         "like_these": approval_charts.like_these(_backtested_lane()),
@@ -129,7 +131,7 @@ def _rows_alone(request: Request, snapshot: Snapshot, filters: QueueFilters, som
             }
             for one in some
         ],
-        "acts": acting.acts_of(request.user, snapshot, (one.row for one in some), timezone.now()),
+        "acts": acting.acts_of(request.user, viewing(request), snapshot, (one.row for one in some), timezone.now()),
         "filters": filters,
         "board": told_dashboard(request, snapshot),
         "next": address,
@@ -162,7 +164,7 @@ def pull(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         raise Http404("No open pull request of a watched repository has this address; it may be merged or closed.")
     item = rows.row_view(row, present(snapshot), True, QueueFilters(), expanded(request, snapshot, row))
     shown = {"item": item, "board": told_dashboard(request, snapshot), "next": reverse("pull", args=[uri])}
-    shown["acts"] = acting.acts_of(request.user, snapshot, [row], timezone.now())
+    shown["acts"] = acting.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())
     return render(request, "pull.html", shown)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import template
 from django.conf import settings
+from django.template.loader import get_template
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -46,10 +47,16 @@ def icon(name: str) -> SafeString:
     return format_html('<svg class="icon {0}-icon" aria-hidden="true"><use href="{1}#{0}"/></svg>', name, sprite)
 
 
-@register.inclusion_tag("_fragments/help.html")
-def help_with(place: str) -> dict[str, object]:
+@register.simple_tag
+def help_with(place: str) -> SafeString:
     """What the numbers of this place mean and do not mean, folded away; `triage.help_words` names the places."""
-    return {"lines": help_words.help_for(place, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)}
+    return _help(place, settings.LABEL_WINDOW_DAYS, settings.FALSE_APPROVAL_BUDGET)
+
+
+@cache
+def _help(place: str, days: int, budget: float) -> SafeString:
+    """The same wherever it stands, and drawn once."""
+    return get_template("_fragments/help.html").render({"lines": help_words.help_for(place, days, budget)})
 
 
 @register.simple_tag
