@@ -3,17 +3,22 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.snapshot import Snapshot
 from tests.sources import PROJECT
-from tests.triage.pages_world import drawn_rows
-from triage import row_lines
+from tests.triage.pages_world import DrawnSnapshot, drawn_rows
+from triage import acting, row_lines
 from triage.acting import RowActs, row_acts
 from triage.actions import Standing
 from triage.forms import QueueFilters
+from triage.models import Person
+from triage.permissions import Role, Roles
 from triage.pills import Pill
 from triage.row_lines import RowLine, button, drawn_line, row_line
 from triage.rows import RowView, row_view
@@ -110,3 +115,19 @@ def test_a_line_shows_markup_as_text() -> None:
 def test_a_row_has_one_button(act: RowActs | None, expected: str) -> None:
     assert button(view(), act) == expected
     assert button(replace(view(), pill=Pill("review", "", "Review")), acts()) == "review"
+
+
+@given(st.builds(QueueFilters, bucket=st.sampled_from(["", "own"]), text=TEXT, repository=TEXT, opened=TEXT), TEXT)
+def test_the_address_of_a_row_is_that_of_the_view_with_it_open(filters: QueueFilters, uri: str) -> None:
+    assert filters.opening(uri) == replace(filters, opened=uri).search()
+
+
+@pytest.mark.django_db
+def test_a_token_shows_nobody_a_button_whatever_its_person_may_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting, "changed_after", lambda snapshot: {})
+    maintainer, now = Roles(held={"": Role.MAINTAINER}), NOW.replace(tzinfo=UTC)
+    snapshot = cast(Snapshot, DrawnSnapshot())
+    by_token = acting.acts_of(AnonymousUser(), maintainer, snapshot, [ROW], now)[ROW.uri]
+    signed_in = acting.acts_of(Person.objects.create(did=ROW.author.did), maintainer, snapshot, [ROW], now)[ROW.uri]
+    assert (by_token.can_act, by_token.can_approve) == (False, False)
+    assert signed_in.can_act
