@@ -3,12 +3,13 @@
 Both are drawn against the budget, told apart by the form of their marks, and stand in one table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scoring.figures import shown_threshold
-from scoring.learning.shown_model import ShownLane, ShownMonth
+from scoring.learning.shown_model import ShownLane, ShownMonth, ShownShare
 from scoring.read_lane_results import LaneMonth
+from scoring.verdict import Lane
 from triage.plots import (
     Box,
     Dot,
@@ -129,12 +130,21 @@ def _row(one: Month, name: str) -> tuple[str, ...]:
     return f"{one.month}, {name.partition(' ')[0]}", *counts, percent_words(one.bad / one.n), edges
 
 
-def like_these(lane: ShownLane | None) -> str:
-    """What came of pull requests like those in the fast lane, by the backtest; "" where it let none through."""
-    if lane is None or lane.n <= 0:
-        return ""
-    low, high = (percent_words(edge) for edge in (lane.low, lane.high))
-    return f"of {lane.n:,.6g} like these in the backtest {lane.bad:,.6g} needed a fix, 95 % interval {low} to {high}"
+def like_these(lane: ShownLane | None) -> Mapping[str, str]:
+    """What the backtest says of each lane's rows, in a sentence by lane; none for a lane where it had no pull request.
+
+    It knows scores and no findings: of what is not let through it counts those whose score alone leads there.
+    """
+    shares = {Lane.FAST_LANE: lane, Lane.NORMAL_QUEUE: lane and lane.review, Lane.NEEDS_HUMAN: lane and lane.flagged}
+    return {str(key): _came(key, share) for key, share in shares.items() if share is not None and share.n > 0}
+
+
+def _came(lane: Lane, share: ShownLane | ShownShare) -> str:
+    low, high = (percent_words(edge) for edge in (share.low, share.high))
+    these = (
+        "like these in the backtest" if lane is Lane.FAST_LANE else "in the backtest that the score alone sends here"
+    )
+    return f"of {share.n:,.6g} {these} {share.bad:,.6g} needed a fix, 95 % interval {low} to {high}"
 
 
 def lane_words(lane: ShownLane, exact: bool) -> str:

@@ -63,11 +63,21 @@ class ShownMonth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: Unit
 
 
+class ShownShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of `n` settled pull requests were bad, by weight; a 95 % interval of that share, authors as clusters."""
+
+    n: Weight
+    bad: Weight
+    low: Unit
+    high: Unit
+
+
 class ShownLane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One attempt at the threshold of the fast lane: what would have been let through at `threshold`.
 
     Where nothing was certified that is the threshold that comes nearest, or None; `need` says what is missing. `low`
-    and `high` are a 95 % interval of the share of bad ones with authors as clusters.
+    and `high` are a 95 % interval of the share of bad ones with authors as clusters. `review` and `flagged` are those
+    that score lower, on either side of T_LOW; None in a file of before they were counted.
     """
 
     certified: bool
@@ -81,6 +91,8 @@ class ShownLane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made_at: Moment
     expires_at: Moment
     months: Annotated[tuple[ShownMonth, ...], msgspec.Meta(max_length=60)]
+    review: ShownShare | None = None
+    flagged: ShownShare | None = None
 
 
 class ShownModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,12 +109,16 @@ class ShownModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     t_low: Words = ""
 
 
-def shown_model(record: Mapping[str, Any], name: str, certificate: Certificate | None, t_low: str = "") -> ShownModel:
-    """The figures of the record that `model_files` makes, and of the attempt at T_HIGH that was made with it."""
+def shown_model(
+    record: Mapping[str, Any], name: str, certificate: Certificate | None, said: str = "", t_low: float = 0.0
+) -> ShownModel:
+    """The figures of the record that `model_files` makes, and of the attempts that were made with it: that at T_HIGH,
+    and what was said of that at T_LOW, which is `t_low` since.
+    """
     person, change = (_scope(record["scopes"][scope]) for scope in ("person", "change"))
     made_at = datetime.fromisoformat(record["made_at"])
-    lane = None if certificate is None else shown_lane(certificate)
-    return ShownModel(FORM, name, made_at, record["cases"], person, change, lane, t_low)
+    lane = None if certificate is None else shown_lane(certificate, t_low)
+    return ShownModel(FORM, name, made_at, record["cases"], person, change, lane, said)
 
 
 def _scope(part: Mapping[str, Any]) -> ShownScope:
@@ -112,8 +128,8 @@ def _scope(part: Mapping[str, Any]) -> ShownScope:
     return ShownScope(serves, figures["n"], figures["auc"], figures["ece"], figures["ece_band"][1], bins, lift)
 
 
-def shown_lane(certificate: Certificate) -> ShownLane:
-    """What an attempt at T_HIGH says of the lane, month by month."""
+def shown_lane(certificate: Certificate, t_low: float = 0.0) -> ShownLane:
+    """What an attempt at T_HIGH says of the lane, month by month, and of what scores lower, above T_LOW and below."""
     found = certificate.found
     nearest = found.need.threshold if found.need else None
     threshold = nearest if found.threshold is None else found.threshold
@@ -122,7 +138,28 @@ def shown_lane(certificate: Certificate) -> ShownLane:
     certified = found.threshold is not None
     low, high = interval(bad, n, found.effective if certified else n)
     times = (certificate.made_at, certificate.expires_at)
-    return ShownLane(certified, threshold, certificate.budget, n, bad, low, high, found.need, *times, _months(inside))
+    edges = ((t_low, found.threshold), (0.0, t_low))  # where nothing is certified the lane is shut: all are below it
+    below = (_share(certificate.cases, start, end) for start, end in edges)
+    counts = (certificate.budget, n, bad, low, high, found.need)
+    return ShownLane(certified, threshold, *counts, *times, _months(inside), *below)
+
+
+def _share(cases: tuple[Case, ...], start: float, end: float | None) -> ShownShare:
+    """What became of those that scored from `start` to below `end`."""
+    import numpy as np
+
+    from scoring.learning.lanes import Judged, lanes_of
+    from scoring.threshold import effective_counts
+
+    steps = range(round(start * STEPS), STEPS + 1 if end is None else round(end * STEPS))
+    found = [one for one in cases if one.score in steps]
+    n, bad = _weigh(found)
+    if not found:
+        return ShownShare(n, bad, *interval(bad, n, n))
+    # One score for all: they are one lane, counted together.
+    told, authors, odds = (np.array([getattr(one, name) for one in found]) for name in ("bad", "author", "odds"))
+    together = lanes_of(Judged.of(np.zeros(len(found)), told, authors, np.zeros(len(found), "M8[us]"), 1 / odds))
+    return ShownShare(n, bad, *interval(bad, n, float(effective_counts(together)[-1])))
 
 
 def interval(bad: float, n: float, counts: float) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Report pages and the dashboard's learned figures: for maintainers, honest where none is written yet."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from scoring.learning.shown_backtest import (
     ShownSeries,
     keep_backtest,
 )
-from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, keep_figures
+from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, ShownShare, keep_figures
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
@@ -146,14 +147,27 @@ def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(c
     assert "21 settled pull requests in 1 bin" in page
 
 
-def test_the_header_of_the_fast_lane_says_what_the_backtest_says_of_such_rows(client: Client, folder: Path) -> None:
+def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client: Client, folder: Path) -> None:
     assert "in the backtest" not in text(client, "/")
     serve(folder, LANE)
     page = text(client, "/")
     assert page.count("of 71 like these in the backtest 5 needed a fix, 95 % interval 2.0 % to 16.0 %") == 1
-    nothing = msgspec.structs.replace(LANE, months=(), n=0, bad=0)
-    serve(folder, nothing)
-    assert approval_charts.like_these(nothing) == ""
+    assert page.count("in the backtest") == 1, "a file of before the others were counted says nothing of them"
+    both = msgspec.structs.replace(LANE, review=ShownShare(212, 30, 0.1, 0.19), flagged=ShownShare(40, 22.5, 0.39, 0.7))
+    serve(folder, both)
+    told = re.findall(r"id=\"group-(\w+)\".*?<p>of (.*?) the backtest(.*?)</p>", text(client, "/"), re.S)
+    assert told == [
+        ("needs_human", "40 in", " that the score alone sends here 22.5 needed a fix, 95 % interval 39.0 % to 70.0 %"),
+        ("normal_queue", "212 in", " that the score alone sends here 30 needed a fix, 95 % interval 10.0 % to 19.0 %"),
+        ("fast_lane", "71 like these in", " 5 needed a fix, 95 % interval 2.0 % to 16.0 %"),
+    ]
+
+
+def test_a_lane_in_which_the_backtest_had_nothing_has_no_sentence() -> None:
+    assert approval_charts.like_these(None) == {}
+    nothing = ShownShare(0, 0, 0.0, 1.0)
+    empty = msgspec.structs.replace(LANE, months=(), n=0, bad=0, review=nothing, flagged=nothing)
+    assert approval_charts.like_these(empty) == {}
 
 
 def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, folder: Path) -> None:

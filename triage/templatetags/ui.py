@@ -72,9 +72,9 @@ def in_bucket(filters: QueueFilters, bucket: Bucket) -> str:
 
 
 @register.filter
-def of(held: Mapping[str, Any] | None, uri: str) -> Any:
-    """What is held of the pull request with this address, such as what can be done to its row; None for nothing."""
-    return held.get(uri) if held else None
+def of(held: Mapping[str, Any] | None, key: str) -> Any:
+    """What is held under this key, such as what can be done to the row of an address; None for nothing."""
+    return held.get(key) if held else None
 
 
 @register.filter

@@ -24,6 +24,7 @@ from scoring.learning.shown_model import (
     ShownBin,
     ShownModel,
     ShownScope,
+    ShownShare,
     interval,
     keep_figures,
     read_serving,
@@ -68,6 +69,35 @@ def test_an_attempt_that_failed_shows_the_nearest_threshold_and_what_is_missing(
     nothing = shown_lane(certify(settled(40, bad=np.ones(40)), TERMS, {}, NOW))
     assert (nothing.threshold, nothing.n, nothing.months) == (None, 0, ())
     assert (nothing.low, nothing.high) == (0.0, 1.0)
+
+
+def test_what_scores_lower_is_counted_on_either_side_of_t_low() -> None:
+    scores = np.repeat([0.1, 0.3, 0.6, 0.95], [12, 12, 16, 300])
+    bad = np.concatenate([np.arange(40) % 4 == 0, np.arange(300) % 50 == 7]).astype(float)
+    certificate = certify(settled(340, scores=scores, bad=bad), TERMS, {}, NOW)
+    lane = shown_lane(certificate, 0.3)
+    assert lane.review
+    assert lane.flagged
+    assert (lane.threshold, lane.n) == (0.95, 300)
+    assert (lane.flagged.n, lane.flagged.bad, lane.review.n, lane.review.bad) == (12, 3, 28, 7)
+    assert lane.flagged.low < 0.25 < lane.flagged.high
+    assert shown_lane(certificate).flagged == ShownShare(0, 0, 0.0, 1.0), "a T_LOW of 0 sends nobody to a person"
+
+
+def test_where_nothing_is_certified_all_that_is_not_flagged_waits_for_a_review() -> None:
+    lane = shown_lane(certify(settled(40), TERMS, {}, NOW), 0.3)
+    assert lane.review
+    assert lane.flagged
+    assert (lane.review.n, lane.flagged.n) == (40, 0)
+
+
+def test_many_pull_requests_of_one_author_do_not_narrow_an_interval() -> None:
+    scores, bad = np.full(300, 0.5), (np.arange(300) < 60).astype(float)
+    alone = shown_lane(certify(settled(scores=scores, bad=bad), TERMS, {}, NOW)).review
+    few = shown_lane(certify(settled(scores=scores, bad=bad, authors=np.arange(300) // 30), TERMS, {}, NOW)).review
+    assert alone
+    assert few
+    assert few.high - few.low > 2 * (alone.high - alone.low)
 
 
 def test_an_audited_case_weighs_what_it_stands_for() -> None:

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class Attempts(NamedTuple):
-    """What came of both attempts: in sentences for who trained, and what pages show of T_HIGH and of T_LOW."""
+    """What came of both attempts: in sentences for who trained, and what pages show: of T_HIGH, of T_LOW, and T_LOW."""
 
     said: str
-    shown: "tuple[Certificate | None, str]"
+    shown: "tuple[Certificate | None, str, float]"
 
 
 FOREIGN = "It learned from a file alone, not from what this store knows: import_history comes first."
@@ -147,7 +147,9 @@ class Command(BaseCommand):
         (said, made), (said_low, made_low) = (
             _attempt(material.cases, trained, terms, lane, now) for terms in (high, low)
         )
-        return Attempts(f"{said}\n{said_low}", (made, _found_low(made_low) if made_low else ""))
+        t_low = made_low.found.threshold if made_low else None
+        shown = (made, _found_low(made_low) if made_low else "", settings.T_LOW if t_low is None else t_low)
+        return Attempts(f"{said}\n{said_low}", shown)
 
     def _tell(self, record: dict[str, Any], name: str, against: str, as_json: bool, certificate: str | None) -> None:
         scopes = record["scopes"]
