@@ -73,14 +73,14 @@ def test_an_attempt_that_failed_shows_the_nearest_threshold_and_what_is_missing(
 
 def test_what_scores_lower_is_counted_on_either_side_of_t_low() -> None:
     scores = np.repeat([0.1, 0.3, 0.6, 0.95], [12, 12, 16, 300])
-    bad = np.concatenate([np.arange(40) % 4 == 0, np.arange(300) % 50 == 7]).astype(float)
+    bad = np.concatenate([np.arange(40) % 4 != 0, np.arange(300) % 50 == 7]).astype(float)
     certificate = certify(settled(340, scores=scores, bad=bad), TERMS, {}, NOW)
     lane = shown_lane(certificate, 0.3)
     assert lane.review
     assert lane.flagged
     assert (lane.threshold, lane.n) == (0.95, 300)
-    assert (lane.flagged.n, lane.flagged.bad, lane.review.n, lane.review.bad) == (12, 3, 28, 7)
-    assert lane.flagged.low < 0.25 < lane.flagged.high
+    assert (lane.flagged.n, lane.flagged.bad, lane.review.n, lane.review.bad) == (12, 9, 28, 21)
+    assert lane.flagged.low < 0.75 < lane.flagged.high
     assert shown_lane(certificate).flagged == ShownShare(0, 0, 0.0, 1.0), "a T_LOW of 0 sends nobody to a person"
 
 
