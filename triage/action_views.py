@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import wraps
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
 from django.template.loader import render_to_string
@@ -28,6 +29,7 @@ from triage.permissions import Role, SignInNeeded, require
 from triage.problems import CHALLENGE, mark_private
 from triage.views import expanded
 
+TWICE = "Nothing was done: that came so soon that it may be the second of two clicks. Press it again if you mean it."
 NO_ROW = "It was not judged yet, or its author's account is not there any more, so nothing was done."
 SIGNED_OUT = "You are not signed in any more, so nothing was done. Copy what you wrote, and sign in."
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -58,6 +60,8 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     wanted = read_wanted(request.POST.dict())
     subject = _subject(snapshot, wanted.uri)
     person, now = require(request, subject.repository_key, Role.MAINTAINER), timezone.now()
+    if not request.htmx and actions.is_second_click(person, now, uri=subject.uri):
+        return _answer_second_click(request)
     try:
         _check_approvable(snapshot, wanted, subject)
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
@@ -83,11 +87,23 @@ def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
     person, now = request.user, timezone.now()
     if not isinstance(person, Person):
         raise SignInNeeded("Sign in first.")
+    key = request.POST.get("key", "")
+    if not request.htmx and actions.is_second_click(person, now, key=key):
+        return _answer_second_click(request)
     try:
-        undone = actions.undo(person, request.POST.get("key", ""), now)
+        undone = actions.undo(person, key, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
     return answer_rows(request, snapshot, [action.pull_uri for action in undone], now)
+
+
+def _answer_second_click(request: Request) -> HttpResponse:
+    """The page as it was. Approve and Undo stand in one place, and without scripts nothing else holds a second click.
+
+    With scripts the page itself does (static/js/page.js).
+    """
+    messages.warning(request, TWICE)
+    return HttpResponseRedirect(safe_next(request))
 
 
 @acting_page

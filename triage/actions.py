@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from scoring.read import Seen, Subject
 from triage import outbox
@@ -18,6 +19,7 @@ from triage.changes import log_change
 from triage.models import Action, Lease, Person
 
 WINDOW = timedelta(seconds=10)  # in which an action can be undone, and after which it takes effect
+SECOND_CLICK = timedelta(seconds=1.5)  # a slow double click takes 0.9 s, and the page between them some more
 LEASE = timedelta(minutes=5)
 NOTE_LENGTH = 2_000
 OUTBOX_KIND = "action"
@@ -110,6 +112,14 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
         for action in found:
             log_change(person, "action.undone", now, action.repo_key, action.pull_uri, kind=action.kind, key=action.key)
     return list(Action.objects.filter(pk__in=[action.pk for action in found]).order_by("pk"))
+
+
+def is_second_click(person: Person, now: datetime, uri: str = "", key: str = "") -> bool:
+    """Whether this may be the second of a double click: the same person undid something of the pull request `uri`, or
+    did what `key` names, less than SECOND_CLICK ago."""
+    mine, since = Action.objects.filter(person=person), now - SECOND_CLICK
+    undone = mine.filter(pull_uri=uri, undone_at__gt=since)
+    return undone.exists() if uri else mine.filter(Q(key=key) | Q(batch=key), made_at__gt=since).exists()
 
 
 def look(person: Person, subject: Subject, now: datetime) -> Lease:

@@ -45,7 +45,7 @@ on("click", (event) => {
   const { target, detail } = event;
   closeMenu(target);
   // The second click of a double click does not meet what the first one put in its place.
-  if (detail > 1 && target.closest(".row button")) event.preventDefault();
+  if (detail > 1 && target.closest(".row button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";

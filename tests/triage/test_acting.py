@@ -100,9 +100,35 @@ def test_undo_at_ten_point_one_seconds_says_that_it_is_too_late(site: ActingSite
 def test_an_undo_that_meets_the_delivery_is_too_late_and_never_half_done(site: ActingSite, ana: Client) -> None:
     ana.post("/act", site.form())
     OutboxEntry.objects.update(tries=1)  # the worker has begun
+    site.after(2)
     assert ana.post("/act/undo", {"key": last_key()}).status_code == 409
     assert Action.objects.get().undone_at is None
     assert not outbox.withdraw(last_key())
+
+
+def test_a_second_click_in_the_place_of_the_first_neither_undoes_nor_approves_again(
+    site: ActingSite, ana: Client
+) -> None:
+    ana.post("/act", site.form())
+    key = last_key()
+    site.after(1.4)
+    assert ana.post("/act/undo", {"key": key, "next": "/?q=gate"}).headers["Location"] == "/?q=gate"
+    assert Action.objects.get().undone_at is None
+    assert "may be the second of two clicks" in ana.get("/").content.decode()
+    site.after(0.2)
+    ana.post("/act/undo", {"key": key})
+    assert Action.objects.get().undone_at is not None
+    ana.post("/act", site.form(version=2))
+    assert Action.objects.count() == 1, "Undo was clicked twice"
+    site.after(2)
+    ana.post("/act", site.form(version=2))
+    assert Action.objects.count() == 2
+
+
+def test_with_scripts_the_page_holds_a_second_click_and_a_quick_undo_undoes(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form())
+    ana.post("/act/undo", {"key": last_key()}, headers={"HX-Request": "true"})
+    assert Action.objects.get().undone_at is not None
 
 
 def test_nobody_undoes_what_another_did(site: ActingSite, ana: Client, ben: Client) -> None:
@@ -182,6 +208,7 @@ def test_a_note_that_came_too_late_is_given_back(site: ActingSite, ana: Client, 
 def test_after_an_undo_a_stale_screen_is_late_as_well(site: ActingSite, ana: Client, ben: Client) -> None:
     form = site.form()
     ana.post("/act", form)
+    site.after(2)
     ana.post("/act/undo", {"key": last_key()})
     assert ben.post("/act", form).status_code == 409
     assert ben.post("/act", form | {"version": 2}).status_code == 302

@@ -121,6 +121,7 @@ def test_what_somebody_did_is_seen_by_the_others(site: Site, ana: Client) -> Non
     ben = site.maintainer("ben")
     with changes(ana):
         ben.post("/act", FORM)
+    site.now += timedelta(seconds=2)
     with changes(ana):
         ben.post("/act/undo", {"key": ben.get("/").content.decode().split('name="key" value="')[1][:32]})
     with changes(ana, "/live"):

@@ -210,6 +210,7 @@ def test_a_correction_is_told_and_both_marks_are_kept(site: ActingSite, ben: Cli
 def test_an_undone_mark_has_no_incident(site: ActingSite, ben: Client) -> None:
     approve(site, ben)
     address = mark(site, ben)
+    site.after(2)
     ben.post("/act/undo", {"key": address.rpartition("/")[2]})
     assert ben.get(address).status_code == 404
 

@@ -32,9 +32,10 @@ def test_the_morning_of_who_works_alone(enter: Enter, site: ActingSite, mode: Mo
     expect_no_sideways_scroll(page, mode)
     filter_the_fast_lane(page, mode)
     read_one_and_its_change(page, mode)
-    approve_and_undo(page, mode)
+    approve_and_undo(page, mode, site)
     approve_many(page, mode)
     if mode.is_phone:
+        site.after(2)
         mode.press(page.locator("#offers").get_by_role("button", name="Undo"))
         expect(page.locator(".pick")).to_have_count(CHORES - 1)
     site.after(11)
@@ -82,7 +83,7 @@ def read_one_and_its_change(page: Page, mode: Mode) -> None:
     expect(row.get_by_text("Who: structural trust")).to_be_visible()
 
 
-def approve_and_undo(page: Page, mode: Mode) -> None:
+def approve_and_undo(page: Page, mode: Mode, site: ActingSite) -> None:
     """Nothing says so before the server did; then it can be taken back."""
     row, shown = row_of(page, "Chore 04"), titles(page).all_inner_texts()
     after = shown[(shown.index("Chore 04") + 1) % len(shown)]
@@ -99,6 +100,7 @@ def approve_and_undo(page: Page, mode: Mode) -> None:
     expect(page.locator("#tile-fast_lane .figure")).to_have_text(str(CHORES - 1))
     expect(page.locator("#offers")).to_contain_text("Approved. It takes effect in 10 seconds.")
     expect_no_sideways_scroll(page, mode)
+    site.after(2)
     act_by(page, mode, "u", row.get_by_role("button", name="Undo"))
     expect(row.get_by_role("button", name="Approve Chore 04")).to_be_visible()
     if mode.scripts:

@@ -43,6 +43,7 @@ def test_work_goes_on_when_the_worker_dies_and_comes_back(site: RealSite, pages:
         approve(page, mode, f"Chore 0{number}")
         expect_no_sideways_scroll(page, mode)
     undone, page = list(pages.items())[-1]
+    site.pass_time(2)
     undone.press(row_of(page, "Chore 04").get_by_role("button", name="Undo"))
     expect(row_of(page, "Chore 04")).not_to_contain_text("Approved by you.")
     undone.press(page.locator("#freshness a"))
