@@ -106,7 +106,7 @@ def set_review(store: Store, repositories: Sequence[str], review: str) -> list[s
         missing = set(numbers) - {row["repository_id"] for row in changed}
         if missing:
             name = next(name for name, number in zip(repositories, numbers, strict=True) if number in missing)
-            raise UnknownRepository(f"{name[:200]} is not watched: name a maintainer for it with add_maintainer first.")
+            raise UnknownRepository(f"{name[:200]} is not watched: add_maintainer with --repo has it watched.")
         txn.inputs_changed()
         sql = "select repo_key from repositories where repository_id in (select unnest(?)) order by repo_key"
         return [row["repo_key"] for row in txn.rows(sql, [numbers])]

@@ -2,6 +2,8 @@
 
 import re
 
+from ingest.dids import is_did
+
 LONGEST_DID = 2048
 _DID = re.compile(r"did:[a-z]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})+")
 _WEB_PORT = re.compile(r"(did:web:[^:%]+):([0-9]{1,5})")
@@ -23,6 +25,17 @@ def parse_did(text: str) -> str:
         raise MalformedDid("This is not a DID. A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz.")
     port = _WEB_PORT.fullmatch(text)
     return f"{port[1]}%3A{port[2]}" if port else text.replace("%3a", "%3A")
+
+
+def parse_account(text: str) -> str:
+    """The DID of somebody who is to be given something here; MalformedDid where no account can have it.
+
+    Of what the network names, a DID of any method and form is taken (`parse_did`): it is stored as it came.
+    """
+    did = parse_did(text)
+    if not is_did(did):
+        raise MalformedDid("No account has such a DID: did:plc: is followed by 24 of a to z and 2 to 7.")
+    return did
 
 
 def parse_handle(text: str) -> str | None:

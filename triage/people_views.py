@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from scoring import read
 from triage.access import person_for
 from triage.change_words import told_details, what_words
-from triage.dids import MalformedDid, parse_did
+from triage.dids import MalformedDid, parse_account, parse_did
 from triage.middleware import Request
 from triage.models import Change, Maintainer, Person
 from triage.permissions import Role, Roles, SignInNeeded, require, roles_of
@@ -76,7 +76,7 @@ def change_role(request: Request) -> HttpResponse:
     if role not in (*Maintainer.Role.values, TAKEN):
         return _people(request, "That is no role.")
     try:
-        did = parse_did(request.POST.get("did", "").strip())
+        did = (parse_did if role == TAKEN else parse_account)(request.POST.get("did", "").strip())
         person = Person.objects.filter(did=did).first() if role == TAKEN else person_for(did, request.snapshot)
         changed = person is not None and set_role(by, person, repo_key, _given(role), timezone.now())
     except (MalformedDid, LastAdmin) as problem:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingest.status import Status
-from triage.words import Freshness, duration_words
+from triage.words import Freshness, duration_words, said
 
 HOPS = {
     "derive_events": "Reading new records",
@@ -95,33 +95,33 @@ def _store(status: Status) -> Trouble | None:
         left = f"{status.free_bytes // 1_000_000} MB left"
         sentence = f"The drive is full ({left}): nothing new is stored until space is freed, then it goes on by itself."
         return Trouble("Drive full", sentence, "stopped")
-    return Trouble("Not storing", f"Nothing new is stored: {status.store_problem}. {SEE_LOG}", "stopped")
+    return Trouble("Not storing", f"Nothing new is stored: {said(status.store_problem)}. {SEE_LOG}", "stopped")
 
 
 def _listener(status: Status) -> Trouble | None:
     if status.listener_problem is None:
         return None
-    sentence = f"The network's stream is not heard: {status.listener_problem}. It is tried again by itself."
+    sentence = f"The network's stream is not heard: {said(status.listener_problem)}. It is tried again by itself."
     return Trouble("Not listening", sentence)
 
 
 def _publisher(status: Status) -> Trouble | None:
     if status.publisher_problem is None:
         return None
-    return Trouble("Not publishing", f"What came in since cannot be shown: {status.publisher_problem}. {SEE_LOG}")
+    return Trouble("Not publishing", f"What came in since cannot be shown: {said(status.publisher_problem)}. {SEE_LOG}")
 
 
 def _backfill(status: Status) -> Trouble | None:
     if status.backfill_problem is None:
         return None
-    told = status.backfill_problem
+    told = said(status.backfill_problem)
     return Trouble("Backfill waits", f"Older records are not read for now: {told}. It is tried again by itself.")
 
 
 def _event_streams(status: Status) -> Trouble | None:
     if not status.event_streams_down:
         return None
-    count, told = status.event_streams_down, "; ".join(status.event_problems)
+    count, told = status.event_streams_down, "; ".join(map(said, status.event_problems))
     rest = "; and others" if count > len(status.event_problems) else ""
     whose = "a knot or spindle" if count == 1 else f"{count:,} knots and spindles"
     sentence = f"Pushes and runs of {whose} are not heard: {told}{rest}. It is tried again by itself."

@@ -1,5 +1,7 @@
 """Words and figures for people: ages, freshness, intervals. Pure."""
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +11,12 @@ from scoring.figures import hundredths
 from scoring.figures import visible as visible
 from scoring.read import Person
 from scoring.verdict import Estimate, Verdict
+
+# What Python puts before the words of the system; what asyncio says in their place, once for each address of a host.
+_ERRNO = re.compile(r"\[Errno -?\d{1,4}\] ")
+_CALL_FAILED = re.compile(r"\[Errno (\d{1,4})\] Connect call failed \([^()]{0,200}\)")
+_SEVERAL = "Multiple exceptions: "
+_REPEATED = re.compile(r"(connection refused|network is unreachable|no route to host)(?:, \1)+")
 
 
 def age_words(then: datetime | None, now: datetime) -> str:
@@ -109,3 +117,9 @@ def lag_words(newest: datetime | None, now: datetime, recorded: bool) -> str:
         return "none"
     seconds = max(0, int((now - newest).total_seconds()))
     return f"{seconds} s" if seconds < 60 else age_words(newest, now)
+
+
+def said(problem: str) -> str:
+    """The words of a problem, without the numbers and addresses by which the system names its cause."""
+    plain = _CALL_FAILED.sub(lambda found: os.strerror(int(found[1])).lower(), problem.replace(_SEVERAL, ""))
+    return _REPEATED.sub(r"\1", _ERRNO.sub("", plain))

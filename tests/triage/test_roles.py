@@ -1,5 +1,6 @@
 """Giving and taking roles: who may, what is logged, and what the worker holds of it."""
 
+import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -143,7 +144,13 @@ def test_an_admin_of_a_repository_gives_roles_there_alone(
 
 @pytest.mark.parametrize(
     ("did", "role", "repo_key"),
-    [("mara", "viewer", REPO), (MARA, "owner", REPO), (MARA, "", REPO), (MARA, "viewer", "did:plc:nowhere")],
+    [
+        ("mara", "viewer", REPO),
+        ("did:plc:foo", "viewer", REPO),
+        (MARA, "owner", REPO),
+        (MARA, "", REPO),
+        (MARA, "viewer", "did:plc:nowhere"),
+    ],
 )
 def test_what_cannot_be_given_is_refused_in_words(
     client: Client, small: Path, did: str, role: str, repo_key: str
@@ -174,6 +181,15 @@ def test_an_admin_page_shows_only_the_roles_that_its_reader_gives(client: Client
     assert SEED in page
     assert ANA not in page
     assert CABIN not in page
+
+
+def test_the_did_stands_beside_a_handle_and_not_beside_itself(client: Client, small: Path) -> None:
+    by = admin(client, REPO)
+    Maintainer.objects.create(person=Person.objects.create(did=ANA, handle="ana.example"), repo_key=REPO)
+    told = re.findall(r'<th scope="row">(.*?)</th>', client.get("/people").content.decode())
+    assert sorted(told) == sorted(
+        [f'<bdi>ana.example</bdi> <span class="mono quiet">{ANA}</span>', f"<bdi>{by.did}</bdi>"]
+    )
 
 
 def test_a_row_without_a_role_has_the_usual_one_and_a_switched_off_account_has_none() -> None:

@@ -260,3 +260,28 @@ def test_gauges_are_for_readers_who_say_who_they_are_also_where_anybody_may_read
     assert client.get("/ops/metrics", headers={"authorization": f"Bearer {token}"}).status_code == 200
     other = create_token("forge", ["review"], datetime.now(UTC))
     assert client.get("/ops/metrics", headers={"authorization": f"Bearer {other}"}).status_code == 401
+
+
+REFUSED = "[Errno 111] Connect call failed ('127.0.0.1', 6009)"
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (f"relay is not answering ({REFUSED})", "relay is not answering (connection refused)"),
+        (f"(Multiple exceptions: {REFUSED}, {REFUSED.replace('127.0.0.1', '::1')})", "(connection refused)"),
+        ("x ([Errno -2] Name or service not known)", "x (Name or service not known)"),
+        ("the store cannot be written ([Errno 28] No space left)", "the store cannot be written (No space left)"),
+        ("the server rejected it: HTTP 503", "the server rejected it: HTTP 503"),
+        ("[Errno 99999999] made up", "[Errno 99999999] made up"),
+    ],
+)
+def test_a_cause_is_told_without_the_numbers_of_the_system(problem: str, told: str) -> None:
+    assert words.said(problem) == told
+
+
+def test_no_number_of_the_system_reaches_a_page(client: Client, beat: Beat) -> None:
+    beat(listener_problem=f"wss://relay.example is not answering ({REFUSED})")
+    said = " ".join(pill(client)[2])
+    assert "not heard: wss://relay.example is not answering (connection refused). It is tried again" in said
+    assert "Errno" not in client.get("/dashboard").content.decode()

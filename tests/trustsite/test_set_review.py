@@ -45,7 +45,7 @@ def modes() -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("mode", ["off", "deterministic"])
 def test_a_mode_is_kept_and_its_meaning_said(mode: str) -> None:
     out, err = call(mode, f"{SEED}/lantern")
-    assert out.startswith(f"{REPO}: review is {mode}: the ")
+    assert out.startswith(f"Review of {SEED}/lantern is {mode} from now on: the ")
     assert (err, modes()) == ("", [(mode,)])
 
 
@@ -61,8 +61,9 @@ def test_claude_without_a_key_is_kept_and_what_is_missing_is_said(settings: Sett
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["all", REPO], "invalid choice: 'all'"),
+        (["all", REPO], "'all' is no MODE: give off, deterministic or claude first, then the repositories."),
         (["claude", f"{MALLORY}/lantern"], "is not known yet"),
+        ([f"{SEED}/lantern", "off"], "lantern' is no MODE"),
         (["claude"], "required: REPO"),
     ],
 )

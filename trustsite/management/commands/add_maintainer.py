@@ -16,7 +16,7 @@ from ingest.net import Fetcher, FetchProblem
 from ingest.snapshot import Snapshot, SnapshotReader
 from scoring import read
 from triage.access import issue_link, person_for
-from triage.dids import MalformedDid, parse_did, parse_handle
+from triage.dids import MalformedDid, parse_account, parse_handle
 from triage.models import Maintainer, Person
 from triage.models.accounts import usual_role
 from triage.own_address import listening_origin
@@ -93,7 +93,7 @@ def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
     """DID and, where one was given, handle of the person meant."""
     if text.startswith("did:"):
         try:
-            return parse_did(text), None
+            return parse_account(text), None
         except MalformedDid as problem:
             raise CommandError(str(problem), returncode=2) from problem
     handle = parse_handle(text)

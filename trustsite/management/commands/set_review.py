@@ -1,7 +1,7 @@
 """`manage.py set_review`: who reads the changes of a watched repository."""
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.watch import REVIEWS
 from trustsite.handover import hand_over_job
@@ -22,12 +22,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """MODE and one or more REPO."""
-        parser.add_argument("review", metavar="MODE", choices=REVIEWS, help=", ".join(REVIEWS))
+        parser.add_argument("review", metavar="MODE", help=", ".join(REVIEWS))
         parser.add_argument("repositories", metavar="REPO", nargs="+", help="OWNER/NAME, DID or at-uri of its record")
 
     def handle(self, *args: object, review: str, repositories: list[str], **options: object) -> None:
         """Say what holds now; CommandError in one sentence, with nothing changed, where a name is not watched."""
-        done = hand_over_job("set_review", {"repositories": repositories, "review": review})
-        self.stdout.write(f"{', '.join(done['keys'])}: review is {review}: {MEANINGS[review]}.")
+        if review not in REVIEWS:
+            modes = f"{', '.join(REVIEWS[:-1])} or {REVIEWS[-1]}"
+            raise CommandError(f"{review[:200]!r} is no MODE: give {modes} first, then the repositories.", returncode=2)
+        hand_over_job("set_review", {"repositories": repositories, "review": review})
+        self.stdout.write(f"Review of {', '.join(repositories)} is {review} from now on: {MEANINGS[review]}.")
         if review == "claude" and not settings.ANTHROPIC_API_KEY:
             self.stderr.write("ANTHROPIC_API_KEY is not set: until it is, the deterministic reviewer alone serves.")
