@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
@@ -11,6 +11,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.triage import small_site
 from tests.waiting import PATIENT_MS
+
+if TYPE_CHECKING:  # models load after Django is set up, conftest files before
+    from tests.triage.acting_site import ActingSite
 
 OpenPage = Callable[..., Page]
 REPORT_VIOLATIONS = """document.addEventListener('securitypolicyviolation',
@@ -120,3 +123,18 @@ def small(small_folder: Path, settings: Settings) -> Path:
     settings.STREAM_CLOCK = True
     settings.SNAPSHOT_DIR = small_folder / "snapshots"
     return small_folder
+
+
+@pytest.fixture
+def shown_site(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator["ActingSite"]:
+    """Three fast-laned pull requests of a repository that is out of shadow mode, behind a real server."""
+    from scoring.told_settings import switch_shadow
+    from tests.ingest.stream import REPO
+    from tests.triage.lane_site import lane_site
+
+    with lane_site(tmp_path, settings, monkeypatch) as made:
+        switch_shadow(made.result.store, REPO, False, made.now)
+        made.work()
+        yield made

@@ -1,22 +1,17 @@
 """Every page, found from its address: whole on a phone, without a violation of axe in both themes, walked by Tab."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from playwright.sync_api import Browser, Page, expect
-from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from scoring.told_settings import switch_shadow
-from tests.ingest.stream import REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
-from tests.triage.lane_site import MORE, lane_site
+from tests.triage.lane_site import MORE
 from triage.models import Person
 
 WIDTH = 360
@@ -44,32 +39,21 @@ FAULTS = """width => {
 
 
 @pytest.fixture
-def site(
-    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ActingSite]:
-    """Three fast-laned pull requests of a repository that is out of shadow mode, behind a real server."""
-    with lane_site(tmp_path, settings, monkeypatch) as made:
-        switch_shadow(made.result.store, REPO, False, made.now)
-        made.work()
-        yield made
-
-
-@pytest.fixture
-def page(site: ActingSite, live_server: LiveServer, open_page: OpenPage) -> Page:
+def page(shown_site: ActingSite, live_server: LiveServer, open_page: OpenPage) -> Page:
     """A phone on which an admin of the site is signed in."""
-    cookie = something_of_everything(site).cookies["sessionid"].value
+    cookie = something_of_everything(shown_site).cookies["sessionid"].value
     shown = open_page(WIDTH)
     shown.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
     return shown
 
 
 def test_every_page_is_whole_on_a_phone_and_breaks_no_rule_of_axe_in_either_theme(
-    page: Page, site: ActingSite, open_page: OpenPage, prove: bool
+    page: Page, shown_site: ActingSite, open_page: OpenPage, prove: bool
 ) -> None:
     admin = Client()
     admin.force_login(Person.objects.get(did=BEN))
-    found = faults_of(page, lane_pages(site, admin), prove)
-    found |= faults_of(open_page(WIDTH), signed_out_pages(site), prove)
+    found = faults_of(page, lane_pages(shown_site, admin), prove)
+    found |= faults_of(open_page(WIDTH), signed_out_pages(shown_site), prove)
     assert found == {}
 
 
@@ -115,11 +99,11 @@ MISSED = """() => [...document.querySelectorAll('a[href], button, input, select,
 COUNT = "document.querySelectorAll('a[href], button, input, select, textarea, summary').length"
 
 
-def test_every_action_is_met_by_tab_and_shows_its_focus(page: Page, site: ActingSite, prove: bool) -> None:
+def test_every_action_is_met_by_tab_and_shows_its_focus(page: Page, shown_site: ActingSite, prove: bool) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     admin = Client()
     admin.force_login(Person.objects.get(did=BEN))
-    paths = lane_pages(site, admin)
+    paths = lane_pages(shown_site, admin)
     missed = {}
     for path in paths if prove else [f"/?open={quote(MORE)}", *(one for one in paths if "incident" in one)]:
         page.goto(path)
