@@ -6,9 +6,10 @@ const byId = (id) => document.getElementById(id);
 const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
 // The row that has the focus, or had it last.
-let last = "";
+let last;
+const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
-const current = () => rowOf(document.activeElement) ?? byId(last);
+const current = () => rowOf(focused()) ?? byId(last);
 const focusRow = (row) => row?.querySelector(".row-link")?.focus();
 const beside = (row, step) => {
   const rows = every(".row[id]");
@@ -27,15 +28,15 @@ const ready = () => {
     if (left > 0) setTimeout(ready, left + 50);
     else offer.remove();
   }
-  byId("offers").hidden = !document.querySelector(".offer");
+  byId("offers").hidden = !every(".offer")[0];
 };
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
 
 // The menu closes on Esc, which keeps the focus, and on a click beside it.
 const closeMenu = (clicked) => {
-  const menu = document.querySelector(".menu[open]");
-  if (!menu || menu.contains(clicked)) return false;
+  const menu = every(".menu[open]")[0];
+  if (!menu || menu.contains(clicked)) return;
   menu.open = false;
   if (!clicked) menu.firstElementChild.focus();
   return true;
@@ -44,7 +45,7 @@ const themes = { system: "light", light: "dark", dark: "system" };
 on("click", (event) => {
   const { target, detail } = event;
   closeMenu(target);
-  // The second click of a double click does not meet what the first one put in its place.
+  // The second click of a double click does not meet what the first put there.
   if (detail > 1 && target.closest(".row button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
   if (target.id === "help") byId("keys").showModal();
@@ -52,8 +53,8 @@ on("click", (event) => {
   ready();
 });
 
-// A key clicks the real button that names it: in the focused row first, else outside of all rows.
-let before = "";
+// A key clicks the real button that names it: in the focused row, else outside of all rows.
+let before;
 const keyed = (key) => {
   const row = current();
   if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
@@ -109,7 +110,7 @@ on("submit", (event) => {
 
 // New rows are announced; nothing moves, and nothing that could be approved changes.
 let state = byId("freshness")?.dataset.state;
-let arrived = "";
+let arrived;
 const ask = async (address) => {
   const answer = await fetch(address, { cache: "no-cache", headers: { "HX-Request": "true" } }).catch(() => null);
   const text = answer?.ok && !answer.headers.has("HX-Redirect") ? await answer.text() : "";
@@ -127,7 +128,7 @@ const compare = (fresh) => {
   for (const row of changed) row.remove();
   for (const one of every(parts, fresh)) {
     const shown = byId(one.closest("[id]").id)?.querySelector(parts);
-    if (shown && !shown.contains(document.activeElement)) shown.replaceWith(one);
+    if (shown && !shown.contains(focused())) shown.replaceWith(one);
   }
   byId("fresh").hidden = !words;
   byId("fresh").firstElementChild.textContent = byId("announce").textContent = words;
@@ -141,7 +142,7 @@ const poll = async () => {
     shown.textContent = "Not updated any more: load the page again";
     return;
   }
-  if (!shown.contains(document.activeElement)) shown.replaceWith(told);
+  if (!shown.contains(focused())) shown.replaceWith(told);
   if (told.dataset.state === state || !byId("fresh")) return;
   const { href } = location;
   const queue = await ask(href);
@@ -152,4 +153,4 @@ const poll = async () => {
 setInterval(poll, 15_000);
 if (performance.getEntriesByType("navigation")[0]?.type === "back_forward") poll(); // Back shows what it was then
 on("visibilitychange", poll);
-on("htmx:afterSettle", () => document.activeElement === document.body && focusRow(byId(arrived) ?? byId(last)));
+on("htmx:afterSettle", () => focused() === document.body && focusRow(byId(arrived) ?? byId(last)));

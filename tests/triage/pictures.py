@@ -22,7 +22,7 @@ from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something
 from tests.triage.hostile import PULLS, hostile_site
 from tests.triage.lane_site import MORE
 from tests.triage.pages_world import ANA, MARA, NOW, DrawnWorld, draw, drawn_rows, pull_request, sign_in
-from tests.triage.test_report_pages import LANE, serve, whole_backtest
+from tests.triage.test_report_pages import EVERY_LANE, serve, whole_backtest
 from triage.models import Person
 
 TARGET = os.environ.get("SCREENSHOTS", "")
@@ -102,7 +102,7 @@ def test_reports_that_were_written(
 ) -> None:
     settings.LOG_DIR = settings.MODEL_DIR = tmp_path
     world.results = tuple(LaneMonth(f"2026-0{month}", 20 + month, month % 3, 0.01, 0.2) for month in (1, 2, 3))
-    serve(tmp_path, LANE)
+    serve(tmp_path, EVERY_LANE)
     keep_backtest(tmp_path, whole_backtest())
     section = ShownSection("Bombing", "How much trust falls.", ("", "s lost"), (("anybody", "0.1"), ("a seed", "0.4")))
     keep_report(tmp_path, ShownReport("sunstead-redteam/1", NOW, ("On 12 accounts.",), (), (), (section,)))
@@ -170,6 +170,7 @@ def _busy(page: Page) -> None:
     """A filter that the server has not answered yet."""
     page.evaluate("XMLHttpRequest.prototype.send = () => {}")
     page.locator("#tile-fast_lane").click()
+    page.wait_for_function("getComputedStyle(document.getElementById('results')).opacity < 1")
 
 
 def _pull_for_review(page: Page) -> None:

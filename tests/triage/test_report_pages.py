@@ -32,6 +32,9 @@ pytestmark = pytest.mark.django_db
 REPORTS = ("/vouches", "/redteam", "/backtest")
 MONTHS = (ShownMonth("2026-01", 40, 1, 0.001, 0.13), ShownMonth("2026-02", 31, 4, 0.04, 0.3))
 LANE = ShownLane(True, 0.93, 0.05, 71, 5, 0.02, 0.16, None, NOW, NOW + timedelta(days=90), MONTHS)
+EVERY_LANE = msgspec.structs.replace(
+    LANE, review=ShownShare(212, 30, 0.1, 0.19), flagged=ShownShare(40, 22.5, 0.39, 0.7)
+)
 NEED = ToldNeed(128, 31, 0.93, 12, False)
 
 
@@ -153,8 +156,7 @@ def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client
     page = text(client, "/")
     assert page.count("of 71 like these in the backtest 5 needed a fix, 95 % interval 2.0 % to 16.0 %") == 1
     assert page.count("in the backtest") == 1, "a file of before the others were counted says nothing of them"
-    both = msgspec.structs.replace(LANE, review=ShownShare(212, 30, 0.1, 0.19), flagged=ShownShare(40, 22.5, 0.39, 0.7))
-    serve(folder, both)
+    serve(folder, EVERY_LANE)
     told = re.findall(r"id=\"group-(\w+)\".*?<p>of (.*?) the backtest(.*?)</p>", text(client, "/"), re.S)
     assert told == [
         ("needs_human", "40 in", " that the score alone sends here 22.5 needed a fix, 95 % interval 39.0 % to 70.0 %"),
