@@ -9,11 +9,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import pytest
-
 from tests.conftest import with_environment
 from tests.docs.pages import text_of
+from tests.sources import PROJECT
 
+# What the processes run from, and the licence.
+PACKAGES = ("ingest", "scoring", "triage", "trustsite", "templates", "static")
+BESIDE = ("manage.py", "requirements/base.txt", "LICENSE")
 SECRET = re.compile(r"(?i)(api_key|secret|password|token)\w*\s*=")
 
 
@@ -27,6 +29,11 @@ def instructions() -> list[tuple[str, str]]:
 
 def arguments(word: str) -> list[str]:
     return [rest for found, rest in instructions() if found == word]
+
+
+def let_in() -> list[str]:
+    """The lines of .containerignore without its comments."""
+    return [line for line in text_of(".containerignore").splitlines() if line and not line.startswith("#")]
 
 
 def probe() -> list[str]:
@@ -83,19 +90,39 @@ def test_it_runs_as_nobody_special_and_keeps_state_in_the_volume_alone() -> None
     assert [*arguments("ENTRYPOINT"), *arguments("CMD")] == ['["python", "manage.py"]', '["web"]']
 
 
-def test_no_secret_comes_into_an_image() -> None:
+def test_the_volume_is_nobodys_home_since_no_drive_may_be_one() -> None:
+    (home,) = re.findall(r"--home-dir (\S+)", " ".join(arguments("RUN")))
+    assert home == "/nonexistent"
+    assert "HOME" not in " ".join(arguments("ENV"))
+
+
+def test_nothing_but_what_is_named_comes_into_an_image() -> None:
+    everything, *named = let_in()
+    assert everything == "*", "else a token, a key or a mailbox that lies in the clone comes into the image"
+    wanted = {one for one in named if one.startswith("!")}
+    assert wanted == {f"!{one}" for one in (*PACKAGES, *BESIDE)}
+    assert set(named) - wanted == {"**/__pycache__", "**/*.token"}
+    assert all((PROJECT / one.removeprefix("!")).exists() for one in wanted)
     assert SECRET.search(text_of("Containerfile")) is None
-    ignored = text_of(".containerignore").splitlines()
-    assert {".env", ".envrc", ".git", ".sunstead", "tests"} <= set(ignored)
 
 
-@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_the_probe_says_what_health_says(status: int, healthy: bool) -> None:
-    with answering(status) as (port, asked):
+def test_what_the_container_file_copies_is_let_in() -> None:
+    for source in (rest.split()[0] for rest in arguments("COPY")):
+        assert (PROJECT / source).exists()
+        assert source == "." or f"!{source}" in let_in()
+
+
+def test_the_probe_fails_where_the_site_is_not_ready() -> None:
+    with answering(503) as (port, asked):
         environment = with_environment({"BIND": f"0.0.0.0:{port}", "ALLOWED_HOSTS": "sunstead.example,127.0.0.1"})
         done = subprocess.run(probe(), env=environment, capture_output=True, check=False)
-    assert (done.returncode == 0) is healthy
+    assert done.returncode != 0
     assert asked == [("/health", "sunstead.example")], "asked by a name that ALLOWED_HOSTS has"
+
+
+def test_the_image_is_built_in_the_format_that_keeps_the_health_check() -> None:
+    (build,) = re.findall(r"^podman build .*?(?= +#)", text_of("docs/deploy.md"), re.MULTILINE)
+    assert "--format docker" in build
 
 
 def test_the_compose_example_uses_what_the_image_promises() -> None:
