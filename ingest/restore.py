@@ -60,8 +60,10 @@ def restore(folder: Path, places: Places, replace: bool, now: datetime) -> Resto
     """
     manifest = read_manifest(folder)
     _require_nobody(places.store)
-    if is_occupied(places) and not replace:
-        raise BackupProblem(f"{places.root} holds a state already: add --replace, which keeps it aside, to restore.")
+    occupied = occupied_by(places)
+    if occupied and not replace:
+        # By its path: a DUCKDB_PATH that the shell still exports leads to another drive's store.
+        raise BackupProblem(f"{occupied} holds a state already: add --replace, which keeps it aside, to restore.")
     staged = places.root / STAGED
     try:
         return _restore(folder, places, manifest, staged, now)
@@ -104,10 +106,13 @@ def _clear(staged: Path) -> None:
     shutil.rmtree(staged)
 
 
-def is_occupied(places: Places) -> bool:
-    """Whether there is anything that a restore would take away: a store, accounts, diffs, archived rows or models."""
-    folders = (places.staging / EVENTS, places.diffs, places.models)
-    return places.store.exists() or _has_accounts(places.accounts) or any(any(files_below(one)) for one in folders)
+def occupied_by(places: Places) -> Path | None:
+    """The first thing that a restore would take away (store, accounts, archive, diffs, models); None: nothing."""
+    if places.store.exists():
+        return places.store
+    if _has_accounts(places.accounts):
+        return places.accounts
+    return next((one for one in (places.staging / EVENTS, places.diffs, places.models) if any(files_below(one))), None)
 
 
 def _has_accounts(path: Path) -> bool:
