@@ -6,6 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
+from pytest_django import Settings
 
 from tests.triage.site import Site
 from triage.models import Maintainer, Person, SignInMethod
@@ -29,6 +30,11 @@ def test_a_maintainer_of_the_site_gets_a_link_that_signs_in(client: Client, site
     assert client.post(link.strip().removeprefix("http://127.0.0.1:8000")).status_code == 302
     assert client.session["_auth_user_id"] == str(Person.objects.get(did=ANA).pk)
     assert list(Maintainer.objects.values_list("person__did", "repo_key")) == [(ANA, "")]
+
+
+def test_behind_a_proxy_the_link_is_one_of_the_public_name(settings: Settings, site: Site) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["https://sunstead.example"]
+    assert add(ANA).startswith("https://sunstead.example/sign-in/")
 
 
 def test_adding_someone_again_changes_nothing_but_makes_a_new_link(site: Site) -> None:

@@ -25,6 +25,8 @@ def test_the_report_of_a_published_store_is_printed_day_by_day(tmp_path: Path, s
     with pytest.raises(CommandError, match="Nothing was published yet"):
         printed()
     with opened(tmp_path) as result:
+        Publisher(result.store, settings.SNAPSHOT_DIR, lambda *told: None).publish_now()
+        assert "No repository is watched yet" in printed()
         take(result, settled("open"))
         with result.store.write() as txn:
             txn.execute("update current_decisions set lane = 'fast_lane'")

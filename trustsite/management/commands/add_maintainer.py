@@ -19,7 +19,7 @@ from triage.access import issue_link, person_for
 from triage.dids import MalformedDid, parse_account, parse_handle
 from triage.models import Maintainer, Person
 from triage.models.accounts import usual_role
-from triage.own_address import listening_origin
+from triage.own_address import own_origin
 from triage.roles import LastAdmin, keep_watched, set_role
 from trustsite.handover import REPLY_SECONDS, hand_over_job
 from trustsite.who import known_did
@@ -140,5 +140,5 @@ def _give(person: Person, keys: list[str], role: str | None) -> None:
 
 
 def link_address(token: str) -> str:
-    """Where the link leads, on this machine."""
-    return listening_origin() + reverse("sign_in_link", args=[token])
+    """Where the link leads: by the site's public name where it has one, since secure cookies are kept there alone."""
+    return own_origin() + reverse("sign_in_link", args=[token])

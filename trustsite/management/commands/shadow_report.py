@@ -29,6 +29,10 @@ class Command(BaseCommand):
             if snapshot is None:
                 raise CommandError("Nothing was published yet: let the worker run first.")
             keys = [repo] if repo else [one.key for one in read.watched_repositories(snapshot)]
+            if not keys:
+                self.stdout.write(
+                    "No repository is watched yet: name one at /setup or with `manage.py add_maintainer`."
+                )
             for key in keys:
                 self._print(snapshot, key, days)
 
