@@ -15,7 +15,7 @@ PAGES = (
     *sorted((PROJECT / "docs").glob("*.md")),
 )
 # A command that no test runs as it stands says what it needs, behind a #.
-NEEDS = re.compile(r"needs (the network|a person|a container runtime|time)$")
+NEEDS = re.compile(r"needs (the network|a person|a container runtime|systemd|time)$")
 _BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _MANAGE = re.compile(r"manage\.py ([a-z_]+)((?: --[a-z-]+)*)")
 

@@ -52,7 +52,7 @@ def test_the_pages_hold_commands() -> None:
 def test_every_command_is_run_by_a_test_or_says_what_it_needs(line: Line) -> None:
     assert line.is_marked or is_run(line), (
         f"{line.page}: no test runs `{line.command}`: add one, or say behind a # that it needs the network, a person, "
-        "a container runtime or time"
+        "a container runtime, systemd or time"
     )
 
 
