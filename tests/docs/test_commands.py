@@ -8,7 +8,7 @@ from django.core.management import CommandError, get_commands, load_command_clas
 from tests.docs.pages import Line, block_below, commands, lines_of, mentions, text_of, words_of_tests
 from tests.sources import PROJECT
 
-# Sections whose commands tests/docs/test_five_commands.py runs word for word.
+# Sections whose commands tests/docs/test_walk.py runs word for word.
 WALKED = (
     ("docs/operate.md", "Your own box in five commands"),
     ("docs/deploy.md", "Upgrade"),

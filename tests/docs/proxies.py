@@ -1,12 +1,12 @@
-"""The two files for proxies in docs/deploy.md, run as they stand but for ports and certificates, before a real site.
+"""The two files for proxies in docs/deploy.md, run as they stand but for ports and certificates.
 
-Without nginx or Caddy these skip; REQUIRE_PROXIES=1 fails.
+Without nginx or Caddy the test skips; with REQUIRE_PROXIES=1 it fails.
 """
 
+import json
 import os
 import re
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -24,21 +25,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.conftest import with_environment
-from tests.docs.pages import rows_below, spans, text_of
-from tests.triage.test_access_proxy import within_one_window
-from tests.trustsite import runs
+from tests.docs.pages import text_of
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from triage.throttle import LIMIT
-from trustsite import drive
 
 NAME = "sunstead.example"
-SETTINGS = {
-    "ALLOWED_HOSTS": NAME,
-    "CSRF_TRUSTED_ORIGINS": f"https://{NAME}",
-    "SECURE_COOKIES": "True",
-    "TRUSTED_PROXY": "127.0.0.1",
-}
 NGINX = """daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; events {{}}
 http {{ access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
 uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
@@ -74,25 +66,17 @@ class Browser:
         connection.close()
         return answer, text
 
+    def told(self, path: str, token: str) -> dict[str, Any]:
+        """The JSON that whoever has the token is answered."""
+        answer, text = self.ask("GET", path, Accept="application/json", Authorization=f"Bearer {token}")
+        assert answer.status == 200, text
+        return json.loads(text)
+
 
 def example(language: str) -> str:
     """The one block in this language."""
     (found,) = re.findall(rf"```{language}\n(.*?)```", text_of("docs/deploy.md"), re.DOTALL)
     return found
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[int]:
-    """The port of a web process with the four settings of the page."""
-    root, port = tmp_path_factory.mktemp("drive"), free_port()
-    drive.mark(root)
-    process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", **SETTINGS)
-    try:
-        wait_for(lambda: listens(port), what="the site")
-        yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=LONG_SECONDS)
 
 
 def program(name: str) -> str:
@@ -157,29 +141,20 @@ def make_certificate(folder: Path) -> None:
     (folder / "privkey.pem").write_bytes(secret)
 
 
-def test_the_page_names_the_four_settings() -> None:
-    assert {spans(row[0])[0] for row in rows_below("docs/deploy.md", "Behind a proxy with TLS")} == set(SETTINGS)
-
-
-@pytest.mark.parametrize(("name", "address"), [("nginx", "127.0.0.2"), ("caddy", "127.0.0.3")])
-def test_a_site_behind_the_file_of_the_page_takes_forms_over_tls(
-    name: str, address: str, site: int, tmp_path: Path
-) -> None:
-    with proxy(name, tmp_path, site) as port:
-        browser = Browser(port, address)
-        page, text = browser.ask("GET", "/sign-in")
-        assert page.status == 200
-        assert page.headers["Strict-Transport-Security"] == "max-age=31536000"
-        cookies = page.headers.get_all("Set-Cookie") or []
-        assert cookies
-        assert all("; Secure" in one for one in cookies)
-        (form,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', text))
-        body = urlencode({"csrfmiddlewaretoken": form, "link": "made-up"})
-        sent = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"https://{NAME}"}
-        answer, said = browser.ask("POST", "/sign-in", body, Cookie=cookies[0].partition(";")[0], **sent)
-        assert answer.status == 403
-        assert "not one of ours" in said, "the form was taken, and its link refused"
-        within_one_window(lambda: guess(port, address))
+def take_a_form(browser: Browser) -> None:
+    """The page to sign in comes over TLS with safe cookies, and its form is taken back."""
+    page, text = browser.ask("GET", "/sign-in")
+    assert page.status == 200
+    assert page.headers["Strict-Transport-Security"] == "max-age=31536000"
+    cookies = page.headers.get_all("Set-Cookie") or []
+    assert cookies
+    assert all("; Secure" in one for one in cookies)
+    (form,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', text))
+    body = urlencode({"csrfmiddlewaretoken": form, "link": "made-up"})
+    sent = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"https://{NAME}"}
+    answer, said = browser.ask("POST", "/sign-in", body, Cookie=cookies[0].partition(";")[0], **sent)
+    assert answer.status == 403
+    assert "not one of ours" in said, "the form was taken, and its link refused"
 
 
 def guess(port: int, address: str) -> None:
