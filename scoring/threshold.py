@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betaincinv
 
 from scoring.learning.lanes import Floats, Judged, Lanes, lanes_of, parts_of
 from scoring.need import Need, items_needed, soonest
@@ -105,6 +104,8 @@ def upper_bound(bad: Floats, sizes: Floats, delta: float) -> Floats:
 
     1 where there is no clean one.
     """
+    from scipy.special import betaincinv  # a quarter of a second of CPU, of which a worker without a model is spared
+
     bad, sizes = np.broadcast_arrays(np.asarray(bad, np.float64), np.asarray(sizes, np.float64))
     clean = sizes - bad
     known = clean > 1e-9

@@ -166,7 +166,7 @@ def interval(bad: float, n: float, counts: float) -> tuple[float, float]:
     """A 95 % Clopper-Pearson interval of bad / n that stands for `counts` independent ones; (0, 1) where n is 0."""
     import numpy as np
 
-    from scoring.threshold import upper_bound  # SciPy, of which pages are spared
+    from scoring.threshold import upper_bound  # and all that learns, of which pages are spared
 
     if n <= 0 or counts <= 0:
         return 0.0, 1.0
