@@ -1,0 +1,44 @@
+"""What has state refuses a bad drive in one sentence, before any file is opened; then the command runs."""
+
+import gc
+import os
+import sys
+
+from django.conf import settings
+from django.core.management import BaseCommand, ManagementUtility
+from environs import EnvError
+
+from trustsite import drive
+
+
+class Commands(ManagementUtility):
+    """Django's, whose garbage collection begins with the command."""
+
+    def fetch_command(self, subcommand: str) -> BaseCommand:
+        """The command of this name, after which nothing that is loaded by now is walked again."""
+        command = super().fetch_command(subcommand)
+        gc.freeze()
+        gc.enable()
+        return command
+
+
+def run(argv: list[str]) -> None:
+    """Run the command in `argv`; exit 2 with one sentence on stderr where the drive or a setting is wrong."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
+    try:
+        place: drive.Place = settings.PLACE
+        if drive.needs_state(argv):
+            drive.require(place)
+            os.environ.update(drive.child_environment(place.root))
+        Commands(argv).execute()
+    except (drive.DriveProblem, EnvError) as problem:
+        _refuse(str(problem))
+    except NotADirectoryError as problem:
+        if str(drive.UNSET) not in str(problem.filename):
+            raise
+        _refuse(f"{drive.UNSET.name}: `{argv[1]}` has nowhere to write, export DATA_ROOT=/path/to/a/folder.")
+
+
+def _refuse(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+    sys.exit(2)
