@@ -1,5 +1,6 @@
 """What has state refuses a bad drive in one sentence, before any file is opened; then the command runs."""
 
+import atexit
 import gc
 import os
 import sys
@@ -18,6 +19,7 @@ class Commands(ManagementUtility):
         """The command of this name, after which nothing that is loaded by now is walked again."""
         command = super().fetch_command(subcommand)
         gc.freeze()
+        atexit.register(gc.unfreeze)  # else DuckDB's binding tells at the end of what was never collected
         gc.enable()
         return command
 
