@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from trustsite import drive
 from trustsite.standins.jetstream import Jetstream
 from trustsite.world import build_world
 
+FIRST, OTHER = "did:plc:ewvi7nxzyoun6zhxrhs64oiz", "did:plc:z72i7hdynmk6r22z27h6tvur"
+
 
 @pytest.fixture
 def marked(tmp_path: Path) -> Path:
@@ -30,14 +33,58 @@ def marked(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_worker_stops_within_ten_seconds_of_sigterm_and_lets_go_of_the_store(marked: Path) -> None:
-    process = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=f"ws://127.0.0.1:{free_port()}/subscribe")
-    wait_for(lambda: current_number(marked / "snapshots") > 0)
-    process.send_signal(signal.SIGTERM)
-    status, _, err = runs.finish(process, timeout=runs.STOP_SECONDS)
+@dataclass(frozen=True)
+class Course:
+    """What was seen of one worker from its start beside a known maintainer to its end, for the tests that follow."""
+
+    root: Path
+    process: int
+    link: str
+    second: tuple[int, str, str]
+    goes_on: bool
+    end: tuple[int, str, str]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A worker met by a second one and by a second maintainer, and then told to stop: each start takes 4 s of CPU."""
+    root = tmp_path_factory.mktemp("course")
+    drive.mark(root)
+    status, link, err = runs.run("add_maintainer", FIRST, DATA_ROOT=root)
+    assert status == 0, err
+    peer = f"ws://127.0.0.1:{free_port()}/subscribe"
+    worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=peer)
+    try:
+        wait_for(lambda: current_number(root / "snapshots") > 1)
+        second = runs.run("worker", DATA_ROOT=root, JETSTREAM_URLS=peer)
+        goes_on = worker.poll() is None
+        assert runs.run("add_maintainer", OTHER, DATA_ROOT=root)[0] == 0
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        end = runs.finish(worker, timeout=runs.STOP_SECONDS)
+    return Course(root, worker.pid, link, second, goes_on, end)
+
+
+def test_a_worker_stops_within_ten_seconds_of_sigterm_and_lets_go_of_the_store(course: Course) -> None:
+    status, _, err = course.end
     assert status == 0, err
     assert "nanobind" not in err
-    assert not (marked / "duckdb" / "trust.duckdb.wal").exists()
+    assert not (course.root / "duckdb" / "trust.duckdb.wal").exists()
+
+
+def test_a_second_worker_is_refused_in_one_sentence_while_the_first_goes_on(course: Course) -> None:
+    status, out, err = course.second
+    assert (status, out) == (2, "")
+    assert f"held by process {course.process}" in err
+    assert course.goes_on
+
+
+def test_a_maintainer_is_added_with_and_without_a_running_worker(course: Course) -> None:
+    assert course.link.startswith("http://127.0.0.1:8000/sign-in/")
+    with SnapshotReader(course.root / "snapshots").pin() as snapshot:
+        assert snapshot is not None
+        found = snapshot.rows("select did from maintainers join contributors using (contributor_id) order by did")
+    assert [row["did"] for row in found] == sorted([FIRST, OTHER])
 
 
 def test_a_live_worker_tells_how_it_is_and_that_what_came_before_it_is_missing(marked: Path) -> None:
@@ -69,39 +116,6 @@ def test_a_live_worker_tells_how_it_is_and_that_what_came_before_it_is_missing(m
 def listener_problem(status: Path) -> str:
     told = read_status(status)
     return (told.listener_problem or "") if told is not None else ""
-
-
-def test_a_second_worker_is_refused_in_one_sentence_while_the_first_goes_on(marked: Path) -> None:
-    peer = f"ws://127.0.0.1:{free_port()}/subscribe"
-    first = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=peer)
-    try:
-        wait_for(lambda: current_number(marked / "snapshots") > 0)
-        status, out, err = runs.run("worker", DATA_ROOT=marked, JETSTREAM_URLS=peer)
-        assert (status, out) == (2, "")
-        assert f"held by process {first.pid}" in err
-        assert first.poll() is None
-    finally:
-        first.send_signal(signal.SIGTERM)
-        runs.finish(first, timeout=runs.STOP_SECONDS)
-
-
-def test_a_maintainer_is_added_with_and_without_a_running_worker(marked: Path) -> None:
-    who = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
-    status, link, err = runs.run("add_maintainer", who, DATA_ROOT=marked)
-    assert status == 0, err
-    assert link.startswith("http://127.0.0.1:8000/sign-in/")
-    worker = runs.start("worker", DATA_ROOT=marked, JETSTREAM_URLS=f"ws://127.0.0.1:{free_port()}/subscribe")
-    try:
-        wait_for(lambda: current_number(marked / "snapshots") > 1)
-        other = "did:plc:z72i7hdynmk6r22z27h6tvur"
-        assert runs.run("add_maintainer", other, DATA_ROOT=marked)[0] == 0
-    finally:
-        worker.send_signal(signal.SIGTERM)
-        runs.finish(worker, timeout=runs.STOP_SECONDS)
-    with SnapshotReader(marked / "snapshots").pin() as snapshot:
-        assert snapshot is not None
-        found = snapshot.rows("select did from maintainers join contributors using (contributor_id) order by did")
-    assert [row["did"] for row in found] == sorted([who, other])
 
 
 def test_dev_runs_worker_and_web_and_one_signal_stops_both(marked: Path) -> None:
