@@ -61,6 +61,12 @@ def refusal(root: Path, **environment: str) -> str:
         ("WEBHOOK_URL", "https://hooks.example.test:65536/"),
         ("WEBHOOK_URL", "http://127.0.0.1:0/"),
         ("TRUSTED_PROXY", "proxy.example.test"),
+        ("ANTHROPIC_BASE_URL", "http://api.anthropic.com"),
+        ("ANTHROPIC_BASE_URL", "https://user@api.anthropic.com"),
+        ("CLAUDE_PRICES", "claude-sonnet-4-6=3/15"),
+        ("CLAUDE_PRICES", "claude-sonnet-4-6=3/15/nan/1"),
+        ("CLAUDE_MODEL", ""),
+        ("REVIEW_DOLLARS_A_DAY", "-1"),
         *((name, "relative/path") for name in PATHS),
     ],
 )
