@@ -209,7 +209,7 @@ class Snapshot(Rows):
         self.published_at = published_at
 
     @cached_property
-    def cursor(self) -> duckdb.DuckDBPyConnection:  # ty: ignore[invalid-method-override]
+    def cursor(self) -> duckdb.DuckDBPyConnection:
         """What every statement runs on."""
         return self._begin()
 

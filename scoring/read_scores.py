@@ -122,7 +122,7 @@ def _current(rows: Rows, which: str, values: Sequence[object]) -> list[dict[str,
         (row["contributor_id"], row["repository_id"]): row for row in rows.rows(REACHED.format(which=which), values)
     }
     found = rows.rows(CURRENT.format(which=which), values)
-    return [reached.get((row["contributor_id"], row["repository_id"]), NOT_REACHED) | row for row in found]
+    return [{**reached.get((row["contributor_id"], row["repository_id"]), NOT_REACHED), **row} for row in found]
 
 
 def _shown_people(rows: Rows, dids: Sequence[str], ground: Ground) -> dict[int, Person]:
