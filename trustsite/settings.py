@@ -388,7 +388,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": ROOT / "web.sqlite3",
-        "CONN_MAX_AGE": None,  # a connection kept by each thread: opening and closing one took a third of a request
+        "CONN_MAX_AGE": None,  # a connection kept by each thread: opening and closing one took a quarter of a request
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 10,
