@@ -24,8 +24,8 @@ PYTEST = unset DJANGO_SETTINGS_MODULE; PEERS_DIR="$$root/peers" "$$python" -m py
 help: ## list the targets
 	grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1	/' | expand -t 14
 
-setup: ## make the virtual environment and install the pins of the tests too
-	$(call into,dev,--own); echo "$$root/venv is ready." >&2
+setup: ## make the virtual environment with the packages that serve; `make test` adds those of the tests
+	$(call into,base,--own); echo "$$root/venv is ready." >&2
 
 demo: ## a simulated network on http://127.0.0.1:8000; CHECK=1 prints its story and ends
 	$(call into,base,--own); export DATA_ROOT="$$root"; exec "$$python" manage.py demo $(if $(CHECK),--check)
@@ -44,7 +44,7 @@ peers: ## a real data server and PLC directory for the tests (Node 18 or later a
 	{ npm_config_nodedir="$$prefix" npm ci --no-audit --no-fund --loglevel=error --cache="$$root/cache/npm" >&2 || \
 	  { echo "npm could not install the test peers: see above." >&2; exit 2; }; }
 
-test: ## every test in under 10 minutes; ARGS="-k name" for some
+test: ## every test; ARGS="-k name" for some
 	$(call into,dev,--own); $(PYTEST)
 
 prove: ## the same tests with the full counts (an hour or more); figures go to docs/measurements.md

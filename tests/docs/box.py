@@ -90,11 +90,11 @@ class Box:
         return done.stdout
 
     @contextmanager
-    def running(self, command: str) -> Generator[None]:
-        """What runs until Ctrl-C, from when it is ready until the block ends."""
+    def running(self, command: str, healthy: int = 200) -> Generator[None]:
+        """What runs until Ctrl-C, from when `/health` answers so (503: the web process alone) until the block ends."""
         process = subprocess.Popen(self._shell(f"exec {command}"), **self._here(), stderr=subprocess.PIPE, text=True)
         try:
-            wait_for(lambda: process.poll() is not None or self.status("/health") == 200, what="a healthy site")
+            wait_for(lambda: process.poll() is not None or self.status("/health") == healthy, what="a site")
             assert process.poll() is None, process.communicate()[1]
             yield
         finally:

@@ -36,7 +36,8 @@ class Line:
     def manage(self) -> list[str] | None:
         """Name and arguments of the management command that it is; None for any other."""
         before, found, rest = self.command.partition("manage.py ")
-        return shlex.split(rest) if found and before == '"$DATA_ROOT/venv/bin/python" ' else None
+        own, *_ = re.split(r" (?:>|&&|\|) ", rest)  # what the shell does with its output is not its own
+        return shlex.split(own) if found and before == '"$DATA_ROOT/venv/bin/python" ' else None
 
     def make(self) -> str | None:
         """The target, where it is one of make's; None for any other command."""
