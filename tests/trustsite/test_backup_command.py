@@ -142,7 +142,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str
     )
     keys = [path.read_text() for path in (root / "keys").iterdir()]
     secrets = [*json.loads(told.stdout), *keys, *(value.rpartition("/")[2] for value in NAMED.values())]
-    status, _, err = runs.run("backup", root.with_name("backup"), DATA_ROOT=root, **NAMED)
+    status, _, err = runs.run("backup", root.with_name("backup"), timeout=300, DATA_ROOT=root, **NAMED)
     assert status == 0, err
     return root, root.with_name("backup"), secrets
 
