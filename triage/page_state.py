@@ -10,11 +10,11 @@ from django.utils import timezone
 from ingest.snapshot import Snapshot
 from triage.access import viewing
 from triage.middleware import Request
-from triage.models import Change, Lease, Person
+from triage.models import Person
 
-DONE = f"""
-select (select max(id) from {Change._meta.db_table}), count(*), max(expires_at)
-from {Lease._meta.db_table} where expires_at > %s and person_id is not %s
+DONE = """
+select (select max(id) from triage_change), count(*), max(expires_at)
+from triage_lease where expires_at > %s and person_id is not %s
 """
 STARTED = token_hex(8)  # a web that was started anew may run other code and other settings
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast, get_args
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -20,7 +20,7 @@ from triage.forms import QueueFilters
 from triage.models import Person
 from triage.permissions import Role, Roles
 from triage.pills import Pill
-from triage.row_lines import RowLine, button, drawn_line, row_line
+from triage.row_lines import Button, RowLine, button, drawn_line, row_line
 from triage.rows import RowView, row_view
 
 NOW = datetime(2026, 3, 2, 12)
@@ -29,16 +29,16 @@ FAST = Pill("fast", "0.97", "Fast lane")
 TEXT = st.text(max_size=8)
 
 
-def view(now: datetime = NOW, **changed: object) -> RowView:
-    return replace(row_view(ROW, now, False, QueueFilters()), pill=FAST, **changed)
+def view(now: datetime = NOW) -> RowView:
+    return replace(row_view(ROW, now, False, QueueFilters()), pill=FAST)
 
 
-def acts(may: bool = True, **changed: object) -> RowActs:
+def acts(may: bool = True, **changed: Any) -> RowActs:
     return replace(row_acts(None, ROW, Standing(), None, may, NOW.replace(tzinfo=UTC)), **changed)
 
 
 LINE = row_line(view(), acts())
-OTHERS: dict[str, object] = {
+OTHERS: dict[str, Any] = {
     "is_open": True,
     "author": replace(LINE.author, name="mara.test"),
     "pill": replace(LINE.pill, interval="0.42\N{EN DASH}0.96"),
@@ -55,8 +55,8 @@ def test_lines_that_differ_in_anything_are_drawn_apart(field: str) -> None:
     assert drawn_line(other) == row_lines._draw(other)
 
 
-@given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT, st.sampled_from(["undo", "approve", "review"])), max_size=4))
-def test_what_was_drawn_before_changes_no_line(told: list[tuple[str, ...]]) -> None:
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT, TEXT, st.sampled_from(get_args(Button))), max_size=4))
+def test_what_was_drawn_before_changes_no_line(told: list[tuple[str, str, str, str, Button]]) -> None:
     for title, age, done, pick, which in told:
         line = LINE._replace(title=title, age=age, done=done, pick=pick, button=which)
         assert drawn_line(line) == row_lines._draw(line)
