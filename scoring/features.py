@@ -39,9 +39,10 @@ def add_features(rows: Rows, cases: Cases) -> Cases:
     prepare_slices(rows)
     rows.rows(QUESTIONS)
     found = rows.columns(QUERY)
-    if len(found["key"]) != len(cases) or not np.array_equal(found["key"], cases.keys):
+    order = np.argsort(found["place"])  # a tenth of the query's own CPU, were it to sort all columns by that
+    if not np.array_equal(found["key"][order], cases.keys):
         raise ValueError("these are not the cases that the features belong to")
-    return replace(cases, features=_floats(found))
+    return replace(cases, features={name: column[order] for name, column in _floats(found).items()})
 
 
 def ask(

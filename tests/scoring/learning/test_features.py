@@ -84,7 +84,7 @@ def last(rows: Rows, *cases: Case) -> dict[str, float]:
 def test_every_column_has_an_entry_in_the_catalogue_and_every_entry_a_column(rows: Rows) -> None:
     place(rows, [case(0)])
     rows.rows(EMPTY)
-    assert list(rows.columns(QUERY)) == ["key", *NAMES]
+    assert list(rows.columns(QUERY)) == ["key", "place", *NAMES]
     assert len(set(NAMES)) == len(NAMES)
 
 
@@ -177,6 +177,29 @@ def test_an_outcome_counts_from_the_moment_after_it_is_known(rows: Rows) -> None
     second = 1 / 86_400
     at_once, later = features(rows, case(0, merged_at=1), case(1), case(1 + second))[1:]
     assert (at_once["merged_here"], later["merged_here"]) == (0, 1)
+
+
+def test_each_of_those_opened_at_one_microsecond_counts_all_the_others(rows: Rows) -> None:
+    found = features(rows, case(0), case(1), case(1), case(1, MARA), case(2))
+    assert [one["open_here"] for one in found] == [0, 2, 2, 0, 3]
+    assert [one["opened_in_month"] for one in found] == [0, 2, 2, 0, 3]
+    assert [one["repository_open"] for one in found] == [0, 3, 3, 3, 4]
+
+
+def test_an_opening_leaves_the_month_and_a_merge_the_year_after_their_last_microsecond(rows: Rows) -> None:
+    microsecond = 1e-6 / 86_400
+    within, after = features(rows, case(0, merged_at=1), case(30), case(30 + microsecond))[1:]
+    assert (within["opened_in_month"], after["opened_in_month"]) == (1, 1)
+    within, after = features(rows, case(0, merged_at=1), case(366 - microsecond), case(366 + microsecond))[1:]
+    assert (within["churn"], after["churn"]) == (10, 0)
+
+
+def test_the_running_totals_are_read_off_in_one_pass_over_each_order(rows: Rows) -> None:
+    place(rows, [case(0)])
+    rows.rows(EMPTY)
+    plan = rows.rows(f"explain {QUERY}")[0]["explain_value"]
+    assert plan.count("Order By") >= 3, "running totals need their rows sorted"
+    assert plan.count("Streaming Window") >= 6
 
 
 def test_a_pull_request_does_not_count_in_its_own_features(rows: Rows) -> None:
