@@ -1,11 +1,11 @@
-// Comforts on top of pages that work without any script.
+// Comforts on top of pages that work without scripts.
 "use strict";
 
 const on = (names, act) => names.split(" ").forEach((name) => document.addEventListener(name, act));
 const byId = (id) => document.getElementById(id);
 const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
-// The row that has the focus, or had it last.
+// The row with the focus, now or last.
 let last;
 const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
@@ -33,7 +33,7 @@ const ready = () => {
 on("htmx:historyRestore htmx:afterSettle", ready);
 ready();
 
-// The menu closes on Esc, which keeps the focus, and on a click beside it.
+// The menu closes on Esc and keeps the focus, and on a click beside it.
 const closeMenu = (clicked) => {
   const menu = every(".menu[open]")[0];
   if (!menu || menu.contains(clicked)) return;
@@ -86,7 +86,7 @@ on("htmx:afterSwap", () => {
   if (row) window.scrollBy({ top: row.getBoundingClientRect().top - heldAt, behavior: "instant" });
 });
 
-// A failed update says so, and the focus is where it can be tried again.
+// A failed update says so; the focus is where it can be tried again.
 on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr } }) => {
   const problem = byId("problem");
   problem.hidden = successful;
@@ -108,7 +108,7 @@ on("submit", (event) => {
   same.form.requestSubmit();
 });
 
-// New rows are announced; nothing moves, and nothing that could be approved changes.
+// New rows are announced; nothing moves, nothing that could be approved changes.
 let state = byId("freshness")?.dataset.state;
 let arrived;
 const ask = async (address) => {

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from django.test import Client
-from playwright.sync_api import Browser, Page, Route, ViewportSize
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -121,8 +121,7 @@ def test_first_run_and_trouble(
     take("stale", "/")
     take("stale-dashboard", "/dashboard")
     monkeypatch.setattr("triage.charts.lane_shares", _break)
-    world.newest = datetime.now(UTC).replace(tzinfo=None)  # else the browser holds the page that is not broken
-    take("error-500", "/dashboard")
+    take("error-500", "/dashboard?anew")  # of the other address the browser holds the page that is whole
     draw(monkeypatch, None)
     take("first-run", "/")
 
@@ -170,7 +169,7 @@ def _busy(page: Page) -> None:
     """A filter that the server has not answered yet."""
     page.evaluate("XMLHttpRequest.prototype.send = () => {}")
     page.locator("#tile-fast_lane").click()
-    page.wait_for_function("getComputedStyle(document.getElementById('results')).opacity < 1")
+    expect(page.locator("#results")).to_have_css("opacity", "0.6")
 
 
 def _pull_for_review(page: Page) -> None:
