@@ -325,7 +325,7 @@ def test_a_drive_with_a_state_is_replaced_only_on_purpose_and_keeps_the_old_one(
     (places.root / "mirrors" / "1.git").write_text("of another store's number 1")
     store = open_drive(places)
     take(store, frames_of(10))
-    with pytest.raises(BackupProblem, match="add --replace"):
+    with pytest.raises(BackupProblem, match=rf"{places.store} holds a state already: add --replace"):
         put_back(made, places)
     store.close()
     former = places.store.read_bytes()
