@@ -4,9 +4,10 @@
 -- (learning/slices.py), and `comments`, `ci_runs`, `contributors` and `signals`.
 --
 -- `stream` and `rare` line up what happened. Their moments are microseconds, doubled: an opening stands on the even
--- number, whatever became known at that time on the odd one after it. So what stands before an opening and its peers holds what was known before it, and nothing that came of it. Of a pull request nothing is known before it was
--- opened. Whatever is unmerged after 180 days counts as refused from then on, also where new rounds keep it awake: else
--- its author could put that off for ever.
+-- number, whatever became known at that time on the odd one after it. So what stands before an opening and its peers
+-- holds what was known before it, and nothing that came of it. Of a pull request nothing is known before it was opened.
+-- Whatever is unmerged after 180 days counts as refused from then on, also where new rounds keep it awake: else its
+-- author could put that off for ever.
 -- Of what is opened at one microsecond each counts all the others: there they are counted on the odd number before.
 -- Unordered windows run over the sorted rows as they come, in one pass, and a sum over a part of them (one author, one
 -- repository) is what a running total has gained since that part began. It begins with an opening, so that `own` is all
