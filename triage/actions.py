@@ -16,6 +16,7 @@ from django.db.models import Q
 from scoring.read import Seen, Subject
 from triage import outbox
 from triage.changes import log_change
+from triage.existence import among, is_any
 from triage.models import Action, Lease, Person
 
 WINDOW = timedelta(seconds=10)  # in which an action can be undone, and after which it takes effect
@@ -26,6 +27,10 @@ OUTBOX_KIND = "action"
 CHANGED_MEANWHILE = "It changed since you looked at it, so nothing was done. This is how it stands now."
 YOU_WERE_FIRST = "You acted on it already, so nothing more was done. This is how it stands now."
 OTHER_WAS_FIRST = "Somebody acted on it since you looked at it, so nothing was done. This is how it stands now."
+ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
+LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
+UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
+APPROVED = "select 1 from triage_action where made_at >= %s and kind = 'approve' and undone_at is null limit 1"
 TOO_LATE = "The 10 seconds are over: it took effect and cannot be undone any more."
 
 
@@ -136,6 +141,8 @@ def look(person: Person, subject: Subject, now: datetime) -> Lease:
 
 def undoable(person: Person, now: datetime) -> list[Action]:
     """What this person did within the window, newest first; of a bulk approval each part."""
+    if not is_any(UNDOABLE, person.pk, now):
+        return []
     return list(
         Action.objects.filter(person=person, undone_at=None, made_at__lte=now, effective_at__gte=now).order_by("-pk")
     )
@@ -148,9 +155,15 @@ def versions(uris: Iterable[str]) -> dict[str, int]:
 
 def standings(seen: Mapping[str, Seen], now: datetime) -> dict[str, Standing]:
     """What people did to these pull requests, as far as it counts for the round that is shown."""
-    leases = Lease.objects.filter(pull_uri__in=list(seen), expires_at__gt=now).select_related("person")
-    held = {lease.pull_uri: lease for lease in leases}
+    held = {lease.pull_uri: lease for lease in _leases(seen, now)}
     return {uri: standing(actions, seen[uri], held.get(uri)) for uri, actions in _by_uri(seen).items()}
+
+
+def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
+    named = list(uris)
+    if not is_any(LOOKED_AT, now, among(named)):
+        return ()
+    return Lease.objects.filter(pull_uri__in=named, expires_at__gt=now).select_related("person")
 
 
 def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
@@ -175,11 +188,16 @@ def seen_by(action: Action) -> Seen:
 
 def in_flight(now: datetime, within: timedelta) -> list[Action]:
     """Approvals made lately and not undone: the snapshot may not show yet that they took effect."""
-    return list(Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=now - within))
+    since = now - within
+    if not is_any(APPROVED, since):
+        return []
+    return list(Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=since))
 
 
 def _by_uri(uris: Iterable[str]) -> dict[str, list[Action]]:
     found: dict[str, list[Action]] = {uri: [] for uri in uris}
+    if not is_any(ACTED, among(found)):
+        return found
     for action in Action.objects.filter(pull_uri__in=list(found)).select_related("person").order_by("pk"):
         found[action.pull_uri].append(action)
     return found

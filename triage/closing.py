@@ -20,11 +20,13 @@ from triage import outbox
 from triage.actions import ActionProblem
 from triage.changes import log_change
 from triage.dids import MalformedDid, parse_did
+from triage.existence import is_any
 from triage.models import LaneClosure, Person
 from triage.naming import names
 
 REASON_LENGTH = 500
 CLOSED, OPENED = "lane.closed", "lane.opened"
+STANDING = "select 1 from triage_laneclosure where opened_at is null limit 1"
 WOULD_LIFT = "Only a person's word that opens the lane again would put this in the fast lane."
 ERASED = "somebody who was erased since"
 
@@ -88,6 +90,8 @@ def open_lane(person: Person, closure: LaneClosure, because: str, now: datetime)
 
 def standing_closures(snapshot: Snapshot) -> tuple[Closure, ...]:
     """Every closure that stands, the oldest first."""
+    if not is_any(STANDING):
+        return ()
     found = list(LaneClosure.objects.filter(opened_at=None).select_related("person").order_by("pk"))
     known = names(snapshot, (did for one in found for did in (one.author, one.voucher)))
     return tuple(as_closure(one, known) for one in found)

@@ -7,11 +7,13 @@ from django.db import transaction
 
 from scoring.objections import DAYS, RecordObjection
 from triage.changes import log_change
+from triage.existence import is_any
 from triage.models import LeaderboardWish, Objection, Person
 from triage.outbox import put
 from triage.tokens import new_secret
 
 LONGEST = 10_000  # characters of an objection or an answer, as the lexicon has it
+OBJECTED = "select 1 from triage_objection where did = %s and pull_uri in (%s, '') limit 1"
 AT_ONCE = 20  # open ones of one contributor
 
 
@@ -84,6 +86,8 @@ def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime
 
 def sentences(did: str, pull_uri: str) -> tuple[str, ...]:
     """Where each objection to a decision, or of its author to being scored at all, stands; the newest five, no text."""
+    if not is_any(OBJECTED, did, pull_uri):
+        return ()
     found = Objection.objects.filter(did=did, pull_uri__in=(pull_uri, "")).order_by("-made_at")[:5]
     return tuple(_sentence(one) for one in found)
 
