@@ -20,15 +20,17 @@ from scoring.derived import STATEMENTS
 from scoring.graph import Edges
 
 # Of vouches that stand, as in scoring/structure.py; a denounce gains nothing by evidence.
-NAMED = """
+NAMING = """
+from vouches
+where kind = 'vouch' and evidences <> '[]' and voucher_id <> subject_id
+  and seen_at <= $now and (superseded_at is null or superseded_at > $now)
+"""
+NAMED = f"""
 named as (
-  select distinct voucher_id, subject_id, unnest(from_json(evidences, '["varchar"]')) as pull_uri
-  from vouches
-  where kind = 'vouch' and evidences <> '[]' and voucher_id <> subject_id
-    and seen_at <= $now and (superseded_at is null or superseded_at > $now)
+  select distinct voucher_id, subject_id, unnest(from_json(evidences, '["varchar"]')) as pull_uri {NAMING}
 )
 """
-ANY = f"with {NAMED} select count(*) from named"
+ANY = f"select count(*) {NAMING}"  # 2 ms for 400,000 vouches, 15 where it reads what they name
 OUTCOMES = STATEMENTS["outcomes"].partition(" as\n")[2].rstrip(";\n")
 VERIFIED = f"""
 with {NAMED}, known as ({OUTCOMES})
