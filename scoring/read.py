@@ -65,7 +65,7 @@ from scoring.read_rights import Stored, offered_by, offered_to, offers, stored, 
 from scoring.read_rounds import ForgeHome, Round, forge_home, kept_text, newest_patch, rounds
 from scoring.read_scores import hidden_among, hidden_because, score, score_at, scores
 from scoring.read_trial import reread
-from scoring.read_trust import explain_trust
+from scoring.read_trust import explain_trust, renew
 from scoring.read_vouch_graph import Neighbour, VouchGraph, vouch_graph
 from scoring.read_waiting import Fare, fares
 from scoring.read_worth import vouches_worth_making
@@ -158,6 +158,7 @@ __all__ = [
     "queue",
     "queue_order",
     "record_objections",
+    "renew",
     "repository_key",
     "repository_names",
     "reread",

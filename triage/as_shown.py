@@ -10,6 +10,7 @@ from scoring.kept import PerSnapshot
 from scoring.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
 from triage.auditing import unsealed
 from triage.closing import lowered, lowered_row, standing_closures
+from triage.forms import QueueFilters
 from triage.naming import named
 
 _queues = PerSnapshot[Queue]()
@@ -22,6 +23,14 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     groups = tuple(replace(group, rows=tuple(unsealed(snapshot, row) for row in group.rows)) for group in found.groups)
     return lowered(replace(found, groups=groups), standing_closures(snapshot))
+
+
+def prepare(snapshot: Snapshot) -> None:
+    """Read what the queue's first page shows of a snapshot, before anybody asks for it."""
+    query = QueueFilters().query()
+    _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
+    _approved.get(snapshot, "", lambda: read.approved(snapshot))
+    _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))
 
 
 def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:

@@ -21,6 +21,7 @@ from django_htmx.middleware import HtmxDetails
 
 from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import ApiToken, Person
+from triage.preparing import told_of
 from triage.problems import ApiProblem, prefers_json, problem_response
 
 _making = threading.Lock()
@@ -181,6 +182,7 @@ class SnapshotMiddleware:
             return self.get_response(request)
         with ExitStack() as held:
             request.snapshot = held.enter_context(snapshot_reader().pin())
+            told_of(request.snapshot)
             response = self.get_response(request)
             if isinstance(response, StreamingHttpResponse):
                 response.streaming_content = _Held(response.streaming_content, held.pop_all())

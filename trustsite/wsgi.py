@@ -21,3 +21,7 @@ settings.STATIC_ROOT.mkdir(exist_ok=True)  # only `collectstatic` fills it; Whit
 
 application = get_wsgi_application()
 keep_log("web")
+
+from triage.prepared import start_preparing  # noqa: E402 - it reads the models, which are there from here on
+
+start_preparing()
