@@ -150,7 +150,11 @@ AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))
 # --- Content review by Claude (DESIGN.md §4). Without a key the deterministic reviewer alone serves. ------------------
 ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")
 ANTHROPIC_BASE_URL: str = env.str("ANTHROPIC_BASE_URL", "https://api.anthropic.com", validate=checks.api)
-CLAUDE_MODEL: str = env.str("CLAUDE_MODEL", "claude-sonnet-4-6")
+CLAUDE_MODEL: str = env.str(
+    "CLAUDE_MODEL",
+    "claude-sonnet-4-6",
+    validate=check.Length(min=1, error="it is empty; leave ANTHROPIC_API_KEY empty for no review by Claude"),
+)
 CLAUDE_HARD_MODEL: str = env.str("CLAUDE_HARD_MODEL", "claude-opus-4-8")
 CLAUDE_SCREEN_MODEL: str = env.str("CLAUDE_SCREEN_MODEL", "claude-haiku-4-5-20251001")
 CLAUDE_SCREEN: bool = env.bool("CLAUDE_SCREEN", False)
@@ -167,8 +171,6 @@ CLAUDE_PRICES: list[str] = env.list(
 for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
     if _model and _model not in parse_prices(CLAUDE_PRICES):
         raise EnvError(f"The model {_model} has no price: add it to CLAUDE_PRICES, else its cost has no bound.")
-if not CLAUDE_MODEL:
-    raise EnvError("CLAUDE_MODEL is empty: name a model, or leave ANTHROPIC_API_KEY empty for no review by Claude.")
 REVIEW_DOLLARS_A_DAY: float = env.float("REVIEW_DOLLARS_A_DAY", 5.0, validate=check.Range(min=0, max=100_000))
 SECRET_RULES: Path | None = None
 if env.str("SECRET_RULES", ""):
