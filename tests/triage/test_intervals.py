@@ -7,7 +7,7 @@ from inspect import getmembers, isclass
 
 import pytest
 from django.test import Client
-from ninja import Schema
+from pydantic import BaseModel
 from pytest_django import Settings
 
 from scoring.figures import shown, shown_interval
@@ -79,7 +79,7 @@ def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
 
 
 def test_every_shape_of_json_that_has_a_probability_of_somebody_has_its_interval() -> None:
-    shapes = [shape for _, shape in getmembers(schemas, isclass) if issubclass(shape, Schema)]
+    shapes = [shape for _, shape in getmembers(schemas, isclass) if issubclass(shape, BaseModel)]
     told = [shape for shape in shapes if "calibrated_prob" in shape.model_fields]
     assert len(told) >= 3
     assert all(shape.model_fields["interval"].is_required() for shape in told)
