@@ -10,14 +10,16 @@ from tests.sources import PROJECT
 
 PACKAGES = ("ingest", "scoring", "triage", "trustsite")
 FROM_INGEST = tuple(
-    f"ingest.{name}" for name in ("dids", "posting", "queue", "runtime", "snapshot", "status", "store", "tasks")
+    f"ingest.{name}"
+    for name in ("dids", "posting", "preparing", "queue", "runtime", "snapshot", "status", "store", "tasks")
 )
 MAY_IMPORT = {
     "ingest": {"ingest"},
     "scoring": {"scoring", "ingest"},
     # Its middleware pins the snapshot that every call of scoring.read takes; it reads no row itself. The heartbeat is
     # no row either: it tells how the worker is when nothing can be published. Tasks are what it has the worker do,
-    # posting is how the worker reaches the webhook's receiver, dids the syntax of a DID.
+    # posting is how the worker reaches the webhook's receiver, dids the syntax of a DID,
+    # preparing the thread that reads a new snapshot ahead.
     "triage": {
         "triage",
         "scoring",

@@ -19,9 +19,9 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
+from ingest.preparing import told_of
 from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import ApiToken, Person
-from triage.preparing import told_of
 from triage.problems import ApiProblem, prefers_json, problem_response
 
 _making = threading.Lock()

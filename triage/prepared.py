@@ -1,9 +1,10 @@
 """What of a new snapshot is computed before somebody asks for it: the frame, the queue's first page, trust."""
 
+from ingest import preparing
 from ingest.snapshot import Snapshot
 from scoring.policy import policy_from_settings
 from scoring.read import renew
-from triage import as_shown, preparing
+from triage import as_shown
 from triage.context import dashboard_of
 from triage.middleware import snapshot_reader
 
