@@ -21,14 +21,22 @@ class PerSnapshot(Generic[Value]):
 
     def get(self, snapshot: Snapshot, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value under `key`, made where it is not held."""
+        held = self._with_room(snapshot, key)
+        if key not in held:
+            held[key] = make()
+        return held[key]
+
+    def keep(self, snapshot: Snapshot, key: Hashable, value: Value) -> None:
+        """Hold a value that was made already."""
+        self._with_room(snapshot, key)[key] = value
+
+    def _with_room(self, snapshot: Snapshot, key: Hashable) -> dict[Hashable, Value]:
         whose = (snapshot.number, snapshot.published_at)
         held_for, held = self._held
         if held_for != whose or (len(held) >= self._most and key not in held):
             held = {}
             self._held = (whose, held)
-        if key not in held:
-            held[key] = make()
-        return held[key]
+        return held
 
     def peek(self, snapshot: Snapshot, key: Hashable) -> Value | None:
         """The value under `key` where it is held."""
