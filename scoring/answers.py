@@ -1,7 +1,7 @@
 """What pages and JSON are told: plain values, shaped once and shown by both alike."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -91,6 +91,8 @@ class ContributorScore:
     trust_measure: Measure = "first_passage"
     shadow: bool = False  # the repository whose lane this is is in shadow mode
     newest: Verdict | None = None  # on the newest open pull request there, without what the audit keeps sealed
+    # The same for two people of whom, in one snapshot, all but `person` is the same; None where nobody compared.
+    likeness: tuple[object, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from scoring.figures import (
     things,
     visible_name,
 )
-from scoring.gate import path_params, shut_reason
+from scoring.gate import shut_reason
 from scoring.inputs import Inputs
 from scoring.need import items_needed
 from scoring.rules import Thresholds
@@ -61,7 +61,7 @@ def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
 
 def explain(verdict: Verdict, evidence: Evidence) -> str:
     """One line for a row: trust path, track record, then what decided; without a full stop."""
-    clauses = [_trust_clause(evidence), _track_clause(_counts(evidence))]
+    clauses = [_trust_clause(verdict, evidence), _track_clause(_counts(evidence))]
     clauses += [CLAUSES[reason.code](reason.params) for reason in told_reasons(verdict) if reason.code in CLAUSES]
     return _capital("; ".join(dict.fromkeys(clauses)))
 
@@ -142,17 +142,16 @@ def _counts(evidence: Evidence) -> Params:
     }
 
 
-def _trust_clause(evidence: Evidence) -> str:
-    """The trust path in words; a seed's denounce stands in its place."""
+def _trust_clause(verdict: Verdict, evidence: Evidence) -> str:
+    """The trust path in words, as the verdict names it; a seed's denounce stands in its place."""
     if evidence.denounced_by_seed:
         return "denounced by a seed here"
     if evidence.is_seed:
         return "a seed of trust here"
     if evidence.structural_trust <= 0:
         return "no trust path from the seeds here yet"
-    if len(evidence.path) < 2:
-        return "trust from the seeds reaches this contributor"
-    return _path_words(path_params(evidence))
+    path = next((reason.params for reason in verdict.reasons if reason.code == "trust_path"), None)
+    return _path_words(path) if path else "trust from the seeds reaches this contributor"
 
 
 def _path_words(params: Params) -> str:

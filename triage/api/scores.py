@@ -13,7 +13,7 @@ from scoring.kept import PerSnapshot
 from scoring.policy import policy_from_settings
 from triage.access import viewing
 from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
-from triage.api.schemas import EXAMPLE_DID, ScoreOut, TrustOut, score_out, trust_out
+from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
 from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.problems import ApiProblem
@@ -24,11 +24,13 @@ ABOUT_REPO = (
 )
 MOST_DIDS = 100
 MOST_KEPT = 20_000  # answers of one snapshot: some 2 kB each
+MOST_ALIKE = 2_000
 router = Router(tags=["people"])
 Did = Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)]
 Repo = Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")]
 Key = tuple[str, str | None, bool]
 _written = PerSnapshot[bytes](MOST_KEPT)
+_alike = PerSnapshot[bytes](MOST_ALIKE)  # what follows did and handle
 
 
 class ScoresIn(Schema):
@@ -133,7 +135,7 @@ def _known(
     held = {did: body for did in people if (body := _written.peek(snapshot, (did, repo, briefing)))}
     if asked := [did for did in people if did not in held]:
         for did, score in read.scores(snapshot, asked, repo).items():
-            body = score_out(score, briefing).model_dump_json().encode()
+            body = _body(snapshot, score, briefing)
             held[did] = _written.get(snapshot, (did, repo, briefing), lambda body=body: body)
     missing = [did for did in people if did not in held]
     if missing and repo and read.repository_key(snapshot, repo) is None:
@@ -141,6 +143,19 @@ def _known(
         raise ApiProblem(404, detail, code="unknown_repository")
     hidden = read.hidden_among(snapshot, missing)
     return {did: held[did] for did in people if did in held}, [_unknown(did, hidden.get(did)) for did in missing]
+
+
+def _body(snapshot: Snapshot, score: read.ContributorScore, briefing: bool) -> bytes:
+    """The JSON of one score, the same to the byte whether or not somebody alike was told before."""
+    if score.likeness is None:
+        return score_out(score, briefing).model_dump_json().encode()
+    rest = _alike.get(snapshot, (score.likeness, briefing), lambda: _rest(score, briefing))
+    return person_out(score.person).model_dump_json().encode()[:-1] + b"," + rest
+
+
+def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
+    """All but the person, without the brace that opens it."""
+    return score_out(score, briefing).model_dump_json(exclude=set(PersonOut.model_fields)).encode()[1:]
 
 
 def _unknown(did: str, hidden: str | None) -> UnknownOut:
