@@ -78,13 +78,14 @@ def signed_in() -> "Client":
 
 def forget() -> None:
     """Forget what is kept of the newest snapshot, as a newer one makes the site do."""
-    from scoring import read_rounds, read_trust
+    from scoring import read_rounds, read_trust, shaping
     from scoring.kept import PerSnapshot
     from triage import as_shown, context
 
     context._newest = None
     as_shown._queues, as_shown._approved, as_shown._changed = PerSnapshot(), PerSnapshot(), PerSnapshot()
     read_rounds._repositories, read_trust._graphs = PerSnapshot(), PerSnapshot(1)
+    shaping._named = PerSnapshot(shaping.NAMED)
     for key in list(read_trust._kept):  # of a snapshot before
         read_trust._kept[(0, *key[1:])] = read_trust._kept.pop(key)
 
