@@ -320,7 +320,7 @@ def test_who_lost_the_role_since_the_page_was_made_acts_no_more(site: ActingSite
         ("/act/look", {"uri": OFFERED}),
     ):
         assert ana.post(address, form).status_code == 403
-    site.after(2)
+    site.after(2)  # sooner it would be a second click
     assert ana.post("/act/undo", {"key": last_key()}).status_code == 302, "what they did before can be taken back"
     site.after(11)
     site.work()
