@@ -1,6 +1,7 @@
 """What pages and JSON are told: whole, consistent, and in a number of statements that does not grow."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -310,10 +311,10 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
         asked = {
             "queue": (lambda rows, did: read.queue(rows, QueueQuery(size=25)), 6),
             # Six are what all scores share, which is read once a snapshot and here each time.
-            "score": (lambda rows, did: read.score(rows, did), 6 + 4),
+            "score": (lambda rows, did: read.score(rows, did), 6 + 5),
             "pull": (lambda rows, did: read.pull(rows, pull_uri(did, "only")), 4),
             "leaderboard": (lambda rows, did: read.leaderboard(rows, "score", True, 1), 6 + 2),
-            "contributor": (lambda rows, did: read.contributor(rows, did), 2 * 6 + 20),
+            "contributor": (lambda rows, did: read.contributor(rows, did), 2 * 6 + 21),
         }
         for name, (ask, most) in asked.items():
             counted = []
@@ -323,6 +324,22 @@ def test_reading_takes_the_same_number_of_statements_however_much_there_is(
                     ask(counting, did)
                     counted.append(counting.statements)
             assert max(counted) <= most, name
+
+
+@pytest.mark.parametrize("watched", [None, "lantern"])
+def test_many_scores_are_those_of_each_without_the_path_in_as_many_statements_as_for_half(
+    played: Result, world: World, watched: str | None
+) -> None:
+    repository, dids = world.watched[watched] if watched else None, sorted(world.cast.values())
+    with played.reading() as rows:
+        alone = {did: one for did in dids if (one := read.score(rows, did, repository))}
+        few, many = Counting(rows), Counting(rows)
+        read.scores(few, dids[::2], repository)
+        assert read.scores(many, dids, repository) == {
+            did: replace(one, path=(), distance=None) for did, one in alone.items()
+        }
+    assert any(one.path for one in alone.values())
+    assert many.statements == few.statements
 
 
 @pytest.mark.parametrize(
