@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import threading
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,15 +41,6 @@ from trustsite.world import build_world
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUNTIME = cast(Runtime, SimpleNamespace(clock=At(NOW.replace(tzinfo=None))))  # all that is asked here of the worker
 BEFORE, MORE = 300, 150  # frames let out at first, and in each step after it
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A marked drive."""
-    folder = tmp_path / "drive"
-    folder.mkdir()
-    drive.mark(folder)
-    return folder
 
 
 def cursor_of(root: Path) -> int:
@@ -94,7 +85,7 @@ def let_write(bytes_at_most: int, *processes: subprocess.Popen[str]) -> None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (bytes_at_most, hard))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Running:
     """A worker and a web process on one drive, fed frame by frame."""
 
@@ -103,6 +94,13 @@ class Running:
     jetstream: Jetstream
     worker: subprocess.Popen[str]
     web: subprocess.Popen[str]
+
+    def begin_web_again(self) -> None:
+        """Kill the web process and start another in its place."""
+        self.web.kill()
+        self.web.communicate()
+        self.web = start_web(self.root, self.port)
+        wait_for(lambda: answers_at(self.port, "/metrics"))
 
     def assert_takes(self, frames: int) -> None:
         """Let so many frames of all out, and assert that they arrive, each once, and that nothing had to be started."""
@@ -113,6 +111,10 @@ class Running:
         assert (self.worker.poll(), self.web.poll()) == (None, None)
 
 
+def start_web(root: Path, port: int) -> subprocess.Popen[str]:
+    return runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Both at work; in the end nothing is lost of what was let out, and each frame is stored once."""
@@ -121,12 +123,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     drive.mark(root)
     with Jetstream(build_world().recording, hold_after=BEFORE) as jetstream:
         worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=jetstream.url)
-        web = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}", PUBLIC_READ="1")
+        site = Running(root, port, jetstream, worker, start_web(root, port))
         try:
             wait_for(lambda: cursor_of(root) > 0 and answers_at(port, "/metrics"))
-            yield Running(root, port, jetstream, worker, web)
+            yield site
         finally:
-            for process in (worker, web):
+            for process in (worker, site.web):
                 process.send_signal(signal.SIGTERM)
                 runs.finish(process, timeout=runs.STOP_SECONDS)
     assert worker.returncode == 0
@@ -167,25 +169,12 @@ def test_a_drive_that_goes_while_everything_runs_is_told_and_nothing_is_written_
     wait_for(lambda: answers_at(running.port, "/health"))
 
 
-def test_a_web_process_that_is_killed_loses_nobody_who_is_signed_in(root: Path) -> None:
-    port, path = free_port(), sign_in_path(root)
-
-    def web() -> Callable[[], object]:
-        process = runs.start("web", DATA_ROOT=root, BIND=f"127.0.0.1:{port}")
-        wait_for(lambda: answers_at(port, "/sign-in"))
-        return lambda: (process.kill(), process.communicate())
-
-    kill = web()
-    try:
-        cookies, page = signed_in(port, path)
-        assert asked(port, page, cookies)[0] == 200
-    finally:
-        kill()
-    kill = web()
-    try:
-        assert asked(port, page, cookies)[0] == 200
-    finally:
-        kill()
+def test_a_web_process_that_is_killed_loses_nobody_who_is_signed_in(running: Running) -> None:
+    cookies, page = signed_in(running.port, sign_in_path(running.root))
+    assert asked(running.port, page, "")[0] != 200
+    assert asked(running.port, page, cookies)[0] == 200
+    running.begin_web_again()
+    assert asked(running.port, page, cookies)[0] == 200
 
 
 def sign_in_path(root: Path) -> str:
