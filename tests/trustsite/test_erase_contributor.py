@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -143,12 +145,20 @@ def test_beside_a_worker_the_command_hands_over_and_a_maintainer_goes_only_on_pu
         assert snapshot.rows("select did from maintainers join contributors using (contributor_id)") == [{"did": ANA}]
 
 
-def test_with_nobody_to_ask_nothing_is_erased(planted: Path) -> None:
-    before = traces(planted, WORDS)
-    status, out, err = runs.run("erase_contributor", GONE, DATA_ROOT=planted)
-    assert (status, out) == (2, ""), err
-    assert "There is nobody to ask: add --yes." in err
-    assert traces(planted, WORDS) == before
+@pytest.mark.django_db
+def test_with_nobody_to_ask_nothing_is_erased(made: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.SNAPSHOT_DIR = made / "snapshots"
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    before, out = content(made), StringIO()
+    with pytest.raises(CommandError, match="There is nobody to ask: add --yes") as refused:
+        call_command("erase_contributor", GONE, stdout=out)
+    assert (refused.value.returncode, out.getvalue()) == (2, "")
+    assert content(made) == before
+
+
+def content(root: Path) -> dict[Path, bytes]:
+    """The hash of every file below."""
+    return {path: sha256(path.read_bytes()).digest() for path in root.rglob("*") if path.is_file()}
 
 
 @pytest.mark.django_db
