@@ -47,7 +47,7 @@ with asked as (
   from dated semi join shared using (opening) where happened = 1
   union all by name
   select merging as moment, author_id, repository_id, true as merged, coalesce(merging < refusing, true) as settled,
-    merging as merge_moment, lines, files_touched as files, ln(1 + (merging - opening) / 7.2e9) as hours
+    lines, files_touched as files, ln(1 + (merging - opening) / 7.2e9) as hours
   from known where merging is not null
   union all by name
   select refusing as moment, author_id, repository_id, true as settled
@@ -61,7 +61,7 @@ with asked as (
 ), weighed as (
   select *, pow(2e0, least(greatest(moment / 1.728e11 / 365 + 10, 30), 94)) as fade from stream
 ), here_so_far as (  -- the author in this repository
-  select place, fade, last_value(merge_moment ignore nulls) over so_far as merge_moment,
+  select place, fade, last_value(case when merged then moment end ignore nulls) over so_far as merge_moment,
     lag(author_id) over () is distinct from author_id or lag(repository_id) over () is distinct from repository_id
       as begins,
     count(*) filter (opened) over so_far - own as opened, count(*) filter (merged) over so_far as merges,
@@ -77,19 +77,19 @@ with asked as (
       case when begins then columns(* exclude (place, fade, merge_moment, begins)) end ignore nulls) over so_far)::double
   from here_so_far window so_far as (rows unbounded preceding) qualify place is not null
 ), person_stream as (  -- with what leaves the last 30 and 365 days, doubled as well
-  select author_id, moment, place, opened, own, merged, settled, lines, files, merge_moment, lines as in_year
+  select author_id, moment, place, opened, own, merged, settled, lines, files
   from stream where own is not null or settled or merged
   union all by name
   select author_id, opening + 5184000000001 as moment, true as left_month from dated where happened = 1
   union all by name
-  select author_id, merging + 63072000000000 as moment, -lines as in_year from known where merging is not null
+  select author_id, merging + 63072000000000 as moment, -lines as lines from known where merging is not null
 ), person_so_far as (  -- the author everywhere
-  select place, last_value(merge_moment ignore nulls) over so_far as last_merge_moment,
+  select place, last_value(case when merged then moment end ignore nulls) over so_far as last_merge_moment,
     lag(author_id) over () is distinct from author_id as begins,
     count(*) filter (merged) over so_far as all_merges, count(*) filter (settled) over so_far as all_outcomes,
-    coalesce(sum(lines) over so_far, 0) as all_lines, coalesce(sum(files) over so_far, 0) as all_files,
+    coalesce(sum(lines) filter (merged) over so_far, 0) as all_lines, coalesce(sum(files) over so_far, 0) as all_files,
     count(*) filter (opened) over so_far - count(*) filter (left_month) over so_far - own as opened_in_month,
-    coalesce(sum(in_year) over so_far, 0) as lines_in_year
+    coalesce(sum(lines) over so_far, 0) as lines_in_year
   from (from person_stream order by author_id, moment) window so_far as (rows unbounded preceding)
 ), person as (
   select place, last_merge_moment,
@@ -97,7 +97,7 @@ with asked as (
       case when begins then columns(* exclude (place, last_merge_moment, begins)) end ignore nulls) over so_far)::double
   from person_so_far window so_far as (rows unbounded preceding) qualify place is not null
 ), project_so_far as (  -- everybody in this repository
-  select place, last_value(merge_moment ignore nulls) over so_far as project_merge_moment,
+  select place, last_value(case when merged then moment end ignore nulls) over so_far as project_merge_moment,
     lag(repository_id) over () is distinct from repository_id as begins,
     count(*) filter (opened) over so_far - count(*) filter (settled) over so_far - own as project_open,
     count(*) filter (merged) over so_far as project_merges,
