@@ -10,6 +10,7 @@ from django.core.management import BaseCommand, ManagementUtility
 from environs import EnvError
 
 from trustsite import drive
+from trustsite.bad_settings import sentence_of
 
 
 class Commands(ManagementUtility):
@@ -33,8 +34,10 @@ def run(argv: list[str]) -> None:
             drive.require(place)
             os.environ.update(drive.child_environment(place.root))
         Commands(argv).execute()
-    except (drive.DriveProblem, EnvError) as problem:
+    except drive.DriveProblem as problem:
         _refuse(str(problem))
+    except EnvError as problem:
+        _refuse(sentence_of(problem))
     except NotADirectoryError as problem:
         if str(drive.UNSET) not in str(problem.filename):
             raise
