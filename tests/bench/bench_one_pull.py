@@ -20,6 +20,7 @@ import numpy as np
 from ingest.past_pulls import import_past
 from ingest.store import Store
 from ingest.transaction import Rows
+from scoring.intervals import Behind
 from scoring.learning.boosted import FEWEST
 from scoring.learning.model_files import Part, Served, load_model, save_model
 from scoring.learning.relation import build_cases
@@ -60,9 +61,10 @@ def _served(folder: Path, name: str) -> Served:
     draw = np.random.default_rng(1)
     odds = draw.normal(1.0, 1.0, SETTLED)
     came = (draw.random(SETTLED) < 1 / (1 + np.exp(-odds))).astype(np.float64)
+    behind = Behind.of(odds, came, np.ones(SETTLED), draw.integers(0, 400, SETTLED))
 
     def settled(part: Part) -> Part:
-        return replace(part, odds=odds, came=came)
+        return replace(part, behind=behind)
 
     return replace(served, person=settled(served.person), change=settled(served.change))
 
