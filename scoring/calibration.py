@@ -7,7 +7,7 @@ isotonic .072 / .018 / .003; on real history plain Platt won, so that it serves 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,14 +179,26 @@ def _sound(found: Calibrator, *not_negative: float) -> Calibrator:
     return found
 
 
-def venn_abers(scores: Floats, outcomes: Floats, at: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+class Steps(NamedTuple):
+    """Cases by score: the distinct log odds ascending, and the weight of clean cases and of all at each."""
+
+    knots: Floats
+    good: Floats
+    total: Floats
+
+    @classmethod
+    def of(cls, scores: Floats, outcomes: Floats, weights: Floats | None = None) -> "Steps":
+        """Arguments and errors as in `fit_platt`."""
+        return cls(*_by_score(*_checked(scores, outcomes, weights)))
+
+
+def venn_abers(steps: Steps, at: Floats) -> tuple[Floats, Floats]:
     """(p0, p1) for each score in `at`: inductive Venn-Abers intervals (Vovk, Petej, Fedorova 2015).
 
     p0 is the isotonic value at the score after adding it to the n cases, of weight 1, as not clean, p1 as clean;
-    p0 <= p1. Exact: one fit for each gap between cases that `at` falls into. Arguments and errors as in `fit_platt`.
+    p0 <= p1. Exact: one fit for each gap between cases that `at` falls into. CalibrationProblem for NaN.
     """
-    scores, outcomes, weights = _checked(scores, outcomes, weights)
-    knots, good, total = _by_score(scores, outcomes, weights)
+    knots, good, total = steps
     wanted, back = np.unique(_clipped(at), return_inverse=True)
     place = np.searchsorted(knots, wanted)
     tied = knots[np.minimum(place, len(knots) - 1)] == wanted

@@ -6,12 +6,13 @@ each errs to both sides alike, and each gives a pair: from the lowest p0 to the 
 (100 to 3,000 cases, authors as clusters of very unequal size, true maps that are no Platt map).
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.calibration import venn_abers
+from scoring.calibration import Steps, venn_abers
 
 Floats = NDArray[np.float64]
 GROUPS = 4
@@ -40,14 +41,20 @@ class Behind(NamedTuple):
         """Which rows are cases whose outcome is certain."""
         return self.weights >= 1
 
+    def grounds(self) -> list[Steps]:
+        """The cases of each group by score, which every interval around their map rests on; none without all groups."""
+        own = [self.groups == group for group in range(GROUPS)]
+        if not all(one.any() for one in own):
+            return []
+        return [Steps.of(self.odds[one], self.came[one], self.weights[one]) for one in own]
 
-def interval_of(behind: Behind, odds: Floats, told: Floats) -> tuple[Floats, Floats]:
-    """(low, high) around each probability `told` of a score `odds`; everything, 0 to 1, where a group has no case."""
-    low, high = told, told
-    for group in range(GROUPS):
-        own = behind.groups == group
-        if not own.any():
-            return np.zeros(len(told)), np.ones(len(told))
-        p0, p1 = venn_abers(behind.odds[own], behind.came[own], odds, behind.weights[own])
-        low, high = np.minimum(low, p0), np.maximum(high, p1)
-    return low, high
+
+def interval_of(grounds: Sequence[Steps], odds: Floats, told: Floats) -> tuple[Floats, Floats]:
+    """(low, high) around each probability `told` of a score `odds`; everything, 0 to 1, where a group has no case.
+
+    `grounds` as `Behind.grounds` gives them.
+    """
+    if not grounds:
+        return np.zeros(len(told)), np.ones(len(told))
+    pairs = [venn_abers(steps, odds) for steps in grounds]
+    return np.min([told, *(low for low, _ in pairs)], axis=0), np.max([told, *(high for _, high in pairs)], axis=0)

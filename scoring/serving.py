@@ -185,16 +185,15 @@ def _told(part: Any, columns: Mapping[str, Any]) -> _Told:
     from scoring.learning.contributions import contributions
 
     shares = contributions(part.model, columns)
-    odds = part.model.decision_function(columns)
+    odds = shares.scores  # the trees are walked once
     told = part.calibration.probability(odds)
-    similar = _similar(part.calibration.probability(part.behind.odds[part.behind.is_settled]), told)
+    similar = _similar(part.settled, told)
     effects = shares.in_probability(part.calibration)[1]
-    return _Told(columns, shares.names, told, *interval_of(part.behind, odds, told), similar, effects)
+    return _Told(columns, shares.names, told, *interval_of(part.grounds, odds, told), similar, effects)
 
 
-def _similar(past: Any, told: Any) -> Any:
-    """How many settled cases had a P(clean) within SIMILAR of each of these."""
-    ordered = np.sort(past)
+def _similar(ordered: Any, told: Any) -> Any:
+    """How many settled cases, whose P(clean) ascend, had one within SIMILAR of each of these."""
     return np.searchsorted(ordered, told + SIMILAR, "right") - np.searchsorted(ordered, told - SIMILAR, "left")
 
 

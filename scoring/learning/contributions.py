@@ -23,14 +23,16 @@ SAME = 1e-9  # log odds closer than this are one score
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Shares of n scores: `base` (n), in log odds where nothing is known, `shares` (n, columns) beside `names`.
-
-    base + shares.sum(axis=1) is the score.
-    """
+    """Shares of n scores: `base` (n), in log odds where nothing is known, `shares` (n, columns) beside `names`."""
 
     names: tuple[str, ...]
     base: Floats
     shares: Floats
+
+    @property
+    def scores(self) -> Floats:
+        """The n scores themselves, which shares and base add up to: the model's own within 1e-9."""
+        return self.base + self.shares.sum(axis=1)
 
     def share_of(self, name: str) -> Floats:
         """The shares of one column (n), 0 for one that is not among them."""
@@ -90,7 +92,7 @@ def _lower(estimator: Lowered, features: Columns) -> Contributions:
     without, whole = contributions(estimator.without, features), contributions(estimator.whole, features)
     names = tuple(dict.fromkeys((*whole.names, *without.names)))
     shares = [np.column_stack([one.share_of(name) for name in names]) for one in (without, whole)]
-    is_without = without.base + without.shares.sum(axis=1) <= whole.base + whole.shares.sum(axis=1)
+    is_without = without.scores <= whole.scores
     base = np.where(is_without, without.base, whole.base)
     return Contributions(names, base, np.where(is_without[:, None], *shares))
 

@@ -5,13 +5,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ingest.durable import write_whole
-from scoring.calibration import CalibrationProblem, Calibrator, from_dict
+from scoring.calibration import CalibrationProblem, Calibrator, Steps, from_dict
 from scoring.estimators import estimator_from_dict
 from scoring.intervals import GROUPS, Behind
 from scoring.learning.cases import LabelName
@@ -26,13 +27,23 @@ LARGEST = 64_000_000
 SCOPES = ("person", "change")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
-    """One scope of a model that was read back."""
+    """One scope of a model that was read back; what every answer of it rests on is put in order once."""
 
     model: Estimator
     calibration: Calibrator
     behind: Behind
+
+    @cached_property
+    def grounds(self) -> list[Steps]:
+        """What its intervals rest on."""
+        return self.behind.grounds()
+
+    @cached_property
+    def settled(self) -> Floats:
+        """P(clean) of the cases behind it whose outcome is certain, ascending."""
+        return np.sort(self.calibration.probability(self.behind.odds[self.behind.is_settled]))
 
     def probability(self, features: Mapping[str, Floats]) -> Floats:
         """P(clean) of each row. Raises FitProblem where a column is missing."""

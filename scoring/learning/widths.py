@@ -31,7 +31,7 @@ def interval_widths(past: Past, scored: Scored, clock: Clock, which: Mask) -> Fl
     for start, end in pairwise(clock.quarters[clock.quarters >= clock.judged_from]):
         part = np.flatnonzero(which & (opened >= start) & (opened < end) & ~np.isnan(scored.odds))
         if len(part):
-            low, high = interval_of(behind_at(past, scored.odds, start), scored.odds[part], scored.told[part])
+            low, high = interval_of(behind_at(past, scored.odds, start).grounds(), scored.odds[part], scored.told[part])
             widths[part] = high - low
     return widths
 

@@ -13,6 +13,7 @@ from scoring.calibration import (
     NAMES,
     CalibrationProblem,
     Name,
+    Steps,
     choose,
     compare,
     fit_platt,
@@ -128,7 +129,7 @@ def test_the_interval_is_what_adding_the_case_either_way_gives(given_scores: lis
     odds = np.array(given_scores, dtype=float)
     came = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=len(odds), max_size=len(odds))))
     at = np.array([-5.0, -0.5, 0.0, 1.0, 9.0])
-    low, high = venn_abers(odds, came, at)
+    low, high = venn_abers(Steps.of(odds, came), at)
     for score, found in zip(at, zip(low, high, strict=True), strict=True):
         for label, value in zip((0.0, 1.0), found, strict=True):
             assert value == pytest.approx(_by_definition(np.append(odds, score), np.append(came, label), score))
@@ -138,7 +139,7 @@ def test_the_interval_is_what_adding_the_case_either_way_gives(given_scores: lis
 def test_the_interval_narrows_with_the_number_of_cases() -> None:
     widths = []
     for n in (50, 2000):
-        low, high = venn_abers(*drawn(n, 1.0, 0.0), np.zeros(1))
+        low, high = venn_abers(Steps.of(*drawn(n, 1.0, 0.0)), np.zeros(1))
         widths.append(float(high[0] - low[0]))
     assert widths[1] < widths[0] / 2
 

@@ -35,7 +35,7 @@ def fitted(request: pytest.FixtureRequest) -> Estimator:
 
 def test_the_shares_add_up_to_the_score(fitted: Estimator) -> None:
     found = contributions(fitted, people())
-    assert np.allclose(found.base + found.shares.sum(axis=1), fitted.decision_function(people()), rtol=0, atol=1e-9)
+    assert np.allclose(found.scores, fitted.decision_function(people()), rtol=0, atol=1e-9)
 
 
 def test_in_probability_they_add_up_to_p(fitted: Estimator) -> None:
