@@ -1,8 +1,8 @@
 """Writing the DuckDB file anew: a deleted row's bytes stay in its blocks and its WAL until then.
 
-Measured (DuckDB 2.0.0): COPY FROM DATABASE keeps keys, not-null, views and where sequences stand. Kill-safe: up to the
-rename the old file is whole, then the new one is; what a kill leaves beside them is removed at the next start. What the
-file system keeps of freed blocks, and a drive of overwritten ones, is beyond any program's reach.
+Measured (DuckDB 2.0.0): COPY FROM DATABASE keeps keys, indexes, not-null, views and where sequences stand. Kill-safe:
+up to the rename the old file is whole, then the new one is; what a kill leaves beside is removed at the next start.
+What the file system keeps of freed blocks, and a drive of overwritten ones, is beyond any program's reach.
 """
 
 import shutil
@@ -52,11 +52,16 @@ class Gate:
                     self._changed.notify_all()
 
     @contextmanager
-    def shut(self) -> Generator[None]:
-        """Be alone; TimeoutError where somebody stays inside for a minute, or this thread itself is."""
+    def shut(self, after_another: bool = False) -> Generator[None]:
+        """Be alone; TimeoutError where somebody stays inside for a minute, or this thread itself is.
+
+        Whoever shut it already is waited for with `after_another`, else it is a TimeoutError at once.
+        """
         with self._changed:
-            if getattr(self._mine, "depth", 0) or self._shut:
+            if getattr(self._mine, "depth", 0) or (self._shut and not after_another):
                 raise TimeoutError("this thread reads, or another one compacts")
+            if not self._changed.wait_for(lambda: not self._shut, DRAIN_SECONDS):
+                raise TimeoutError(f"it is shut for more than {DRAIN_SECONDS:.0f} s")
             self._shut = True
             alone = self._changed.wait_for(lambda: not self._inside, DRAIN_SECONDS)
         try:

@@ -21,7 +21,7 @@ from ingest.unopened import StoreProblem as StoreProblem
 from ingest.unopened import why_unopened
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 # With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
 # over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
@@ -178,7 +178,7 @@ class Store:
 
         require_room(self.path)
         try:
-            with self._gate.shut():
+            with self._gate.shut(after_another=True):  # of several that meet it the first opens it
                 if self._is_invalid:
                     self._database.close()
                     self._database = duckdb.connect(str(self.path), config=self._config)

@@ -27,16 +27,17 @@ except StoreProblem as problem:
 
 
 def shape(store: Store) -> list[tuple[object, ...]]:
-    """Tables, keys, views and sequences."""
+    """Tables, keys, indexes, views and sequences."""
     return (
         rows(store, "select table_name, sql from duckdb_tables() order by all")
         + rows(store, "select table_name, constraint_text from duckdb_constraints() order by all")
+        + rows(store, "select table_name, sql from duckdb_indexes() order by all")
         + rows(store, "select view_name, sql from duckdb_views() where not internal order by all")
         + rows(store, "select sequence_name, last_value from duckdb_sequences() order by all")
     )
 
 
-def test_deleted_bytes_are_gone_and_keys_views_and_sequences_stay(tmp_path: Path) -> None:
+def test_deleted_bytes_are_gone_and_keys_indexes_views_and_sequences_stay(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "trust.duckdb")
     with store.write() as txn:
         txn.execute("insert into meta select 'k' || i, ? || i from range(5000) t(i)", [SECRET])
@@ -137,3 +138,21 @@ def test_a_gate_keeps_newcomers_out_until_it_opens() -> None:
         order.append("opened")
     thread.join()
     assert order == ["opened", "in"]
+
+
+def test_of_two_who_shut_a_gate_the_second_waits_only_where_it_says_so() -> None:
+    gate, order = Gate(), list[str]()
+
+    def shut() -> None:
+        with gate.shut(after_another=True):
+            order.append("second")
+
+    with gate.shut():
+        with pytest.raises(TimeoutError, match="another one compacts"), gate.shut():
+            pass
+        thread = threading.Thread(target=shut)
+        thread.start()
+        thread.join(0.05)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
