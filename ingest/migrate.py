@@ -68,7 +68,7 @@ select d.*, coalesce(p.round, 0) as round, coalesce(p.record_cid, '') as record_
 from old_audit_draws d left join pull_requests p on p.pull_uri = d.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 """
-_CREATED = re.compile(r"^create (table|sequence) ", re.MULTILINE)
+_CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
 def from_version_2(txn: Transaction, schema: str) -> None:
@@ -78,7 +78,7 @@ def from_version_2(txn: Transaction, schema: str) -> None:
 
 
 def add_missing(txn: Transaction, schema: str) -> None:
-    """Add the tables and columns that a file of version 2 or later lacks; views are made anew."""
+    """Add the tables, columns and indexes that a file of version 2 or later lacks; views are made anew."""
     for table, column in ADDED:
         txn.execute(f"alter table if exists {table} add column if not exists {column}")
     drawn_once = txn.value(DRAWN_ONCE)

@@ -1,7 +1,7 @@
 """What pages show of a new snapshot, computed before somebody waits for it.
 
 An open page asks every few seconds whether anything is new. The first request that meets a new snapshot wakes a thread,
-which computes what takes longest; whoever clicks next finds it. Without any request nothing is computed.
+which computes what takes longest; whoever clicks next finds it. Without any request from a browser nothing is computed.
 """
 
 import atexit

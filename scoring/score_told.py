@@ -44,7 +44,7 @@ def _keep(rows: Rows, one: ContributorScore, likeness: tuple[object, ...] | None
     if likeness is None or not isinstance(rows, Snapshot):
         return one
     marked = replace(one, likeness=likeness)
-    _alike.get(rows, likeness, lambda: marked)
+    _alike.keep(rows, likeness, marked)
     return marked
 
 

@@ -14,7 +14,7 @@ from csp.constants import HEADER
 from csp.middleware import CSPMiddleware
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -24,6 +24,7 @@ from ingest.preparing import told_of
 from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import ApiToken, Person
 from triage.problems import ApiProblem, prefers_json, problem_response
+from triage.sessions import SessionStore
 
 _making = threading.Lock()
 _opened = threading.local()  # file: which the database was when this thread last looked
@@ -33,6 +34,11 @@ UNWRITABLE = (
     "The drive of this site takes no bytes just now: what you asked was not done, and nothing is lost. Reading goes "
     "on; try this again in a while. For whoever runs the site `manage.py doctor` says what is wrong.\n"
 )
+UNKEPT = (
+    "The drive of this site takes no bytes just now: what you asked may have been done, but what this site remembers "
+    "of you between two pages could not be written. Look whether it was done before you try it again. For whoever runs "
+    "the site `manage.py doctor` says what is wrong.\n"
+)
 log = logging.getLogger(__name__)
 
 
@@ -40,7 +46,7 @@ class Request(HttpRequest):
     """What views are given; an annotation, never made."""
 
     user: Person | AnonymousUser
-    session: SessionBase
+    session: SessionStore
     htmx: HtmxDetails
     snapshot: Snapshot | None  # None: nothing was published yet
     answer_tag: str  # the ETag of a JSON answer, once `triage.api.base` found it
@@ -63,16 +69,33 @@ def snapshot_reader() -> SnapshotReader:
         return _reader(settings.SNAPSHOT_DIR)
 
 
+def is_known_database() -> bool:
+    """Whether the accounts' file is the one that this thread uses, so that the drive is there and nothing was restored.
+
+    One look at the drive a request: each lets other threads in, which with 8 at once takes longer than the look itself.
+    """
+    return _database_file() == getattr(_opened, "file", None) is not None
+
+
 def leave_replaced_database() -> None:
     """Close this thread's connection where another file lies there since, as after a restore: it would read the old."""
+    lies_there = _database_file()
+    if lies_there is None:
+        return  # not made yet
+    if getattr(_opened, "file", lies_there) != lies_there:
+        if connection.in_atomic_block:
+            return  # it is left once its transaction has ended
+        connection.close()
+    _opened.file = lies_there
+
+
+def _database_file() -> tuple[int, int] | None:
+    """Which file the accounts are in: its device and number; None where there is none."""
     try:
         found = Path(connection.settings_dict["NAME"]).stat()
     except OSError:
-        return  # not made yet
-    lies_there = (found.st_dev, found.st_ino)
-    if getattr(_opened, "file", lies_there) != lies_there and not connection.in_atomic_block:
-        connection.close()
-    _opened.file = lies_there
+        return None
+    return found.st_dev, found.st_ino
 
 
 class PolicyMiddleware(CSPMiddleware):
@@ -106,17 +129,32 @@ class DriveMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """The response, if there is a drive to make it from."""
+        if is_known_database():
+            return self.get_response(request)
         if settings.MARK_PATH is None or settings.MARK_PATH.exists():
             leave_replaced_database()
             return self.get_response(request)
         return _unavailable(GONE)
 
-    def process_exception(self, request: HttpRequest, problem: Exception) -> HttpResponseBase | None:
+    def process_exception(self, request: Request, problem: Exception) -> HttpResponseBase | None:
         """The 503 for what the accounts' file could not take: its transaction is undone."""
         if not isinstance(problem, OperationalError):
             return None
         log.error("the accounts cannot be written: %s", problem)
+        request.session = SessionStore(request.COOKIES.get(settings.SESSION_COOKIE_NAME))  # as before the view
         return _unavailable(UNWRITABLE)
+
+
+class KeptSessionMiddleware(SessionMiddleware):
+    """Answers 503 in words where a session could not be written after the view, whose own work may be done by then."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """The response with the session's cookie."""
+        try:
+            return super().process_response(request, response)
+        except OperationalError as problem:
+            log.error("a session cannot be written: %s", problem)
+            return _unavailable(UNWRITABLE if request.method in ("GET", "HEAD") else UNKEPT)
 
 
 def _unavailable(sentences: str) -> HttpResponse:
@@ -170,6 +208,11 @@ class _Held:
         return iter(self._body)
 
 
+def _is_program(request: HttpRequest) -> bool:
+    """Whether a token came, so that no page is opened; a browser sends the password of a proxy in the same header."""
+    return request.headers.get("Authorization", "").lower().startswith("bearer ")
+
+
 class SnapshotMiddleware:
     """Pins one snapshot as `request.snapshot` and releases it once the response is rendered or streamed."""
 
@@ -183,7 +226,8 @@ class SnapshotMiddleware:
             return self.get_response(request)
         with ExitStack() as held:
             request.snapshot = held.enter_context(snapshot_reader().pin())
-            told_of(request.snapshot)
+            if not _is_program(request):
+                told_of(request.snapshot)
             response = self.get_response(request)
             if isinstance(response, StreamingHttpResponse):
                 response.streaming_content = _Held(response.streaming_content, held.pop_all())

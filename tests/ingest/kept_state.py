@@ -12,7 +12,7 @@ from ingest.backup_files import Manifest, Places
 from ingest.restore import Restored, restore
 from ingest.state_copy import copy_state
 from ingest.store import Store
-from tests.ingest.stream import SOURCE
+from tests.ingest.stream import ANA, MARA, SEED, SOURCE, Frames
 from tests.stores import fresh_store
 
 NOW = datetime(2026, 11, 22, 10)
@@ -79,6 +79,14 @@ def back_up(store: Store, places: Places, target: Path, **options: bool) -> Mani
 def put_back(folder: Path, places: Places, replace: bool = False) -> Restored:
     """A restore at a fixed moment."""
     return restore(folder, places, replace, NOW)
+
+
+def frames_of(size: int) -> Frames:
+    """So many vouches by three people, each for somebody else."""
+    frames = Frames()
+    while len(frames) < size:
+        frames.vouch((SEED, ANA, MARA)[len(frames) % 3], f"did:plc:{len(frames):024d}".replace("0", "a"))
+    return frames
 
 
 def files_of(root: Path) -> dict[str, bytes]:

@@ -9,9 +9,11 @@ import pytest
 from ingest.backfill.runs import next_run
 from ingest.migrate import ADDED
 from ingest.store import SCHEMA, SCHEMA_VERSION, Store
+from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, letters, pull_uri, rows, take
 
 VERSION_1 = Path(__file__).with_name("version_1.sql")
+INDEXES = "select table_name, index_name, sql from duckdb_indexes() order by all"
 SAME = ("repositories", "repository_aliases", "watched_repositories", "maintainers", "hops", "fetches")
 CHANGED = (
     "insert into old.scores by name select * exclude (trust_measure, inputs, data_version) from scores",
@@ -104,6 +106,7 @@ def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_row
         for part in sorted(SCHEMA.glob("[1-5]_*.sql")):
             old.execute(part.read_text())
         old.execute("drop table unread_events")
+        old.execute("drop index current_scores_by_person")
         for table, column in ADDED:
             old.execute(f"alter table if exists {table} drop column {column.split()[0]}")
         old.execute("insert into meta values ('schema_version', '2')")
@@ -120,8 +123,9 @@ def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_row
     assert rows(store, "select count(*) from advisories") == [(0,)]
     assert rows(store, "select letter_id, event_seq from dead_letters") == [("l", 7)]
     assert rows(store, "select nextval('repository_numbers')") == [(2,)]
-    store.close()
     fresh = Store.open(tmp_path / "fresh.duckdb")
+    assert rows(store, INDEXES) == rows(fresh, INDEXES) != []
+    store.close()
     listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
     with duckdb.connect(str(path)) as migrated:
         assert migrated.execute(listed).fetchall() == rows(fresh, listed)
@@ -133,6 +137,7 @@ def test_a_store_of_version_3_keeps_its_decisions_which_have_no_inputs(store: St
     with duckdb.connect(str(path)) as old:
         for part in sorted(SCHEMA.glob("*.sql")):
             old.execute(part.read_text())
+        old.execute("drop index current_scores_by_person")
         for table, column in ADDED[1:]:
             old.execute(f"alter table {table} drop column {column.split()[0]}")
         old.execute("insert into meta values ('schema_version', '3')")
@@ -188,3 +193,20 @@ def test_a_store_of_version_5_gains_the_columns_of_a_borrowed_order(store: Store
     listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
     assert rows(migrated, listed) == rows(store, listed)
     migrated.close()
+
+
+def test_a_backup_of_the_version_before_is_brought_up_once_it_is_restored(tmp_path: Path) -> None:
+    drive, other = make_drive(tmp_path / "drive"), make_drive(tmp_path / "other")
+    store = open_drive(drive)
+    take(store, history())
+    indexes, told = rows(store, INDEXES), digest_of(store)
+    with store.write() as txn:
+        txn.execute("drop index current_scores_by_person")
+        txn.execute("update meta set value = '7' where key = 'schema_version'")
+    back_up(store, drive, tmp_path / "backup")
+    store.close()
+    put_back(tmp_path / "backup", other)
+    restored = open_drive(other)
+    assert rows(restored, INDEXES) == indexes != []
+    assert digest_of(restored) == told
+    restored.close()

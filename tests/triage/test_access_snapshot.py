@@ -1,6 +1,5 @@
 """One snapshot for a whole request: taken once, held while the answer is sent, let go of whatever happens."""
 
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ from django.http.response import HttpResponseBase
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from ingest.snapshot import LOOK_SECONDS, publish
+from ingest import snapshot
+from ingest.snapshot import publish
 from ingest.store import Store
 from triage import middleware
 from triage.middleware import Request, SnapshotMiddleware
@@ -101,7 +101,10 @@ def test_static_files_take_no_snapshot(reader: CountingReader) -> None:
     assert reader.taken == 0
 
 
-def test_a_request_keeps_its_snapshot_while_a_newer_one_is_served_to_others(settings: Settings, tmp_path: Path) -> None:
+def test_a_request_keeps_its_snapshot_while_a_newer_one_is_served_to_others(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
     settings.SNAPSHOT_DIR = tmp_path / "snapshots"
     store = Store.open(tmp_path / "trust.duckdb")
     numbers: list[int | None] = []
@@ -113,7 +116,6 @@ def test_a_request_keeps_its_snapshot_while_a_newer_one_is_served_to_others(sett
 
     def outlive(request: Request) -> HttpResponse:
         publish(store, settings.SNAPSHOT_DIR)
-        time.sleep(LOOK_SECONDS)
         assert answer(read_number).text == "2"
         return read_number(request)
 

@@ -6,13 +6,23 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
-from pytest_django import Settings
+from pytest_django import DjangoAssertNumQueries, Settings
 
+from triage import tokens
+from triage.erasure import forget_account
 from triage.models import ApiToken, Person
-from triage.tokens import UnknownScope, count_refused, create_token, find_token, secret_hash
+from triage.tokens import (
+    BELIEVED,
+    UnknownScope,
+    count_refused,
+    create_token,
+    find_token,
+    revoke_token,
+    secret_hash,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ANA = "did:plc:ana222222222222222222222"
@@ -61,12 +71,86 @@ def test_a_revoked_token_is_nothing() -> None:
     assert find_token(secret, "read", NOON) is None
 
 
-def test_a_token_dies_with_the_account_of_its_person() -> None:
+def test_a_token_dies_with_the_account_of_its_person_within_a_second() -> None:
     ana = Person.objects.create(did=ANA)
     secret = create_token("overlay", ["read"], NOON, ana)
     assert find_token(secret, "read", NOON) is not None
     Person.objects.update(is_active=False)
+    assert find_token(secret, "read", NOON + BELIEVED) is None
+    assert find_token(secret, "read", NOON) is None, "it was believed again, by a clock that was put back"
+
+
+def test_what_another_process_revokes_ends_within_a_second() -> None:
+    secret = create_token("overlay", ["read"], NOON)
+    assert find_token(secret, "read", NOON) is not None
+    ApiToken.objects.update(revoked_at=NOON)
+    assert find_token(secret, "read", NOON + BELIEVED) is None
+
+
+def test_what_is_revoked_here_ends_at_once() -> None:
+    ana = Person.objects.create(did=ANA)
+    secret = create_token("overlay", ["read"], NOON, ana)
+    token = find_token(secret, "read", NOON)
+    assert token is not None
+    revoke_token(token, ana, NOON)
     assert find_token(secret, "read", NOON) is None
+
+
+def test_what_is_revoked_while_another_thread_reads_it_is_not_believed_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ana = Person.objects.create(did=ANA)
+    secret = create_token("overlay", ["read"], NOON, ana)
+
+    def revoke_meanwhile(left: str, right: str) -> bool:
+        revoke_token(ApiToken.objects.get(), ana, NOON)
+        return left == right
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokens, "same_hash", revoke_meanwhile)
+        assert find_token(secret, "read", NOON) is not None, "it was valid when it was read"
+    assert find_token(secret, "read", NOON) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_token_is_never_revoked_in_a_transaction_that_others_do_not_see_yet() -> None:
+    ana = Person.objects.create(did=ANA)
+    create_token("overlay", ["read"], NOON, ana)
+    with transaction.atomic(), pytest.raises(RuntimeError, match="durable"):
+        revoke_token(ApiToken.objects.get(), ana, NOON)
+
+
+def test_the_person_of_a_token_is_read_with_it_and_may_be_erased_meanwhile() -> None:
+    ana = Person.objects.create(did=ANA)
+    secret = create_token("overlay", ["read"], NOON, ana)
+    assert find_token(secret, "read", NOON) is not None
+    forget_account(ANA, None)
+    believed = find_token(secret, "read", NOON)
+    assert believed is not None
+    assert believed.person.did == ANA
+    assert find_token(secret, "read", NOON + BELIEVED) is None
+
+
+def test_a_valid_token_is_read_once_a_second_however_often_it_comes(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    secret = create_token("overlay", ["read"], NOON)
+    find_token(secret, "read", NOON)
+    with django_assert_num_queries(1):
+        for milliseconds in (0, 400, 999, 1000, 1999):
+            assert find_token(secret, "read", NOON + timedelta(milliseconds=milliseconds)) is not None
+
+
+def test_a_token_that_was_never_made_is_asked_for_each_time(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    with django_assert_num_queries(2):
+        assert find_token("sunstead_guess", "read", NOON) is find_token("sunstead_guess", "read", NOON) is None
+
+
+def test_no_more_tokens_are_believed_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MOST_BELIEVED", 3)
+    secrets = [create_token(f"overlay {number}", ["read"], NOON) for number in range(7)]
+    assert all(find_token(secret, "read", NOON) is not None for secret in secrets * 2)
+    assert len(tokens._believed.held) <= 3
 
 
 def test_last_use_is_written_at_most_once_a_minute() -> None:

@@ -20,6 +20,7 @@ from tests.ingest.stream import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import feed
 from tests.triage.pages_world import DrawnSnapshot, sign_in
+from triage import middleware
 from triage.middleware import snapshot_reader
 from triage.prepared import prepare
 
@@ -69,6 +70,23 @@ def test_before_anything_is_published_there_is_nothing_to_prepare() -> None:
     prepared = Queue[Snapshot]()
     preparer(Reader(None), prepared.put).prepare_newest()
     assert prepared.empty()
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("site")
+def test_pages_are_prepared_for_browsers_and_not_for_programs(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Snapshot | None] = []
+    monkeypatch.setattr(middleware, "told_of", told.append)
+    behind_a_proxy_with_a_password = {"authorization": "Basic YW5hOnNlY3JldA=="}
+    for headers, prepares in (
+        ({}, True),
+        (behind_a_proxy_with_a_password, True),
+        ({"authorization": "Bearer sunstead_robot"}, False),
+        ({"authorization": "bearer sunstead_robot"}, False),
+    ):
+        told.clear()
+        client.get("/health", headers=headers)
+        assert bool(told) is prepares, headers
 
 
 @pytest.mark.django_db

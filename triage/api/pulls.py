@@ -11,7 +11,7 @@ from scoring.kept import PerSnapshot
 from scoring.read import QueueQuery, QueueSort
 from triage import as_shown
 from triage.access import viewing
-from triage.api.base import RepositoryReader, check_reach, problems, published
+from triage.api.base import RepositoryReader, check_reach_of, problems, published
 from triage.api.cursors import LONGEST, MalformedCursor, first_after, write_cursor
 from triage.api.pull_schemas import PullOut, QueueOut, pull_out
 from triage.forms import TEXT_LIMIT, URI_LIMIT, Bucket
@@ -21,6 +21,7 @@ from triage.problems import ApiProblem
 from triage.token_access import held_to
 
 MOST_ROWS = 100
+ABOUT_REPOSITORY = "A watched repository: its DID, the at-uri of its record, or owner/name; empty for all."
 EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
 router = Router(tags=["pull requests"])
 Briefing = Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")]
@@ -62,7 +63,7 @@ def get_pull(
 
 @router.get(
     "/queue",
-    response={200: QueueOut, 304: None, **problems(401, 403, 422, 500, 503)},
+    response={200: QueueOut, 304: None, **problems(401, 403, 404, 422, 500, 503)},
     summary="Open pull requests by lane",
     operation_id="get_queue",
     auth=RepositoryReader(),
@@ -70,7 +71,7 @@ def get_pull(
 def get_queue(
     request: Request,
     bucket: Annotated[Bucket, Query(description="One lane, or own; empty for all.")] = "",
-    repository: Annotated[str, Query(description="Key of a watched repository.", max_length=URI_LIMIT)] = "",
+    repository: Annotated[str, Query(description=ABOUT_REPOSITORY, max_length=URI_LIMIT)] = "",
     q: Annotated[str, Query(description="Words in title, repository or handle, or a DID.", max_length=TEXT_LIMIT)] = "",
     sort: Annotated[QueueSort, Query(description="Order within each lane.")] = "findings",
     limit: Annotated[int, Query(description="Rows of a page.", ge=1, le=MOST_ROWS)] = 50,
@@ -81,10 +82,11 @@ def get_queue(
 
     A token for one repository gets its rows, and 403 where it names another.
     """
-    repository = repository or held_to(request)
-    check_reach(request, repository)
+    if repository:
+        check_reach_of(request, repository)
     snapshot = published(request)
-    order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=repository, sort=sort))
+    key = _key(snapshot, repository) if repository else held_to(request)
+    order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort))
     try:
         start = first_after(order, cursor)
     except MalformedCursor as problem:
@@ -97,6 +99,14 @@ def get_queue(
         next=write_cursor(page[-1], start + len(page)) if start + len(page) < len(order) else None,
         snapshot=snapshot.number,
     )
+
+
+def _key(snapshot: Snapshot, repository: str) -> str:
+    """The key of the repository in any of its names; ApiProblem 404, since no rows would read as nothing to do."""
+    if key := read.repository_key(snapshot, repository):
+        return key
+    detail = f"No watched repository is called {repository[:200]!r}; leave repository out for all."
+    raise ApiProblem(404, detail, code="unknown_repository")
 
 
 def _order(snapshot: Snapshot, query: QueueQuery) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """How contributors are judged, and why the seeds trust them."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from scoring.kept import PerSnapshot
 from scoring.policy import policy_from_settings
 from triage.access import viewing
 from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
+from triage.api.gathering import Gathering
 from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
 from triage.middleware import Request
 from triage.permissions import sees_thresholds
@@ -28,8 +30,8 @@ MOST_ALIKE = 2_000
 router = Router(tags=["people"])
 Did = Annotated[str, Path(description="DID of the contributor.", example=EXAMPLE_DID)]
 Repo = Annotated[str | None, Query(description=ABOUT_REPO, max_length=2048, example="tangled.sh/core")]
-Key = tuple[str, str | None, bool]
 _written = PerSnapshot[bytes](MOST_KEPT)
+_gathered = Gathering[bytes]()
 _alike = PerSnapshot[bytes](MOST_ALIKE)  # what follows did and handle
 
 
@@ -79,7 +81,7 @@ def get_score(
     snapshot = published(request, by_viewer=False)
     if as_of is not None:
         return _score_at(snapshot, person, repo or None, as_of)
-    return answer_bytes(request, written(snapshot, [person], repo or None, briefing)[person])
+    return answer_bytes(request, _one(snapshot, person, repo or None, briefing))
 
 
 @router.post(
@@ -94,7 +96,8 @@ def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResp
     check_reach_of(request, asked.repo)
     snapshot = published(request, by_viewer=False)
     people = list(dict.fromkeys(read_did(one) for one in asked.dids))
-    found, unknown = _known(snapshot, people, asked.repo or None, asked.briefing)
+    found = _many(snapshot, people, asked.repo or None, asked.briefing)
+    unknown = _unknown(snapshot, [did for did in people if did not in found], asked.repo or None)
     told = b",".join(one.model_dump_json().encode() for one in unknown)
     return answer_bytes(request, b'{"scores":[%b],"unknown":[%b]}' % (b",".join(found.values()), told))
 
@@ -121,28 +124,31 @@ def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
     return trust_out(found, sees_thresholds(viewing(request)))
 
 
-def written(snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
-    """The JSON of each of these people's scores, made once a snapshot; ApiProblem 404 for the first who has none."""
-    found, unknown = _known(snapshot, people, repo, briefing)
-    if unknown:
-        raise ApiProblem(404, unknown[0].why, code="unknown_contributor")
-    return found
+def _one(snapshot: Snapshot, person: str, repo: str | None, briefing: bool) -> bytes:
+    """The JSON of one score, looked up together with what others ask at this moment; ApiProblem 404 without one."""
+    held = _written.peek(snapshot, (person, repo, briefing))
+    if held is None:
+        way = (snapshot.number, snapshot.published_at, repo, briefing)
+        held = _gathered.ask(way, person, lambda people: _write(snapshot, people, repo, briefing))
+    if held is None:
+        raise ApiProblem(404, _unknown(snapshot, [person], repo)[0].why, code="unknown_contributor")
+    return held
 
 
-def _known(
-    snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool
-) -> tuple[dict[str, bytes], list[UnknownOut]]:
+def _many(snapshot: Snapshot, people: list[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
+    """The JSON of those of these people who have a score, in their order, made once a snapshot."""
     held = {did: body for did in people if (body := _written.peek(snapshot, (did, repo, briefing)))}
     if asked := [did for did in people if did not in held]:
-        for did, score in read.scores(snapshot, asked, repo).items():
-            body = _body(snapshot, score, briefing)
-            held[did] = _written.get(snapshot, (did, repo, briefing), lambda body=body: body)
-    missing = [did for did in people if did not in held]
-    if missing and repo and read.repository_key(snapshot, repo) is None:
-        detail = f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds."
-        raise ApiProblem(404, detail, code="unknown_repository")
-    hidden = read.hidden_among(snapshot, missing)
-    return {did: held[did] for did in people if did in held}, [_unknown(did, hidden.get(did)) for did in missing]
+        held |= _write(snapshot, asked, repo, briefing)
+    return {did: held[did] for did in people if did in held}
+
+
+def _write(snapshot: Snapshot, people: Sequence[str], repo: str | None, briefing: bool) -> dict[str, bytes]:
+    """The same, read from the snapshot and kept for whoever asks again."""
+    made = {did: _body(snapshot, score, briefing) for did, score in read.scores(snapshot, people, repo).items()}
+    for did, body in made.items():
+        _written.keep(snapshot, (did, repo, briefing), body)
+    return made
 
 
 def _body(snapshot: Snapshot, score: read.ContributorScore, briefing: bool) -> bytes:
@@ -158,10 +164,19 @@ def _rest(score: read.ContributorScore, briefing: bool) -> bytes:
     return score_out(score, briefing).model_dump_json(exclude=set(PersonOut.model_fields)).encode()[1:]
 
 
-def _unknown(did: str, hidden: str | None) -> UnknownOut:
+def _unknown(snapshot: Snapshot, missing: Sequence[str], repo: str | None) -> list[UnknownOut]:
+    """Why these people have no score; ApiProblem 404 where nobody has, since no watched repository is so called."""
+    if missing and repo and read.repository_key(snapshot, repo) is None:
+        detail = f"No watched repository is called {repo[:200]!r}; leave repo out for the site's seeds."
+        raise ApiProblem(404, detail, code="unknown_repository")
+    hidden = read.hidden_among(snapshot, missing)
+    return [UnknownOut(did=did, why=_why(did, hidden.get(did))) for did in missing]
+
+
+def _why(did: str, hidden: str | None) -> str:
     if hidden:
-        return UnknownOut(did=did, why=f"The account {did[:200]} {hidden}, so it is not judged here meanwhile.")
-    return UnknownOut(did=did, why=f"Nobody with the DID {did[:200]} has been seen here.")
+        return f"The account {did[:200]} {hidden}, so it is not judged here meanwhile."
+    return f"Nobody with the DID {did[:200]} has been seen here."
 
 
 def _score_at(snapshot: Snapshot, did: str, repo: str | None, moment: datetime) -> ScoreOut:
