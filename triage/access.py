@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.auth import login, logout
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.request import split_domain_port
 from django.shortcuts import redirect, render, resolve_url
@@ -201,7 +202,7 @@ def demo_sign_in(request: Request) -> HttpResponse:
 def _demo_sign_in(request: Request, did: str) -> HttpResponse:
     if not is_local(request):
         raise PermissionDenied("The demo's sign-in works only on the machine that runs it.")
-    login(request, person_for(did, request.snapshot))
+    _admit(request, person_for(did, request.snapshot))
     return redirect(safe_next(request))
 
 
@@ -230,12 +231,11 @@ def safe_next(request: HttpRequest) -> str:
 
 def _enter(request: Request, token: str, template: str) -> HttpResponse:
     try:
-        with _counted(request):
+        with _counted(request), transaction.atomic():  # a link is not spent where its person does not get in
             person = use_link(token, timezone.now())
+            _admit(request, person, **{BY_LINK: True})
     except SignInProblem as problem:
         return _show(request, template, problem)
-    login(request, person)  # a new session key: nobody can have planted this one
-    request.session[BY_LINK] = True
     if person.has_password or roles_of(person).highest() < Role.MAINTAINER:
         return redirect(safe_next(request))
     return redirect(f"{resolve_url('set_password')}?{urlencode({'next': safe_next(request)})}")
@@ -249,8 +249,16 @@ def _enter_by_password(request: Request) -> HttpResponse:
                 raise SignInProblem(403, WRONG)
     except SignInProblem as problem:
         return _show(request, "sign_in.html", problem)
-    login(request, person)
+    _admit(request, person)
     return redirect(safe_next(request))
+
+
+def _admit(request: Request, person: Person, **remembered: object) -> None:
+    """Sign in whole or not at all, under a new session key: nobody can have planted this one."""
+    with transaction.atomic():
+        login(request, person)
+        request.session.update(remembered)
+        request.session.keep()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import password_validators_help_texts, validate_password
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -84,11 +85,18 @@ def _set(request: Request, person: Person) -> list[str]:
         return list(problem.messages)
     if len(new) > LONGEST:
         return [f"A password has at most {LONGEST:,} characters."]
-    person.set_password(new)
-    person.save(update_fields=["password"])
-    update_session_auth_hash(request, person)  # this session goes on, every other one ends
-    request.session.pop(BY_LINK, None)
+    _keep(request, person, new)
     return []
+
+
+def _keep(request: Request, person: Person, new: str) -> None:
+    """Set it, whole or not at all: this session goes on, every other one ends."""
+    person.set_password(new)
+    with transaction.atomic():
+        person.save(update_fields=["password"])
+        update_session_auth_hash(request, person)
+        request.session.pop(BY_LINK, None)
+        request.session.keep()
 
 
 def _asks_old(request: Request, person: Person) -> bool:
