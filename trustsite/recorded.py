@@ -6,10 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 from tqdm import tqdm
+from waitress import wasyncore
 
 from ingest.store import StoreProblem
 from trustsite.management.commands.web import listen
@@ -78,10 +80,15 @@ def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[],
         yield show
 
 
-def serve_beside(worker: Worker) -> None:
-    """Serve the pages until the worker is stopped; the web's tables are there."""
-    server = listen(settings.BIND)
-    threading.Thread(target=server.run, name="web", daemon=True).start()
-    while not worker.consumer.stop_flag.wait(0.2):
-        pass
-    server.close()
+def serve_beside(stopped: threading.Event) -> None:
+    """Serve the pages until the worker beside it is stopped; the web's tables are there.
+
+    No thread is left: one that lived on at exit would hold the snapshot that it last read, which DuckDB tells of in 40
+    lines.
+    """
+    channels: dict[int, Any] = {}
+    server = listen(settings.BIND, channels)
+    while not stopped.is_set():
+        wasyncore.loop(timeout=0.2, use_poll=True, map=channels, count=1)
+    server.task_dispatcher.shutdown()
+    wasyncore.close_all(channels)

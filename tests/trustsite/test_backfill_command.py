@@ -5,14 +5,18 @@ import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from ingest.backfill.summary import Progress
 from ingest.backfill.turn import NOBODY_NAMED
 from ingest.snapshot import SnapshotReader, current_number
+from ingest.status import DEAD_SECONDS, Status
 from tests.trustsite import runs
 from tests.trustsite.recordings import ANA, MARA, small
 from tests.waiting import wait_for
 from trustsite import drive
-from trustsite.management.commands.backfill import told
+from trustsite.management.commands import backfill
+from trustsite.management.commands.backfill import told, waits_for
 from trustsite.standins import StandIns
 
 
@@ -60,6 +64,48 @@ def test_a_running_worker_does_it_after_the_first_run_that_it_began_itself(marke
         assert snapshot is not None
         found = {row["reason"]: row["state"] for row in snapshot.rows("select reason, state from backfills")}
     assert found == {"first_start": "done", "by_hand": "done"}
+
+
+FINDING, LISTING, DONE = (Progress(state, 2, 0, 0) for state in ("finding", "listing", "done"))
+
+
+def status_of(written_at: float = 100.0, **problems: str) -> Status:
+    return replace(Status(written_at=written_at), **problems)
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "words"),
+    [
+        (status_of(), FINDING, ""),
+        (None, None, "the worker is not heard: start it again"),
+        (status_of(100.0 - DEAD_SECONDS - 1), LISTING, "the worker is not heard: start it again"),
+        (
+            status_of(backfill_problem="nobody named an account", listener_problem="x"),
+            FINDING,
+            "nobody named an account",
+        ),
+        (status_of(store_problem="the drive is gone", backfill_problem="x"), LISTING, "the drive is gone"),
+        (status_of(publisher_problem="no room"), None, "how far it is cannot be shown (no room)"),
+        (status_of(listener_problem="no route"), None, "the stream is not heard, which comes first (no route)"),
+        (status_of(listener_problem="no route"), LISTING, ""),  # for which the stream is not needed
+    ],
+)
+def test_what_a_run_waits_for_is_told_by_the_worker(status: Status | None, found: Progress | None, words: str) -> None:
+    assert waits_for(status, found, 100.0) == words
+
+
+def test_each_reason_is_told_once_and_when_it_has_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backfill, "LOOK_SECONDS", 0)
+    looks = iter([None, FINDING, FINDING, LISTING, DONE])
+    reasons = iter(["the worker is not heard", "the network is away", "the network is away", "", "too late"])
+    backfill._follow(lambda: next(looks), lambda found: None, explain=lambda found: next(reasons))
+    assert capsys.readouterr().err.splitlines() == [
+        f"It waits: the worker is not heard. {backfill.BY_ITSELF}",
+        f"It waits: the network is away. {backfill.BY_ITSELF}",
+        "It goes on.",
+    ]
 
 
 def test_a_summary_says_what_could_not_be_had_and_why() -> None:

@@ -102,6 +102,7 @@ from django.conf import settings
 from django.contrib.sessions.backends.db import SessionStore
 from django.utils import timezone
 from triage.access import issue_link
+from triage.contributor_links import make_link
 from triage.models import Person, WebhookDelivery
 from triage.tokens import create_token, revoke_token, valid_token
 now = timezone.now()
@@ -113,8 +114,8 @@ revoke_token(valid_token(revoked, now), person, now)
 for key, days in (("young", 0), ("old", 2)):
     made_at = now - timedelta(days=days)
     WebhookDelivery.objects.create(key=key, event="webhook.test", body="{}", made_at=made_at, due_at=now)
-link = issue_link(person)
-print(json.dumps(["zq7PASSWORDzq7", session.session_key, token, revoked, link, str(settings.WEBHOOK_KEY)]))
+links = [make_link(person, person.did, "", pull, now) for pull in ("", "at://pull")] + [issue_link(person)]
+print(json.dumps([session.session_key, "zq7PASSWORDzq7", token, revoked, *links, str(settings.WEBHOOK_KEY)]))
 """
 # What only the environment holds.
 NAMED = {
@@ -149,7 +150,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[str
 
 def test_no_secret_is_in_a_backup_whose_rows_and_columns_are_read_too(kept: tuple[Path, Path, list[str]]) -> None:
     _, backup, secrets = kept
-    assert len(set(secrets)) >= 12
+    assert len(set(secrets)) >= 14
     assert min(map(len, secrets)) >= 10
     assert traces(backup, tuple(secrets)) == []
     assert {path.suffix for path in backup.rglob("*") if path.is_file()} >= {".duckdb", ".sqlite3", ".parquet", ".json"}
@@ -159,6 +160,14 @@ def test_no_secret_is_in_a_backup_whose_rows_and_columns_are_read_too(kept: tupl
         hashed = accounts.execute("select password, secret_hash from triage_person, triage_apitoken").fetchall()
     assert all(password.startswith("pbkdf2_sha256$") and len(told) == 64 for password, told in hashed)
     assert len(hashed) == 2
+
+
+def test_on_the_drive_itself_secrets_lie_in_the_keys_alone_and_sessions_in_the_accounts(
+    kept: tuple[Path, Path, list[str]],
+) -> None:
+    root, _, (session, *others) = kept
+    assert {told.split("/")[0] for told in traces(root, tuple(others))} == {"keys"}
+    assert {told.split(":")[0].removesuffix("-wal") for told in traces(root, (session,))} == {"web.sqlite3"}
 
 
 def test_whoever_was_erased_after_the_backup_is_erased_from_it_on_restore(kept: tuple[Path, Path, list[str]]) -> None:

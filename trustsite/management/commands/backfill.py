@@ -1,6 +1,7 @@
 """`manage.py backfill`: read from everybody's data server what the stream has not brought."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -21,12 +22,14 @@ from ingest.identity import is_did
 from ingest.net import Fetcher
 from ingest.records import build_registry
 from ingest.snapshot import PublishProblem, SnapshotReader, publish
+from ingest.status import Status, read_status
 from ingest.store import Store, StoreProblem
 from trustsite.handover import ask_worker, open_store
 from trustsite.network import sources
 
 LOOK_SECONDS = 0.5
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"
+BY_ITSELF = "It goes on by itself after that; Ctrl-C leaves it to the worker."
 GOES_ON = "Nothing is lost: the same command, or the worker, goes on from here."
 
 
@@ -112,9 +115,12 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
             with reader.pin() as rows:
                 return progress(rows, run_id) if rows else None
 
+        def explain(found: Progress | None) -> str:
+            return waits_for(read_status(settings.STATUS_PATH), found, time.time())
+
         try:
             with _bar() as show:
-                _follow(look, show)
+                _follow(look, show, explain=explain)
         except KeyboardInterrupt:
             raise CommandError("No longer watched. The worker goes on with it.") from None
         with reader.pin() as rows:
@@ -122,15 +128,35 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
             return summarize(rows, run_id)
 
 
+def waits_for(worker: Status | None, found: Progress | None, now: float) -> str:
+    """What keeps a run, of which this is known, from getting on, in words; "" where nothing does. `now` in seconds."""
+    if worker is None or not worker.is_alive(now):
+        return "the worker is not heard: start it again"
+    if problem := worker.store_problem or worker.backfill_problem:
+        return problem
+    if worker.publisher_problem:
+        return f"how far it is cannot be shown ({worker.publisher_problem})"
+    if worker.listener_problem and (found is None or found.state == "finding"):
+        return f"the stream is not heard, which comes first ({worker.listener_problem})"
+    return ""
+
+
 def _follow(
-    look: Callable[[], Progress | None], show: Callable[[Progress], None], working: Future[None] | None = None
+    look: Callable[[], Progress | None],
+    show: Callable[[Progress], None],
+    working: Future[None] | None = None,
+    explain: Callable[[Progress | None], str] = lambda found: "",
 ) -> None:
-    """Show how far the run is until it is done; raises what the work raised."""
+    """Show how far the run is until it is done, and each time that it waits, what for; raises what the work raised."""
+    told = ""
     while True:
         ended = working is not None and working.done()
         found = look()
         if found:
             show(found)
+        if (reason := explain(found)) != told and not (found and found.state == "done"):
+            told = reason
+            tqdm.write(f"It waits: {reason}. {BY_ITSELF}" if reason else "It goes on.", file=sys.stderr)
         if found and found.state == "done":
             return
         if ended and working:

@@ -122,7 +122,7 @@ class Command(BaseCommand):
             self.stderr.write(
                 f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {_name(worker)} in one click."
             )
-            serve_beside(worker)
+            serve_beside(worker.consumer.stop_flag)
 
     def _tell(self, worker: Worker, world: World, before: read.QueueRow) -> None:
         with worker.store.read() as rows:

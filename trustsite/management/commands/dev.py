@@ -32,7 +32,17 @@ class Command(BaseCommand):
         finally:
             _stop(children)
         if ended:
-            raise CommandError(f"The {ended} ended by itself, so both were stopped; its message stands above.")
+            raise CommandError(told(ended, children[ended].returncode))
+
+
+def told(name: str, status: int) -> str:
+    """Why both were stopped, in one sentence; a child that a signal killed (`status` below 0) left no message."""
+    if status < 0:
+        return (
+            f"The {name} was killed by signal {-status}, so both were stopped: start again, nothing is lost. Where "
+            "nobody sent that signal, the kernel's log tells whether memory ran out."
+        )
+    return f"The {name} ended by itself, so both were stopped; its message stands above."
 
 
 def _watch(children: dict[str, subprocess.Popen[bytes]]) -> str:

@@ -66,7 +66,7 @@ class Command(BaseCommand):
             worker.publisher.publish_now()
             call_command("migrate", verbosity=0, interactive=False)
             self.stderr.write(f"Serving on http://{settings.BIND}, until Ctrl-C.")
-            serve_beside(worker)
+            serve_beside(worker.consumer.stop_flag)
 
 
 def summary(rows: Rows) -> dict[str, int]:
