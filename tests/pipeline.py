@@ -155,6 +155,11 @@ class Result:
             return read.queue(rows, query or read.QueueQuery())
 
 
+def all_rows(result: Result, query: read.QueueQuery | None = None) -> list[read.QueueRow]:
+    """The rows of all groups of the queue, in its order."""
+    return [row for group in result.queue(query).groups for row in group.rows]
+
+
 @contextmanager
 def opened(folder: Path, policy: Policy | None = None) -> Generator[Result]:
     """A store in this folder, made where there is none."""

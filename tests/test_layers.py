@@ -2,13 +2,11 @@
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from tests.modules import PACKAGES, Module, dotted, modules
 from tests.sources import PROJECT
 
-PACKAGES = ("ingest", "scoring", "triage", "trustsite")
 FROM_INGEST = tuple(
     f"ingest.{name}"
     for name in ("dids", "posting", "preparing", "queue", "runtime", "snapshot", "status", "store", "tasks")
@@ -46,82 +44,34 @@ LEARNING = {
     "transformers",
 }
 PICKLES = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
-PURE = {
-    *(
-        f"scoring/{name}.py"
-        for name in ("verdict", "graph", "transfers", "returns", "trust", "denounces", "incremental", "inputs")
-    ),
-    *(
-        f"scoring/{name}.py"
-        for name in (
-            "eigentrust",
-            "paths",
-            "labels",
-            "calibration",
-            "threshold",
-            "gate",
-            "explain",
-            "explain_content",
-            "figures",
-        )
-    ),
-    *(f"triage/{name}.py" for name in ("rows", "charts", "state", "gauges", "trust_words")),
-    *(
-        f"scoring/{name}.py"
-        for name in ("explain_content", "figures", "dominators", "worth", "edge_files", "named_graph")
-    ),
+# Modules that are given all they judge: by the folder they lie in.
+PURE_IN = {
+    "ingest": "dids",
+    "scoring": """
+        assessment attestations audit briefing calibration catalogue certified claude_answers claude_models
+        conditions cost_gate denounces deterministic dominators drift edge_files eigentrust explain
+        explain_certificate explain_conditions explain_content explain_ways figures gate graph incremental
+        inputs labels licences low_threshold named_graph need own_rules paths placing promotion prompt
+        readings rendering repository_settings returns round_difference rules sealing threshold tightened
+        transfers trust verdict worth
+    """,
+    "scoring/content": "touched",
+    "scoring/learning": """
+        arrivals backtest_words blended boosted budgets card cases certificate certify counterfactual design
+        figures lane_statistics lanes low_budgets lowered measures paired recompute report rolling self_lift
+        simple trees waved weighed widths
+    """,
+    "scoring/packages": "comparison likeness matching",
+    "scoring/redteam": """
+        attack bombing farming fitting limits measures ratings report rewiring rivals shapes table words
+    """,
+    "triage": """
+        about_words approval_charts attacked charts diff_forms diff_notes diff_places diff_words forge_links
+        gauges help_words incident_words learned_charts missing pills plots rows settings_form setup_words
+        spoken state syntax toggling trust_words vouch_drawing webhook_events webhook_signing
+    """,
 }
-REVIEW = ("assessment", "deterministic", "cost_gate", "placing", "rendering", "prompt", "readings")
-PURE |= {f"scoring/{name}.py" for name in (*REVIEW, "claude_models", "claude_answers")}
-PURE |= {f"scoring/{name}.py" for name in ("rules", "conditions", "explain_conditions", "audit", "content/touched")}
-PURE |= {
-    "scoring/briefing.py",
-    "scoring/catalogue.py",
-    "scoring/explain_ways.py",
-    "triage/pills.py",
-    "triage/spoken.py",
-    "triage/toggling.py",
-}
-PURE |= {"scoring/sealing.py", "scoring/tightened.py", "triage/incident_words.py"}
-RED_TEAM = ("attack", "shapes", "rewiring", "rivals", "measures", "table", "ratings")
-RED_TEAM += ("bombing", "farming", "fitting", "report", "words")
-PURE |= {"triage/attacked.py", *(f"scoring/redteam/{name}.py" for name in RED_TEAM)}
-PURE |= {f"scoring/{name}.py" for name in ("repository_settings", "own_rules", "attestations")}
-PURE |= {"triage/settings_form.py", "ingest/dids.py"}
-PURE |= {f"triage/{name}.py" for name in ("about_words", "help_words", "setup_words")}
-PURE |= {f"scoring/learning/{name}.py" for name in ("cases", "arrivals")}
-PURE |= {"scoring/licences.py", *(f"scoring/packages/{name}.py" for name in ("likeness", "matching", "comparison"))}
-PURE |= {f"scoring/{name}.py" for name in ("need", "drift", "certified", "explain_certificate", "low_threshold")}
-PURE |= {
-    f"scoring/learning/{name}.py"
-    for name in ("cases", "lanes", "certificate", "certify", "recompute", "lane_statistics")
-}
-LEARNED = (
-    "boosted",
-    "budgets",
-    "card",
-    "counterfactual",
-    "weighed",
-    "widths",
-    "backtest_words",
-    "low_budgets",
-    "design",
-    "figures",
-    "lowered",
-    "measures",
-    "report",
-    "rolling",
-)
-PURE |= {
-    f"scoring/learning/{name}.py" for name in (*LEARNED, "self_lift", "simple", "trees", "waved", "blended", "paired")
-} | {"scoring/promotion.py"}
-PURE |= {f"triage/{name}.py" for name in ("plots", "approval_charts", "learned_charts", "vouch_drawing", "missing")}
-PURE |= {"scoring/redteam/limits.py"}
-PURE |= {
-    f"triage/{name}.py" for name in ("diff_words", "diff_places", "diff_notes", "diff_forms", "forge_links", "syntax")
-}
-PURE |= {"scoring/round_difference.py"}
-PURE |= {"triage/webhook_events.py", "triage/webhook_signing.py"}
+PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}
 STORE = {"duckdb", "ingest.store", "ingest.transaction", "ingest.snapshot"}
 CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "timezone.now"}
 TASKS = {"task", "periodic_task", "db_task", "db_periodic_task"}
@@ -129,62 +79,8 @@ SPELL_NSID = ("ingest/records.py", "ingest/forge.py", "ingest/lexicons/", "trust
 NSID = "sh." + "tangled."
 
 
-@dataclass(frozen=True)
-class Module:
-    """One source file of the project."""
-
-    path: str  # relative, with slashes
-    text: str
-
-    @cached_property
-    def nodes(self) -> list[tuple[ast.AST, bool]]:
-        """Every node, and whether it runs when the module is imported."""
-        return list(_walk(ast.parse(self.text)))
-
-    @property
-    def package(self) -> str:
-        """The package, or "trustsite" for manage.py: both start things."""
-        first = PurePosixPath(self.path).parts[0]
-        return first if first in PACKAGES else "trustsite"
-
-    def imports(self) -> Iterator[tuple[str, bool]]:
-        """Every imported dotted name (`from a import b` is a.b), and whether it runs when the module is imported."""
-        for node, at_start in self.nodes:
-            if isinstance(node, ast.Import):
-                yield from ((alias.name, at_start) for alias in node.names)
-            if isinstance(node, ast.ImportFrom):
-                base = self._absolute(node)
-                yield from ((f"{base}.{alias.name}", at_start) for alias in node.names)
-
-    def _absolute(self, node: ast.ImportFrom) -> str:
-        if not node.level:
-            return node.module or ""
-        folder = PurePosixPath(self.path).parts[: -node.level]
-        return ".".join([*folder, *([node.module] if node.module else [])])
-
-
-def _walk(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
-    left: list[tuple[ast.AST, bool]] = [(tree, True)]
-    while left:
-        node, at_start = left.pop()
-        yield node, at_start
-        runs_later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_for_types(node)
-        left += ((child, at_start and not runs_later) for child in ast.iter_child_nodes(node))
-
-
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and _dotted(node.test) == "TYPE_CHECKING"
-
-
 def _is_or_below(name: str, modules: set[str]) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in modules)
-
-
-def _dotted(node: ast.AST) -> str:
-    """`a.b.c` of a name or attribute, else ""."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return f"{_dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
 def wrong_directions(module: Module) -> Iterator[str]:
@@ -216,7 +112,7 @@ def impure_modules(module: Module) -> Iterator[str]:
         if _is_or_below(name, STORE | {"django", "huey"}):
             yield f"{module.path} is pure and imports {name}"
     for node, _ in module.nodes:
-        if isinstance(node, ast.Call) and ".".join(_dotted(node.func).split(".")[-2:]) in CLOCKS:
+        if isinstance(node, ast.Call) and ".".join(dotted(node.func).split(".")[-2:]) in CLOCKS:
             yield f"{module.path}:{node.lineno} is pure and reads the clock; take it as an argument"
 
 
@@ -228,7 +124,7 @@ def stray_tasks(module: Module) -> Iterator[str]:
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         for decorator in decorators:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if _dotted(called).split(".")[-1] in TASKS:
+            if dotted(called).split(".")[-1] in TASKS:
                 yield f"{module.path}:{called.lineno} declares a task; tasks stand in tasks.py"
 
 
@@ -237,7 +133,7 @@ def environment_reads(module: Module) -> Iterator[str]:
     if module.package == "trustsite":
         return
     for node, _ in module.nodes:
-        if isinstance(node, ast.Attribute) and _dotted(node) in {"os.environ", "os.getenv", "environ.get"}:
+        if isinstance(node, ast.Attribute) and dotted(node) in {"os.environ", "os.getenv", "environ.get"}:
             yield f"{module.path}:{node.lineno} reads the environment; settings.py does"
 
 
@@ -248,13 +144,6 @@ RULES: tuple[Callable[[Module], Iterator[str]], ...] = (
     stray_tasks,
     environment_reads,
 )
-
-
-def modules(project: Path) -> Iterator[Module]:
-    """Every Python file of the packages, and manage.py."""
-    files = [path for package in PACKAGES for path in sorted((project / package).rglob("*.py"))]
-    for path in [*files, *project.glob("manage.py")]:
-        yield Module(path.relative_to(project).as_posix(), path.read_text())
 
 
 def violations(project: Path) -> list[str]:
@@ -286,6 +175,11 @@ def test_record_names_are_spelled_where_they_belong() -> None:
 def test_every_package_is_read() -> None:
     """A renamed package would otherwise leave nothing to check and a green test."""
     assert {module.package for module in modules(PROJECT)} == set(PACKAGES)
+
+
+def test_every_module_that_has_to_be_pure_exists() -> None:
+    """A renamed one would otherwise be free to read the clock and the store."""
+    assert PURE - {module.path for module in modules(PROJECT)} == set()
 
 
 PLANTED = {

@@ -12,18 +12,14 @@ import ssl
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import write_certificate
 from tests.conftest import with_environment
 from tests.docs.pages import text_of
 from tests.trustsite.ports import free_port
@@ -114,7 +110,7 @@ def listens(port: int) -> bool:
 
 def nginx(folder: Path, site: int, port: int) -> str:
     """The page's file with a certificate and ports of the test's own."""
-    make_certificate(folder)
+    write_certificate(folder / "fullchain.pem", folder / "privkey.pem", NAME)
     block = example("nginx").replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl").replace(":8000", f":{site}")
     block = re.sub(r"/etc/letsencrypt/live/sunstead\.example/", f"{folder}/", block)
     return NGINX.format(folder=folder, block=block)
@@ -123,22 +119,6 @@ def nginx(folder: Path, site: int, port: int) -> str:
 def caddy(site: int, port: int) -> str:
     """The page's file with a certificate of Caddy's own and ports of the test's."""
     return CADDY.format(port=port, block=example("text").replace(":8000", f":{site}"))
-
-
-def make_certificate(folder: Path) -> None:
-    """A key and a certificate for NAME that it signed itself."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
-    made = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-    signed = (
-        made.not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    (folder / "fullchain.pem").write_bytes(signed.public_bytes(encoding))
-    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "privkey.pem").write_bytes(secret)
 
 
 def take_a_form(browser: Browser) -> None:

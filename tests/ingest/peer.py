@@ -1,15 +1,15 @@
 """A real server on loopback whose answers a test writes byte by byte, over TLS where a certificate is given."""
 
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+
+from tests.certificates import write_certificate
 
 Answer = bytes | Iterable[bytes]
 
@@ -93,16 +93,10 @@ class Peer:
                     connection.sendall(said)
 
 
-def make_certificate(folder: Path, name: str) -> Path | None:
-    """A self-signed certificate and its key for a host name, in one file; None where there is no openssl."""
-    program = shutil.which("openssl")
-    if program is None:
-        return None
+def make_certificate(folder: Path, name: str) -> Path:
+    """A certificate for a host name that is its own authority; its key lies beside it, named with `.key` behind."""
     place = folder / f"{name}.pem"
-    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    command = [program, "req", "-x509", *kind, *subject, "-keyout", str(place) + ".key", "-out", str(place)]
-    subprocess.run(command, check=True, capture_output=True)
+    write_certificate(place, folder / f"{name}.pem.key", name)
     return place
 
 

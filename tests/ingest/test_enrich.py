@@ -1,7 +1,6 @@
 """The hops that ask the network: what is due, what is written, what comes back after a failure."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -10,7 +9,7 @@ from ingest.ask_identities import DUE_IDENTITIES
 from ingest.lookups import Due, forget_future, waiting_time
 from ingest.net import Fetcher, FetchProblem
 from tests.ingest.asked import KNOT, NOW, World, did
-from tests.waiting import ends_by_itself
+from tests.waiting import ends_by_itself, wait_for
 
 
 def test_those_who_matter_get_their_identity_and_nobody_else(world: World) -> None:
@@ -212,7 +211,7 @@ def test_the_writer_is_free_while_the_network_is_slow(world: World) -> None:
         txn.append("maintainers", [{"contributor_id": number, "repository_id": 0}])
     hop = threading.Thread(target=world.identities)
     hop.start()
-    time.sleep(0.2)
+    wait_for(lambda: any(request.headers["host"] == "slow.example.test" for request in world.peer.requests))
     with world.store.write() as txn:
         txn.execute("update contributors set account_status = 'deactivated' where did = ?", [did("slow")])
     assert hop.is_alive()

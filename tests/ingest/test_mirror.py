@@ -251,8 +251,6 @@ def test_a_pinned_name_leads_to_the_checked_address_over_tls(
 ) -> None:
     """The name does not exist: without the pin nothing could be reached. The server's answer shows that it was."""
     certificate = make_certificate(tmp_path, KNOT)
-    if certificate is None:
-        pytest.skip("no openssl")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, str(certificate) + ".key")
     with Peer(lambda _: response(status=404), context) as server:

@@ -24,10 +24,12 @@ from tests.scoring.offered_world import offered_world
 from tests.scoring.small import OFFERED
 from triage import middleware
 from triage.deliveries import deliver_due
-from triage.models import Maintainer, Person
+from triage.models import Action, Maintainer, Person
 from trustsite.handover import make_runtime
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ANA, BEN = "did:plc:" + "2" * 24, "did:plc:" + "3" * 24
+HTMX = {"HX-Request": "true"}
 
 
 @dataclass(slots=True)
@@ -83,6 +85,18 @@ def signed_in(person: Person) -> Client:
     client = Client()
     client.force_login(person)
     return client
+
+
+def approved(client: Client) -> list[str]:
+    """The pull requests that `/approved.json` names."""
+    answer = client.get("/approved.json")
+    assert answer.status_code == 200
+    return [one["pull_request"] for one in answer.json()["approved"]]
+
+
+def last_key() -> str:
+    """The key of the newest action, which undoes it."""
+    return Action.objects.latest("pk").key
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A small real snapshot, made once for all tests of the pages."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from tests.ingest.peer import Peer, Start
 from tests.triage import small_site
 from tests.waiting import PATIENT_MS
 
@@ -123,6 +125,21 @@ def small(small_folder: Path, settings: Settings) -> Path:
     settings.STREAM_CLOCK = True
     settings.SNAPSHOT_DIR = small_folder / "snapshots"
     return small_folder
+
+
+@pytest.fixture
+def webhook_key(settings: Settings) -> str:
+    """The key with which messages to the webhook's receiver are signed, for a site with an address."""
+    settings.WEBHOOK_KEY = "ab" * 32
+    settings.CSRF_TRUSTED_ORIGINS = ["https://trust.example"]
+    return settings.WEBHOOK_KEY
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a plain server that answers as it is told; it ends with the test."""
+    with ExitStack() as started:
+        yield lambda answer: started.enter_context(Peer(answer))
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A small world drawn by hand behind `scoring.read`, for tests of what pages do with any text and any figure.
 
-Seed vouches for ana, ana for mara; nobody knows mallory, who writes hostile titles.
+Its people and rows are those of `tests/triage/drawn_rows.py`.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -11,29 +11,14 @@ from datetime import datetime, timedelta
 import pytest
 from django.test import Client
 
-from scoring import explain, gate, read
-from scoring.read import Person, QueueQuery, QueueRow
+from scoring import explain, read
+from scoring.read import QueueQuery, QueueRow
 from scoring.read_trial import Reread
-from scoring.verdict import Evidence, Lane, Verdict
+from scoring.verdict import Lane
+from tests.triage.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
 from triage import as_shown, context, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
-
-NOW = datetime(2026, 3, 12, 14, 2, 11)
-THRESHOLDS = gate.Thresholds(t_low=0.30, t_high=0.90)
-SEED = Person("did:plc:seedseedseedseedseedseed", "seed.example")
-ANA = Person("did:plc:anaanaanaanaanaanaanaana", "ana.example")
-MARA = Person("did:plc:maramaramaramaramaramara", "mara.example")
-MALLORY = Person("did:plc:mallorymallorymallorymal", "<b>mallory</b>\u202eelpmaxe")
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(2)>',
-    "</title></svg><svg onload=alert(3)>",
-    "{{ settings.SECRET_KEY }}{% now 'Y' %}",
-    "gpj.\u202eexe.example",
-    "zero\u200bwidth",
-    "W" * 300,
-)
 
 
 def sign_in(client: Client, role: str = "", repo_key: str = "") -> Account:
@@ -51,70 +36,6 @@ class DrawnSnapshot:
 
     number: int = 1
     published_at: datetime = NOW
-
-
-def judged(clean: int, not_clean: int, path: tuple[Person, ...], denounced: bool = False) -> tuple[Verdict, Evidence]:
-    """The real judgement of a drawn track record."""
-    names = tuple(person.name for person in path)
-    evidence = Evidence(
-        clean=clean,
-        not_clean=not_clean,
-        merged_here=clean,
-        settled_here=clean + not_clean,
-        structural_trust=0.6 if path else 0.0,
-        eigentrust=0.01 if path else 0.0,
-        distance=len(path) - 1 if path else None,
-        path=names,
-        denounced_by_seed=denounced,
-    )
-    return gate.judge(evidence, THRESHOLDS, 0.55, 5.0), evidence
-
-
-def pull_request(number: int, author: Person, title: str, clean: int, not_clean: int, own: bool = False) -> QueueRow:
-    """An open pull request with the verdict that its author's record earns."""
-    paths = {ANA.did: (SEED, ANA), MARA.did: (SEED, ANA, MARA), SEED.did: (SEED,)}
-    path = paths.get(author.did, ())
-    verdict, evidence = judged(clean, not_clean, path)
-    key = f"3k{number:011d}"
-    return QueueRow(
-        uri=f"at://{author.did}/" + "sh." + f"tangled.repo.pull/{key}",
-        title=title,
-        label=f"core · {key[-5:]}",
-        page=f"https://tangled.org/seed.example.test/core/pulls/{number}",
-        repository_key="did:plc:corecorecorecorecorecore",
-        repository_name="core",
-        author=author,
-        own=own,
-        first_timer=clean + not_clean == 0,
-        opened_at=NOW - timedelta(hours=5 * number + 1),
-        round=0,
-        record_cid="bafyreib2rxk3rh6kzwq",
-        patch_id="9f3c" * 10,
-        files=2,
-        added=40,
-        removed=7,
-        verdict=verdict,
-        structural_trust=evidence.structural_trust,
-        eigentrust=evidence.eigentrust,
-        content_risk=None,
-        path=path,
-        sentence=explain.explain(verdict, evidence),
-        would_change=explain.would_change(verdict, evidence, THRESHOLDS),
-        as_of=NOW,
-        model_version="beta-1",
-    )
-
-
-def drawn_rows() -> tuple[QueueRow, ...]:
-    """A row in each group, and one for each hostile title."""
-    plain = (
-        pull_request(1, ANA, "Fix flaky knot test", 120, 0),
-        pull_request(2, MARA, "Cache repository listing", 3, 1),
-        pull_request(3, MALLORY, "Rework token refresh", 0, 12),
-        pull_request(4, Person("did:web:localhost%3A8765", "liv.example"), "Add Norwegian strings", 0, 0),
-        pull_request(5, SEED, "Release 0.9", 9, 0, own=True),
-    )
-    return plain + tuple(pull_request(10 + index, MALLORY, title, 2, 1) for index, title in enumerate(HOSTILE))
 
 
 @dataclass(slots=True)

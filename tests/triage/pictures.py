@@ -18,10 +18,11 @@ from scoring.learning.shown_backtest import keep_backtest
 from scoring.read import LaneMonth
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from tests.triage.acting_site import ActingSite
+from tests.triage.drawn_rows import ANA, MARA, NOW, drawn_rows, pull_request
 from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
 from tests.triage.hostile import PULLS, hostile_site
 from tests.triage.lane_site import MORE
-from tests.triage.pages_world import ANA, MARA, NOW, DrawnWorld, draw, drawn_rows, pull_request, sign_in
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.test_report_pages import EVERY_LANE, serve, whole_backtest
 from triage.models import Person
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 from django.core.management import call_command
-from django.db import connections
+from django.db import connection, connections
 from pytest_django import DjangoDbBlocker
 
 from ingest.runtime import Runtime
@@ -92,6 +92,14 @@ def test_of_two_who_act_on_one_row_one_wins_and_the_other_is_late(file: Path, co
             assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "list"], answers
             (made,) = in_thread(lambda: (Action.objects.count(), OutboxEntry.objects.count()))
             assert made == (1, 1)
+
+
+def test_what_was_done_is_on_the_drive_before_anybody_is_told_so(file: Path) -> None:
+    def how() -> object:
+        with connection.cursor() as cursor:
+            return cursor.execute("pragma synchronous").fetchone()[0]
+
+    assert in_thread(how) == [2], "1 loses what was done in the seconds before a drive or its power fails"
 
 
 def test_of_an_undo_and_a_delivery_at_the_same_moment_exactly_one_happens(file: Path, count: Count) -> None:

@@ -53,6 +53,23 @@ def test_filters_narrow_the_queue_as_they_do_on_the_page(client: Client, site: S
     assert get_json(client, "/queue?q=nothing+is+called+so")["total"] == 0
 
 
+def test_a_repository_is_found_in_any_of_its_names_and_one_that_nobody_watches_is_no_empty_queue(
+    client: Client, site: Site
+) -> None:
+    key = get_json(client, "/queue?limit=1")["pull_requests"][0]["repository"]
+    with site.snapshot() as snapshot:
+        query = (
+            "select c.did || '/' || r.name from repositories r join contributors c on c.contributor_id = r.owner_id "
+            "where r.repo_key = ?"
+        )
+        name = snapshot.value(query, [key])
+    by_key, by_name = (get_json(client, f"/queue?repository={quote(one)}") for one in (key, name))
+    assert by_key == by_name
+    assert by_key["total"] > 0
+    answer = client.get("/queue?repository=no/such")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_repository")
+
+
 def test_a_pull_request_tells_what_its_row_tells(client: Client, site: Site) -> None:
     for row in get_json(client, "/queue?limit=100&briefing=1")["pull_requests"]:
         alone = get_json(client, f"/pull?uri={quote(row['uri'])}&briefing=1")

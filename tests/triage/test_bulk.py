@@ -13,8 +13,8 @@ from tests.ingest.stream import REPO
 from tests.scoring.offered_world import MADE, SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ActingSite, acting_site
-from tests.triage.pages_world import ANA as DRAWN_ANA
-from tests.triage.pages_world import pull_request
+from tests.triage.drawn_rows import ANA as DRAWN_ANA
+from tests.triage.drawn_rows import pull_request
 from triage.act_forms import read_choice
 from triage.actions import ActionProblem
 from triage.bulk import check_typed, summary

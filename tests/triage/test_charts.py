@@ -13,7 +13,7 @@ from scoring.learning.shown_backtest import ShownBudget, ShownQuarter, ShownSeri
 from scoring.learning.shown_model import ShownBin, ShownLane, ShownMonth
 from scoring.read import Fare, HistoryPoint, LaneMonth, Neighbour, Person, VouchGraph
 from scoring.verdict import Lane
-from tests.triage.pages_world import HOSTILE, NOW
+from tests.triage.drawn_rows import HOSTILE, NOW
 from triage import approval_charts, charts, learned_charts
 from triage.plots import LARGEST, Plot, is_drawn, round_up
 from triage.vouch_drawing import _width, fitted, vouch_plot

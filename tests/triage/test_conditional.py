@@ -12,7 +12,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.triage.acting_site import signed_in
-from tests.triage.pages_world import DrawnSnapshot, DrawnWorld, draw, drawn_rows
+from tests.triage.drawn_rows import drawn_rows
+from tests.triage.pages_world import DrawnSnapshot, DrawnWorld, draw
 from triage import middleware, page_state
 from triage.models import Maintainer, Person
 

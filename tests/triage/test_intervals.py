@@ -13,7 +13,8 @@ from pytest_django import Settings
 from scoring.figures import shown, shown_interval
 from scoring.verdict import Estimate, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.pages_world import ANA, MARA, DrawnWorld, draw, judged, pull_request, sign_in
+from tests.triage.drawn_rows import ANA, MARA, judged, pull_request
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from triage.api import schemas
 from triage.bulk import summary
 from triage.pills import FEW, pill, row_pill

@@ -10,7 +10,8 @@ from huey import MemoryHuey
 from pytest_django import Settings
 
 from ingest import tasks
-from tests.triage.pages_world import MARA, DrawnWorld, draw
+from tests.triage.drawn_rows import MARA
+from tests.triage.pages_world import DrawnWorld, draw
 from tests.waiting import LONG_SECONDS, ends_by_itself
 from triage import looks, views
 from triage.looks import EVERY_SECONDS, IN_LINE, REMEMBERED, Looks

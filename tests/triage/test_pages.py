@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.triage.pages_world import HOSTILE, MALLORY, MARA, DrawnWorld, draw, drawn_rows, sign_in
+from tests.triage.drawn_rows import HOSTILE, MALLORY, MARA, drawn_rows
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 
 pytestmark = pytest.mark.django_db
 OPENED = drawn_rows()[1].uri

@@ -13,7 +13,8 @@ from hypothesis import strategies as draw_from
 from scoring.read import Bin, Dashboard, HistoryPoint, Person
 from scoring.verdict import Estimate, Factor, Lane, Reason, Verdict
 from tests.sources import PROJECT
-from tests.triage.pages_world import NOW, DrawnWorld
+from tests.triage.drawn_rows import NOW
+from tests.triage.pages_world import DrawnWorld
 from triage import charts, forms, pills, rows, words
 
 BOARD: Dashboard = DrawnWorld().dashboard(None)

@@ -10,7 +10,8 @@ from scoring import gate, read
 from scoring.gate import Thresholds
 from scoring.read import TrustExplanation
 from scoring.verdict import Evidence
-from tests.triage.pages_world import ANA, MALLORY, MARA, SEED, DrawnWorld, draw, sign_in
+from tests.triage.drawn_rows import ANA, MALLORY, MARA, SEED
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words, worth_words

@@ -24,8 +24,9 @@ from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, Show
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
+from tests.triage.drawn_rows import HOSTILE, MARA, NOW
 from tests.triage.explained import unexplained
-from tests.triage.pages_world import HOSTILE, MARA, NOW, DrawnWorld, draw, sign_in
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from triage import approval_charts, missing
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ingest.snapshot import Snapshot
 from tests.sources import PROJECT
-from tests.triage.pages_world import DrawnSnapshot, drawn_rows
+from tests.triage.drawn_rows import drawn_rows
+from tests.triage.pages_world import DrawnSnapshot
 from triage import acting, row_lines
 from triage.acting import RowActs, row_acts
 from triage.actions import Standing

@@ -14,7 +14,8 @@ from pytest_django import Settings
 
 from ingest.status import Status, encode, write_page
 from tests.ingest.stream import SEED
-from tests.triage.pages_world import NOW, DrawnWorld, draw
+from tests.triage.drawn_rows import NOW
+from tests.triage.pages_world import DrawnWorld, draw
 from tests.triage.site import Site
 from triage import outbox, state, words
 from triage.models import Person

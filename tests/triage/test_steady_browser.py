@@ -11,7 +11,8 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from tests.triage.conftest import OpenPage
-from tests.triage.pages_world import ANA, DrawnWorld, draw, drawn_rows, pull_request
+from tests.triage.drawn_rows import ANA, drawn_rows, pull_request
+from tests.triage.pages_world import DrawnWorld, draw
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MEASURED = ".tile, .filters > *, .group-head, .row-line, .row-line > *"

@@ -7,8 +7,9 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring.gate import Thresholds
-from tests.triage import pages_world
-from tests.triage.pages_world import MARA, DrawnWorld, draw, sign_in
+from tests.triage import drawn_rows
+from tests.triage.drawn_rows import MARA
+from tests.triage.pages_world import DrawnWorld, draw, sign_in
 
 pytestmark = pytest.mark.django_db
 HERE, ELSEWHERE = "did:plc:corecorecorecorecorecore", "did:plc:otherotherotherotherothe"
@@ -22,8 +23,8 @@ def pages_fixture(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> list[s
     settings.PUBLIC_READ = True
     settings.STREAM_CLOCK = True
     marks = Thresholds(t_low=0.3137, t_high=0.8713, r_low=0.2039, r_high=0.6171)
-    monkeypatch.setattr(pages_world, "THRESHOLDS", marks)
-    world = DrawnWorld(rows=pages_world.drawn_rows(), t_high=0.8713, t_low=0.3137, notice=NOTICE)
+    monkeypatch.setattr(drawn_rows, "THRESHOLDS", marks)
+    world = DrawnWorld(rows=drawn_rows.drawn_rows(), t_high=0.8713, t_low=0.3137, notice=NOTICE)
     draw(monkeypatch, world)
     uris = [row.uri for row in world.rows]
     single = [address for uri in uris for address in (f"/pull/{uri}", f"/?open={uri}")]
@@ -69,7 +70,7 @@ def named_in_panels(client: Client, pages: list[str]) -> set[str]:
 def test_where_a_repositorys_own_budget_shuts_the_lane_no_row_says_that_it_starts_somewhere(
     client: Client, pages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = replace(pages_world.drawn_rows()[1], is_shut_here=True)
+    row = replace(drawn_rows.drawn_rows()[1], is_shut_here=True)
     draw(monkeypatch, DrawnWorld(rows=(row,), t_high=0.8713, t_low=0.3137))
     sign_in(client, "maintainer", HERE)
     page = client.get(f"/pull/{row.uri}").content.decode()

@@ -17,7 +17,8 @@ from tests.ingest.stream import MARA, REPO, SEED, Frames
 from tests.pipeline import opened
 from tests.scoring.small import feed
 from tests.stores import statements_noted
-from tests.triage.pages_world import DrawnSnapshot, drawn_rows, sign_in
+from tests.triage.drawn_rows import drawn_rows
+from tests.triage.pages_world import DrawnSnapshot, sign_in
 from triage.forms import read_queue
 from triage.rows import row_anchor
 from triage.toggling import toggled

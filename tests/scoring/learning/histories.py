@@ -1,19 +1,24 @@
 """Small histories as the temporary table `cases`, in its own columns."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 from ingest.transaction import Rows
 from scoring.learning.relation import build_cases
+from scoring.learning.slices import prepare_slices
+from tests.stores import fresh_store
 
 START = datetime(2025, 1, 1)
 ANA, MARA, MALLORY = 1, 2, 3
 HERE, ELSEWHERE = 10, 11
 UNTIL = START + timedelta(days=3650)
 Case = dict[str, Any]
+EMPTY = "create or replace temp table questions as from cases limit 0"  # nobody is asked about as of now
 
 
 def day(number: float) -> datetime:
@@ -39,6 +44,37 @@ def place(rows: Rows, cases: Sequence[Case]) -> None:
     told = ", ".join(f"unnest(${name}) as {name}" for name in columns)
     rows.rows(f"insert into cases by name select {told}", columns)
     rows.rows("create or replace temp table cases as from cases order by opened_at, key")
+
+
+@contextmanager
+def known_people(folder: Path) -> Generator[Rows]:
+    """A cursor of a store in which a few things are known of ana (1) and mara (2)."""
+    store = fresh_store(folder / "trust.duckdb")
+    with store.write() as txn:
+        for number, name in ((ANA, "ana"), (MARA, "mara")):
+            txn.execute(
+                "insert into contributors select $did, $number, null, null, false, null, $began, 'active', null",
+                {"did": f"did:plc:{name}", "number": number, "began": day(-100) if name == "ana" else None},
+            )
+        for source, key, value, known in (
+            ("bluesky", "followers", "30", 0),
+            ("bluesky", "follows", "12", 0),
+            ("bluesky", "followers", "50", 20),
+            ("bluesky", "created_at", "2024-12-02 00:00:00", 0),
+            ("plc", "handle_changes", "2", 5),
+            ("plc", "pds_moves", "1", 5),
+            ("plc", "key_rotations", "3", 5),
+        ):
+            txn.execute(
+                "insert into signals select 'did:plc:ana', $source, $key, $value, $known, $known, null, null, null",
+                {"source": source, "key": key, "value": value, "known": day(known)},
+            )
+    try:
+        with store.read() as found:
+            prepare_slices(found)
+            yield found
+    finally:
+        store.close()
 
 
 hours = st.integers(0, 24 * 500).map(lambda number: number / 24)

@@ -1,26 +1,22 @@
-"""Features as of the moment of opening: hand-computed, unknown where nothing is known, blind to the future."""
+"""Features as of the moment of opening: hand-computed, and unknown where nothing is known."""
 
 import math
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
-from ingest.past_pulls import import_past
 from ingest.transaction import Rows
 from scoring.catalogue import FEATURES
 from scoring.features import NAMES, PERSON, QUERY, add_features, ask
-from scoring.learning.leakage import leaking
-from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.slices import build_slices, months, prepare_slices
+from scoring.learning.relation import read_cases
+from scoring.learning.slices import build_slices, months
 from scoring.policy import Policy
-from tests.conftest import count
 from tests.scoring.learning.histories import (
     ANA,
     ELSEWHERE,
+    EMPTY,
     HERE,
     MALLORY,
     MARA,
@@ -28,41 +24,15 @@ from tests.scoring.learning.histories import (
     Case,
     case,
     day,
-    histories,
+    known_people,
     place,
 )
-from tests.stores import fresh_store
-
-EMPTY = "create or replace temp table questions as from cases limit 0"
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rows]:
-    """A cursor of a store in which a few things are known of ana (1) and mara (2)."""
-    store = fresh_store(tmp_path_factory.mktemp("features") / "trust.duckdb")
-    with store.write() as txn:
-        for number, name in ((ANA, "ana"), (MARA, "mara")):
-            txn.execute(
-                "insert into contributors select $did, $number, null, null, false, null, $began, 'active', null",
-                {"did": f"did:plc:{name}", "number": number, "began": day(-100) if name == "ana" else None},
-            )
-        for source, key, value, known in (
-            ("bluesky", "followers", "30", 0),
-            ("bluesky", "follows", "12", 0),
-            ("bluesky", "followers", "50", 20),
-            ("bluesky", "created_at", "2024-12-02 00:00:00", 0),
-            ("plc", "handle_changes", "2", 5),
-            ("plc", "pds_moves", "1", 5),
-            ("plc", "key_rotations", "3", 5),
-        ):
-            txn.execute(
-                "insert into signals select 'did:plc:ana', $source, $key, $value, $known, $known, null, null, null",
-                {"source": source, "key": key, "value": value, "known": day(known)},
-            )
-    with store.read() as found:
-        prepare_slices(found)
+    with known_people(tmp_path_factory.mktemp("features")) as found:
         yield found
-    store.close()
 
 
 def features(rows: Rows, *cases: Case) -> list[dict[str, float]]:
@@ -326,35 +296,6 @@ def test_cases_of_another_table_are_refused(rows: Rows) -> None:
         add_features(rows, cases.select(np.array([0])))
 
 
-@settings(max_examples=count(10, 500))
-@given(history=histories())
-def test_deleting_every_event_after_opening_changes_no_feature(rows: Rows, history: list[Case]) -> None:
-    place(rows, history)
-    rows.rows(EMPTY)
-    moments = sorted({one["opened_at"] for one in history})
-    assert leaking(rows, QUERY, moments[len(moments) // 2 :: max(len(moments) // 3, 1)]) == {}
-
-
-@pytest.mark.parametrize(
-    "planted",
-    ["c.merged_at is not null", "epoch(c.merged_at)", "(select count(*) from cases d where d.author_id = c.author_id)"],
-)
-def test_a_planted_column_of_the_future_is_caught(rows: Rows, planted: str) -> None:
-    place(rows, [case(0, merged_at=3), case(1), case(5, merged_at=9)])
-    rows.rows(EMPTY)
-    query = f"select f.*, ({planted})::double as planted from ({QUERY}) f join cases c using (key)"
-    assert set(leaking(rows, query, [day(1), day(5)])) == {"planted"}
-
-
-def test_what_was_learned_of_a_person_later_changes_nothing_either(rows: Rows) -> None:
-    place(rows, [case(4), case(10), case(30)])
-    rows.rows(EMPTY)
-    assert leaking(rows, QUERY, [day(10)]) == {}
-    newest = "select max(value::double) from signals where source = 'bluesky' and key = 'followers'"
-    late = f"select key, ({newest}) as f from cases"
-    assert leaking(rows, late, [day(10)]) == {"f": 2}
-
-
 def test_an_absurd_time_or_size_makes_no_feature_infinite(rows: Rows) -> None:
     old, late = timedelta(days=-19_000), timedelta(days=300_000)
     absurd = case(0, merged_at=1, additions=10**15)
@@ -364,17 +305,3 @@ def test_an_absurd_time_or_size_makes_no_feature_infinite(rows: Rows) -> None:
             for one in (absurd, case(2))
         ]
         assert all(np.isfinite(list(one.values())).all() for one in features(rows, *moved))
-
-
-def test_real_history_has_no_future_in_its_features(tmp_path: Path, shared: Path) -> None:
-    store = fresh_store(tmp_path / "trust.duckdb")
-    import_past(store, shared / "data" / "pr_history.parquet", None, "github")
-    with store.read() as found:
-        build_cases(found, day(700), 14)
-        cases = add_features(found, read_cases(found))
-        assert len(cases) > 13_000
-        assert leaking(found, QUERY, [np.datetime64("2024-06-01").astype(object)]) == {}
-    store.close()
-    known = {name: float(np.isfinite(column).mean()) for name, column in cases.features.items()}
-    assert min(known[name] for name in ("merge_rate_here", "repository_merge_rate", "merged_here")) > 0.95
-    assert known["structural_trust"] == 0

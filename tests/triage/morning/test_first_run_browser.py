@@ -52,10 +52,9 @@ def page(mode: Mode, live_server: LiveServer, browser: Browser) -> Iterator[Page
         yield opened(mode)
 
 
-def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
+def signs_in_by_link_and_sets_a_password(page: Page, mode: Mode) -> None:
     sam = Person.objects.create(did=SAM, handle="sam.example")
     Maintainer.objects.create(person=sam, repo_key="")
-
     page.goto(f"/sign-in/{issue_link(sam)}")
     mode.press(page.get_by_role("button", name="Sign in"))
     page.get_by_label("New password").fill(PASSWORD)
@@ -63,21 +62,28 @@ def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
     mode.press(page.get_by_role("button", name="Set the password"))
     expect(page.get_by_role("heading", level=1)).to_have_text("What is watched here")
 
+
+def names_an_account_that_does_not_answer_and_asks_again(first: FirstSite, page: Page, mode: Mode) -> None:
     first.faults[PDS] = 502
     who = page.get_by_label("Handle or DID of the account")
     who.fill("ana.example.test")
     who.press("Enter")
-    expect(page.get_by_text("The worker is asked.")).to_be_visible()
-    first.work()
-    looks_again(page, mode)
+    waits_for_the_worker(first, page, mode)
     expect(page.get_by_role("alert").filter(has_text="did not list its repositories")).to_be_visible()
     expect(who).to_have_value("ana.example.test")
     first.faults.clear()
     mode.press(page.get_by_role("button", name="List its repositories"))
+    waits_for_the_worker(first, page, mode)
+
+
+def waits_for_the_worker(first: FirstSite, page: Page, mode: Mode) -> None:
+    """One turn of the worker answers what it was asked."""
     expect(page.get_by_text("The worker is asked.")).to_be_visible()
     first.work()
     looks_again(page, mode)
 
+
+def chooses_a_repository_and_what_may_leave_this_machine(page: Page, mode: Mode) -> None:
     lantern = page.get_by_role("group", name="lantern")
     expect(lantern.get_by_text(BEN)).to_be_visible()
     if mode == Mode(PHONE, scripts=False):
@@ -86,18 +92,29 @@ def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
     lantern.get_by_label("May its diffs go to Anthropic?").select_option("claude")
     mode.press(page.get_by_role("button", name="Watch and begin to read"))
     expect(page.get_by_role("heading", name="How long it takes is not known yet")).to_be_visible()
-    works_until_the_queue_can_be_used(first, page, mode)
-    assert (
-        first.value("select repo_key from repositories semi join watched_repositories using (repository_id)") == LANTERN
-    )
 
-    expect_no_sideways_scroll(page, mode)
 
-    first.judge()
+def finds_the_queue_and_signs_out(page: Page, mode: Mode) -> None:
     mode.press(page.get_by_role("link", name="To the queue"))
     expect(page.get_by_role("link", name="Trim the wick", exact=True)).to_be_visible()
     mode.press(page.get_by_role("button", name="Sign out"))
+
+
+def signs_in_by_password_and_is_back_at_the_queue(page: Page, mode: Mode) -> None:
     page.get_by_label("Your handle or DID").fill("sam.example")
     page.get_by_label("Your password").fill(PASSWORD)
     mode.press(page.get_by_role("button", name="Sign in", exact=True))
     expect(page.get_by_role("link", name="Trim the wick", exact=True)).to_be_visible()
+
+
+def test_the_first_day(first: FirstSite, page: Page, mode: Mode) -> None:
+    signs_in_by_link_and_sets_a_password(page, mode)
+    names_an_account_that_does_not_answer_and_asks_again(first, page, mode)
+    chooses_a_repository_and_what_may_leave_this_machine(page, mode)
+    works_until_the_queue_can_be_used(first, page, mode)
+    watched = "select repo_key from repositories semi join watched_repositories using (repository_id)"
+    assert first.value(watched) == LANTERN
+    expect_no_sideways_scroll(page, mode)
+    first.judge()
+    finds_the_queue_and_signs_out(page, mode)
+    signs_in_by_password_and_is_back_at_the_queue(page, mode)

@@ -1,0 +1,108 @@
+"""What was seen is what is meant: a newer round or somebody else's action in between ends without an approval."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.scoring.offered_world import a_new_round
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, acting_site, approved, last_key
+from triage.models import Action
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with acting_site(tmp_path, settings, monkeypatch) as acting:
+        yield acting
+
+
+@pytest.fixture
+def ana(site: ActingSite) -> Client:
+    return site.maintainer(ANA, "ana.example")
+
+
+@pytest.fixture
+def ben(site: ActingSite) -> Client:
+    return site.maintainer(BEN, "ben.example")
+
+
+def test_a_round_between_render_and_click_ends_without_an_approval(site: ActingSite, ana: Client) -> None:
+    form = site.form(next=f"/?open={OFFERED}")
+    a_new_round(site.result)
+    site.work()
+    answer = ana.post("/act", form, headers=HTMX)
+    assert answer.status_code == 409
+    page = answer.content.decode()
+    assert "It changed since you looked at it" in page
+    assert site.form()["patch_id"] in page
+    site.after(20)
+    assert site.work() == 0
+    assert approved(ana) == []
+
+
+def test_a_round_inside_the_undo_window_ends_without_an_approval(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form())
+    site.after(5)
+    a_new_round(site.result)
+    site.after(5)
+    assert site.work() == 1
+    assert site.approvals() == ["voided"]
+    assert approved(ana) == []
+    assert "Changed after" in ana.get("/").content.decode()
+
+
+def test_a_round_between_approval_and_merge_ends_without_an_approval(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form())
+    site.after(10)
+    site.work()
+    a_new_round(site.result)
+    site.work()
+    assert site.approvals() == ["voided"]
+    assert approved(ana) == []
+    page = ana.get(f"/history/{OFFERED}").content.decode()
+    assert "void: it changed after the approval" in page
+    assert "-+print(2)" in page
+    assert "++print(3)" in page
+
+
+def test_a_snapshot_from_between_two_hops_shows_no_approval_of_an_older_round(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form())
+    site.after(10)
+    site.work()
+    a_new_round(site.result)
+    site.publish()
+    assert approved(ana) == []
+
+
+def test_who_acts_second_on_the_same_row_sees_409_and_the_fresh_row(site: ActingSite, ana: Client, ben: Client) -> None:
+    form = site.form()
+    assert ana.post("/act", form, headers=HTMX).status_code == 200
+    answer = ben.post("/act", form | {"kind": "pull_for_review"}, headers=HTMX)
+    assert answer.status_code == 409
+    assert "Somebody acted on it since you looked at it" in answer.content.decode()
+    assert "Approved by ana.example." in answer.content.decode()
+    assert Action.objects.count() == 1
+
+
+def test_a_note_that_came_too_late_is_given_back(site: ActingSite, ana: Client, ben: Client) -> None:
+    form = site.form("note", note="<b>ask her</b>", next=f"/?open={OFFERED}")
+    ana.post("/act", site.form("pull_for_review"))
+    row = ben.post("/act", form, headers=HTMX)
+    page = ben.post("/act", form)
+    assert (row.status_code, page.status_code) == (409, 409)
+    assert 'value="&lt;b&gt;ask her&lt;/b&gt;"' in row.content.decode(), "into the fresh row's own field"
+    assert "readonly>&lt;b&gt;ask her&lt;/b&gt;</textarea>" in page.content.decode()
+
+
+def test_after_an_undo_a_stale_screen_is_late_as_well(site: ActingSite, ana: Client, ben: Client) -> None:
+    form = site.form()
+    ana.post("/act", form)
+    site.after(2)
+    ana.post("/act/undo", {"key": last_key()})
+    assert ben.post("/act", form).status_code == 409
+    assert ben.post("/act", form | {"version": 2}).status_code == 302

@@ -1,0 +1,107 @@
+"""Who may act on a row and with which form: whatever else comes changes nothing."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.scoring.offered_world import SECOND
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import ANA, BEN, ActingSite, acting_site, last_key, signed_in
+from triage.models import Action, Maintainer, Person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with acting_site(tmp_path, settings, monkeypatch) as acting:
+        yield acting
+
+
+@pytest.fixture
+def ana(site: ActingSite) -> Client:
+    return site.maintainer(ANA, "ana.example")
+
+
+def test_what_has_no_patch_cannot_be_approved(site: ActingSite, ana: Client) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("delete from patches where pull_uri = ?", [OFFERED])
+    site.publish()
+    answer = ana.post("/act", site.form(patch_id=""))
+    assert answer.status_code == 409
+    assert "nothing that could be approved" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"round": "-1"}, {"round": "1e3"}, {"version": ""}, {"uri": "x" * 601}, {"kind": "merge"}, {"uri": "at://\0"}],
+)
+def test_a_form_that_is_none_of_ours_changes_nothing(site: ActingSite, ana: Client, broken: dict[str, str]) -> None:
+    assert ana.post("/act", site.form() | broken).status_code in (400, 404)
+    assert Action.objects.count() == 0
+
+
+def test_what_no_row_shows_cannot_be_approved_by_a_form_made_by_hand(site: ActingSite, ana: Client) -> None:
+    form = site.form()
+    with site.result.store.write() as txn:
+        author = "(select contributor_id from contributors where did = ?)"
+        txn.execute(
+            f"update contributors set account_status = 'takendown' where contributor_id = {author}",
+            [OFFERED.split("/")[2]],
+        )
+        txn.inputs_changed()
+    site.work()
+    answer = ana.post("/act", form)
+    assert (answer.status_code, "not judged yet" in answer.content.decode()) == (409, True)
+    assert not Action.objects.exists()
+
+
+def test_who_lost_the_role_since_the_page_was_made_acts_no_more(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form(uri=SECOND))
+    Maintainer.objects.all().delete()
+    for address, form in (
+        ("/act", site.form()),
+        ("/act/bulk", {"pull": f"{OFFERED}||0||0"}),
+        ("/act/look", {"uri": OFFERED}),
+    ):
+        assert ana.post(address, form).status_code == 403
+    site.after(2)  # sooner it would be a second click
+    assert ana.post("/act/undo", {"key": last_key()}).status_code == 302, "what they did before can be taken back"
+    site.after(11)
+    site.work()
+    assert site.approvals() == []
+
+
+def test_only_maintainers_of_the_repository_act(site: ActingSite, client: Client) -> None:
+    stranger = signed_in(Person.objects.create(did=ANA))
+    elsewhere = site.maintainer(BEN, "ben.example", "did:plc:" + "z" * 24)
+    for path, form in (("/act", site.form()), ("/act/look", {"uri": OFFERED})):
+        assert client.post(path, form)["Location"].startswith("/sign-in?next=")
+        assert stranger.post(path, form).status_code == 403
+        assert elsewhere.post(path, form).status_code == 403
+        assert elsewhere.get(path).status_code == 405
+    assert client.post("/act/undo", {"key": "x"})["Location"].startswith("/sign-in")
+    assert Action.objects.count() == 0
+
+
+def test_every_form_is_held_to_csrf(site: ActingSite, ana: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(Person.objects.get(did=ANA))
+    for path in ("/act", "/act/undo", "/act/look"):
+        assert strict.post(path, site.form()).status_code == 403
+
+
+def test_who_may_not_act_sees_no_form_on_a_row(site: ActingSite, settings: Settings, client: Client) -> None:
+    settings.PUBLIC_READ = True
+    assert 'action="/act"' not in client.get(f"/?open={OFFERED}").content.decode()
+    assert 'action="/act"' in site.maintainer(ANA, "ana.example").get(f"/?open={OFFERED}").content.decode()
+
+
+def test_approved_json_needs_a_reader(site: ActingSite, client: Client) -> None:
+    answer = client.get("/approved.json")
+    assert answer.status_code == 401
+    assert json.loads(answer.content)["status"] == 401
