@@ -22,7 +22,7 @@ endef
 PYTEST = unset DJANGO_SETTINGS_MODULE; PEERS_DIR="$$root/peers" "$$python" -m pytest $(if $(ARGS),,-n 3 --dist loadfile --no-loadscope-reorder) $(ARGS)
 
 help: ## list the targets
-	grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1	/' | expand -t 14
+	grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1	/' | expand -t 18
 
 setup: ## make the virtual environment with the packages that serve; `make test` adds those of the tests
 	$(call into,base,--own); echo "$$root/venv is ready." >&2
