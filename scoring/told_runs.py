@@ -5,6 +5,7 @@ no part of what two replays of one log must agree in.
 """
 
 from ingest.store import Store
+from ingest.transaction import Rows
 
 NAME = "outbox of "  # and the store's name
 
@@ -12,7 +13,12 @@ NAME = "outbox of "  # and the store's name
 def delivered_run(store: Store) -> tuple[str, int] | None:
     """The store's name and the newest run that ended; None where nothing was ever delivered to it."""
     with store.read() as rows:
-        row = rows.row("select name, position_seq from hops where starts_with(name, ?)", [NAME])
+        return held_run(rows)
+
+
+def held_run(rows: Rows) -> tuple[str, int] | None:
+    """The same of a state that is being read, such as a snapshot."""
+    row = rows.row("select name, position_seq from hops where starts_with(name, ?)", [NAME])
     return (row["name"].removeprefix(NAME), row["position_seq"]) if row else None
 
 

@@ -131,7 +131,8 @@ def _page(request: Request, search: Search, problem: str = "", status: int = 200
 
 
 def _progress(request: Request) -> dict[str, object]:
-    snapshot, (waiting, trouble) = request.snapshot, handed_over()
+    snapshot = request.snapshot
+    waiting, trouble = handed_over(snapshot)
     nothing = read.FirstReading("none", is_heard=False, watched=0, unasked=0, pulls=0)
     reading = read.first_reading(snapshot, snapshot.published_at) if snapshot else nothing
     return {"progress": progress_of(reading, waiting), "trouble": trouble or (waiting and worker_trouble())}

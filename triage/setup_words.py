@@ -84,13 +84,13 @@ class Progress:
 
 
 def progress_of(reading: FirstReading, handed_over: int) -> Progress | None:
-    """How far the reading is; `handed_over` is what the worker has not taken over yet. None where nothing was begun."""
+    """How far the reading is; `handed_over` is what is not seen to be taken over. None where nothing was begun."""
     if reading.state == "none" and not handed_over:
         return None
     is_done = reading.state == "done" and not handed_over and not reading.unasked
     begun = reading.state != "none"
     return Progress(
-        headline=_headline(reading, is_done),
+        headline=_headline(reading, handed_over),
         ended=reading.ended,
         accounts=reading.accounts if begun and reading.accounts else None,
         steps=_steps(reading, handed_over),
@@ -98,11 +98,11 @@ def progress_of(reading: FirstReading, handed_over: int) -> Progress | None:
     )
 
 
-def _headline(reading: FirstReading, is_done: bool) -> str:
-    if is_done:
-        return "The queue can be used."
+def _headline(reading: FirstReading, handed_over: int) -> str:
+    if reading.state == "done" and handed_over:
+        return "Almost: the worker takes over what you chose."
     if reading.state == "done":
-        return "Almost: the knots are still asked who may push."
+        return "Almost: the knots are still asked who may push." if reading.unasked else "The queue can be used."
     if reading.seconds_left is None:
         return "How long it takes is not known yet: no pace was measured."
     return f"Queue usable in about {minutes_words(reading.seconds_left)}."

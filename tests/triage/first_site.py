@@ -83,6 +83,15 @@ class FirstSite:
 
     def work(self) -> None:
         """What the worker does when it is woken: jobs, deliveries, who may push, one turn of the backfill."""
+        made = self.take_over()
+        enrich.fetch_push_holders(self.store, made.fetcher, self.store.wall, made.clock.now)
+        take_turn(self.store, made.backfill, threading.Event(), first_wait=0.01)
+        while derive(self.store):
+            pass
+        self.publish()
+
+    def take_over(self) -> runtime.Runtime:
+        """The first half of it: jobs and deliveries, of which no snapshot says anything yet."""
         assert self._fetcher is not None
         self.beat()
         made = make_runtime(self.store, self._fetcher, WallClock())
@@ -93,11 +102,7 @@ class FirstSite:
         finally:
             runtime.stop()
         deliver(made, timezone.now())
-        enrich.fetch_push_holders(self.store, self._fetcher, self.store.wall, made.clock.now)
-        take_turn(self.store, made.backfill, threading.Event(), first_wait=0.01)
-        while derive(self.store):
-            pass
-        self.publish()
+        return made
 
     def judge(self) -> None:
         """Score, and show it."""

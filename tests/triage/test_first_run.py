@@ -79,6 +79,31 @@ def test_from_a_handle_to_a_queue(first: FirstSite, sam: Client) -> None:
     assert (watched.key, watched.settings.review, watched.settings.shadow) == (LANTERN, "claude", True)
 
 
+def test_what_the_worker_has_taken_and_no_snapshot_shows_yet_is_under_way(first: FirstSite, sam: Client) -> None:
+    """A page that asks between the delivery and the next snapshot would say nothing, and ask no more."""
+    find(first, sam)
+    begin(sam, RECORD)
+    first.take_over()
+    for page in ("/setup", "/setup/progress"):
+        shown = text(sam.get(page))
+        assert "The worker takes over what you chose." in shown, page
+        assert 'hx-trigger="every 2s"' in shown, page
+    first.work()
+    assert "The queue can be used." in text(sam.get("/setup/progress"))
+
+
+def test_a_second_repository_is_not_called_usable_on_the_word_of_the_first(first: FirstSite, sam: Client) -> None:
+    find(first, sam)
+    begin(sam, RECORD)
+    first.work()
+    find(first, sam)
+    begin(sam, ATTIC_RECORD)
+    first.take_over()
+    assert "The queue can be used." not in text(sam.get("/setup/progress"))
+    first.work()
+    assert "The queue can be used." in text(sam.get("/setup/progress"))
+
+
 def test_everybody_the_answers_lead_to_is_read_within_one_run(first: FirstSite, sam: Client) -> None:
     find(first, sam)
     begin(sam, RECORD)

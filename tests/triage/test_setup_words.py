@@ -45,6 +45,7 @@ def test_it_is_usable_only_once_who_may_push_is_known_and_everything_was_taken_o
     done = replace(READING, state="done")
     assert headline(done) == "The queue can be used."
     assert "knots" in headline(replace(done, unasked=1))
+    assert headline(done, handed_over=1) == "Almost: the worker takes over what you chose."
     found = progress_of(done, 1)
     assert found is not None
     assert found.is_moving
