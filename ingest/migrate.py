@@ -68,6 +68,12 @@ select d.*, coalesce(p.round, 0) as round, coalesce(p.record_cid, '') as record_
 from old_audit_draws d left join pull_requests p on p.pull_uri = d.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 """
+# Until version 8 the figures of a score were kept packed: unpacking those of 100 people takes 3 ms of 5.
+PACKED = """
+select exists (from duckdb_tables() where table_name = 'current_scores' and not contains(lower(sql), 'uncompressed'))
+"""
+SCORES = "insert into current_scores by name from old_current_scores"
+MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCORES)}  # table: whether, and its rows
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
@@ -81,14 +87,14 @@ def add_missing(txn: Transaction, schema: str) -> None:
     """Add the tables, columns and indexes that a file of version 2 or later lacks; views are made anew."""
     for table, column in ADDED:
         txn.execute(f"alter table if exists {table} add column if not exists {column}")
-    drawn_once = txn.value(DRAWN_ONCE)
-    if drawn_once:
-        txn.execute("alter table audit_draws rename to old_audit_draws")
+    moved = {table: rows for table, (is_old, rows) in MADE_ANEW.items() if txn.value(is_old)}
+    for table in moved:
+        txn.execute(f"alter table {table} rename to old_{table}")
     missing = _CREATED.sub(r"create \1 if not exists ", schema)
     txn.cursor.execute(missing.replace("\ncreate view ", "\ncreate or replace view "))
-    if drawn_once:
-        txn.execute(DRAWS)
-        txn.execute("drop table old_audit_draws")
+    for table, rows in moved.items():
+        txn.execute(rows)
+        txn.execute(f"drop table old_{table}")
 
 
 def from_version_1(txn: Transaction, schema: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ingest.decoding import decode_json
 from scoring.audit import NOT_DRAWN, Ballot, Judged
 from scoring.figures import basis_points
 from scoring.inputs import Inputs, judge_inputs, write_inputs
@@ -135,7 +136,7 @@ def reasons_json(reasons: Iterable[Reason]) -> str:
 
 def read_reasons(stored: str) -> tuple[Reason, ...]:
     """The reasons of a stored row."""
-    return tuple(Reason(item["code"], item["params"]) for item in msgspec.json.decode(stored))
+    return decode_json(stored, tuple[Reason, ...])
 
 
 def reason_codes(stored: str) -> tuple[str, ...]:

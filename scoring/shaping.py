@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from ingest.decoding import decode_json
 from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
@@ -70,7 +68,7 @@ def persons(rows: Rows, dids: Iterable[str]) -> dict[str, Person]:
 
 def read_verdict(row: Mapping[str, Any]) -> Verdict:
     """The verdict that a row of current_scores or current_decisions stores."""
-    factors = tuple(Factor(**item) for item in msgspec.json.decode(row["factors"]))
+    factors = decode_json(row["factors"], tuple[Factor, ...])
     return Verdict(Lane(row["lane"]), read_estimate(row), read_reasons(row["reasons"]), factors)
 
 

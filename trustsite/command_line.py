@@ -19,10 +19,16 @@ class Commands(ManagementUtility):
     def fetch_command(self, subcommand: str) -> BaseCommand:
         """The command of this name, after which nothing that is loaded by now is walked again."""
         command = super().fetch_command(subcommand)
-        gc.freeze()
-        atexit.register(gc.unfreeze)  # else DuckDB's binding tells at the end of what was never collected
+        never_walk_again()
         gc.enable()
         return command
+
+
+def never_walk_again() -> None:
+    """Have collections pass over everything that is held now; it stays for as long as the process anyway."""
+    gc.freeze()
+    atexit.unregister(gc.unfreeze)
+    atexit.register(gc.unfreeze)  # else DuckDB's binding tells at the end of what was never collected
 
 
 def run(argv: list[str]) -> None:

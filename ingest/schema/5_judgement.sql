@@ -81,19 +81,20 @@ create table scores (
   data_version bigint                 -- how many changes of what is known had been written when they were read
 );
 
--- The newest score of each contributor in each repository (0: site).
+-- The newest score of each contributor in each repository (0: site). Its figures are not packed, which makes a file of
+-- a million 8 % larger: to unpack those of 100 people took 3 ms of 5.
 create table current_scores (
   contributor_id integer not null,
   repository_id integer not null,
   as_of timestamp not null,
-  probability double,
+  probability double using compression uncompressed,
   probability_bp integer,
-  low double not null,
-  high double not null,
-  cases integer not null,
-  structural_trust double not null,
-  eigentrust double not null,
-  content_risk double,
+  low double using compression uncompressed not null,
+  high double using compression uncompressed not null,
+  cases integer using compression uncompressed not null,
+  structural_trust double using compression uncompressed not null,
+  eigentrust double using compression uncompressed not null,
+  content_risk double using compression uncompressed,
   lane varchar not null,
   reasons varchar not null,
   factors varchar not null,

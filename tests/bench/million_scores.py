@@ -10,7 +10,9 @@ from tests.pipeline import run
 from trustsite.world import build_world
 
 PEOPLE = 1_000_000
-# Every person of the simulated network again and again, under other names, with their score, trust and record.
+OWN = "(1 - (x.number % 999983) / 1e8)"
+# Every person of the simulated network again and again, under other names, with their trust, their record and their
+# score, whose figures are nobody else's: what says the same of two is worded once, which must not help here.
 COPIED = f"""
 create temp table people as select contributor_id, row_number() over (order by contributor_id) - 1 as place
 from current_scores where repository_id = 0;
@@ -21,7 +23,9 @@ from range(1, $people + 1) r(n) join people p on p.place = n % (select count(*) 
 insert into contributors by name
 select c.* replace (x.did as did, x.number as contributor_id, replace(handle, '.', x.number || '.') as handle)
 from contributors c join copied x using (contributor_id);
-insert into current_scores by name select s.* replace (x.number as contributor_id)
+insert into current_scores by name select s.* replace (
+  x.number as contributor_id, probability * {OWN} as probability, low * {OWN} as low, high * {OWN} as high,
+  eigentrust * {OWN} as eigentrust)
 from current_scores s join copied x using (contributor_id) where s.repository_id = 0;
 insert into trust by name select t.* replace (x.number as contributor_id)
 from trust t join copied x using (contributor_id) where t.repository_id = 0;

@@ -195,6 +195,31 @@ def test_a_store_of_version_5_gains_the_columns_of_a_borrowed_order(store: Store
     migrated.close()
 
 
+def test_scores_that_were_kept_packed_are_kept_as_they_are_read(store: Store, tmp_path: Path) -> None:
+    made = "select sql from duckdb_tables() where table_name = 'current_scores'"
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("*.sql")):
+            old.execute(part.read_text().replace(" using compression uncompressed", ""))
+        old.execute("drop index current_scores_by_person")
+        old.execute(
+            "insert into current_scores select 7, n, '2026-01-01', 0.1 + n / 1e9, 1000, 0, 1, n, 0.5, 0.25, null, 'l', "
+            "'[]', '[]', 'm', 'first_passage', '{}', null from range(3000) r(n)"
+        )
+        kept = old.execute("select * from current_scores order by all").fetchall()
+        old.execute("insert into meta values ('schema_version', '7')")
+    migrated = Store.open(path)
+    assert rows(migrated, "select * from current_scores order by all") == kept
+    assert rows(migrated, made) == rows(store, made) != []
+    assert rows(migrated, INDEXES) == rows(store, INDEXES)
+    migrated.close()
+    with duckdb.connect(str(path)) as shut:
+        packed = (
+            "select distinct compression from pragma_storage_info('current_scores') where column_name = 'probability' "
+        )
+        assert shut.execute(packed + "and segment_type = 'DOUBLE'").fetchall() == [("Uncompressed",)]
+
+
 def test_a_backup_of_the_version_before_is_brought_up_once_it_is_restored(tmp_path: Path) -> None:
     drive, other = make_drive(tmp_path / "drive"), make_drive(tmp_path / "other")
     store = open_drive(drive)

@@ -193,21 +193,22 @@ class LeaderboardOut(BaseModel):
 
 def score_out(score: read.ContributorScore, briefed: bool = False) -> ScoreOut:
     """A contributor's score as JSON, `briefed` with what is read aloud of it."""
-    return ScoreOut(
+    told = {
         **_judged(score.person, score.verdict.estimate, score.decision),
-        repository=score.repository,
-        structural_trust=rounded(score.structural_trust),
-        trust_measure=score.trust_measure,
-        eigentrust=rounded(score.eigentrust),
-        content_risk=rounded_or_none(score.content_risk),
-        explanation=score.explanation,
-        top_factors=[_factor(factor) for factor in _strongest(score.verdict.factors)],
-        seeds=[person_out(seed) for seed in score.seeds],
-        as_of=score.as_of.replace(tzinfo=UTC),
-        model_version=score.model_version,
-        shadow=score.shadow,
-        briefing=spoken(score) if briefed else None,
-    )
+        "repository": score.repository,
+        "structural_trust": rounded(score.structural_trust),
+        "trust_measure": score.trust_measure,
+        "eigentrust": rounded(score.eigentrust),
+        "content_risk": rounded_or_none(score.content_risk),
+        "explanation": score.explanation,
+        "top_factors": [_factor(factor) for factor in _strongest(score.verdict.factors)],
+        "seeds": [_person(seed) for seed in score.seeds],
+        "as_of": score.as_of.replace(tzinfo=UTC),
+        "model_version": score.model_version,
+        "shadow": score.shadow,
+        "briefing": spoken(score) if briefed else None,
+    }
+    return ScoreOut.model_validate(told)  # all at once: a model for each part of it takes three times as long
 
 
 def metrics_out(dashboard: read.Dashboard, snapshot: int, published_at: datetime) -> MetricsOut:
@@ -253,10 +254,9 @@ def _leaderboard_row(row: read.LeaderboardRow) -> LeaderboardRowOut:
 
 def _judged(person: read.Person, estimate: Estimate, decision: Lane) -> dict[str, Any]:
     return {
-        "did": person.did,
-        "handle": parse_handle(person.name),
+        **_person(person),
         "calibrated_prob": rounded_or_none(estimate.probability),
-        "interval": IntervalOut(low=rounded(estimate.low), high=rounded(estimate.high)),
+        "interval": {"low": rounded(estimate.low), "high": rounded(estimate.high)},
         "cases": estimate.cases,
         "decision": decision,
     }
@@ -270,8 +270,7 @@ def trust_out(found: read.TrustExplanation, exact: bool) -> TrustOut:
         dominator=person_out(found.dominator) if found.dominator else None,
         vouchers=[
             VoucherOut(
-                did=one.person.did,
-                handle=parse_handle(one.person.name),
+                **_person(one.person),
                 share=min(rounded(one.share), 1.0),
                 merges=one.merges,
                 evidence=one.evidence,
@@ -286,16 +285,20 @@ def trust_out(found: read.TrustExplanation, exact: bool) -> TrustOut:
 
 def person_out(person: read.Person) -> PersonOut:
     """A person as JSON."""
-    return PersonOut(did=person.did, handle=parse_handle(person.name))
+    return PersonOut(**_person(person))
+
+
+def _person(person: read.Person) -> dict[str, Any]:
+    return {"did": person.did, "handle": parse_handle(person.name)}
 
 
 def _strongest(factors: tuple[Factor, ...]) -> list[Factor]:
     return sorted(factors, key=lambda factor: -abs(factor.effect or 0.0))[:TOP_FACTORS]
 
 
-def _factor(factor: Factor) -> FactorOut:
+def _factor(factor: Factor) -> dict[str, Any]:
     value = rounded(factor.value) if isinstance(factor.value, float) else factor.value
-    return FactorOut(name=factor.name, value=value, effect=rounded_or_none(factor.effect))
+    return {"name": factor.name, "value": value, "effect": rounded_or_none(factor.effect)}
 
 
 def rounded(number: float) -> float:

@@ -1,6 +1,7 @@
 """`manage.py web`: the web process, one process with threads behind waitress."""
 
 import errno
+import gc
 import resource
 import signal
 import socket
@@ -12,6 +13,9 @@ import waitress
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.urls import get_resolver
+
+from trustsite.command_line import never_walk_again
 
 PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 # A request pins one snapshot and answers in milliseconds; 8 threads keep a slow page from blocking the API.
@@ -69,7 +73,15 @@ def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
         ) from problem
     server.adj.send_bytes = SENT_AT_ONCE
     server.adj.socket_options = [*server.adj.socket_options, *_given_up()]
+    _keep_what_is_loaded()
     return server
+
+
+def _keep_what_is_loaded() -> None:
+    """Load the pages and the API, and never walk them again: it stopped every request for 85 to 111 ms."""
+    get_resolver().url_patterns  # noqa: B018 - imports what they name
+    gc.collect()
+    never_walk_again()
 
 
 def _given_up() -> list[tuple[int, int, int]]:
