@@ -136,6 +136,7 @@ def test_no_log_and_no_other_site_learns_a_link(client: Client, seed: Person, ca
         shown = client.get(data_address(token))
     assert "(hidden)" in caplog.text
     assert token not in caplog.text
+    assert "?next=" not in text(shown), "what leads to the sign-in would bear the link in its address"
     assert (shown["Referrer-Policy"], "no-store" in shown["Cache-Control"]) == ("no-referrer", True)
     assert token not in repr(list(Change.objects.values_list("details", "subject")))
     assert token not in repr(list(ContributorLink.objects.values_list()))
