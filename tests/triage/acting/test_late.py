@@ -1,34 +1,14 @@
 """What was seen is what is meant: a newer round or somebody else's action in between ends without an approval."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.scoring.offered_world import a_new_round
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, acting_site, approved, last_key
+from tests.triage.acting_site import HTMX, ActingSite, approved, last_key
 from triage.models import Action
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with acting_site(tmp_path, settings, monkeypatch) as acting:
-        yield acting
-
-
-@pytest.fixture
-def ana(site: ActingSite) -> Client:
-    return site.maintainer(ANA, "ana.example")
-
-
-@pytest.fixture
-def ben(site: ActingSite) -> Client:
-    return site.maintainer(BEN, "ben.example")
 
 
 def test_a_round_between_render_and_click_ends_without_an_approval(site: ActingSite, ana: Client) -> None:

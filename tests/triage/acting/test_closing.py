@@ -31,11 +31,6 @@ def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
-@pytest.fixture
-def ben(site: ActingSite) -> Client:
-    return site.maintainer(BEN, "ben.example")
-
-
 def close(client: Client, **named: str) -> int:
     return client.post("/lane/close", {"repo_key": REPO, "because": "it let a bad one in", **named}).status_code
 

@@ -29,11 +29,6 @@ def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
-@pytest.fixture
-def ben(site: ActingSite) -> Client:
-    return site.maintainer(BEN, "ben.example")
-
-
 def approve(site: ActingSite, client: Client, uri: str = NEXT) -> None:
     """Approved, and the ten seconds are over."""
     client.post("/act", site.form(uri=uri))

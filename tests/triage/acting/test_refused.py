@@ -1,8 +1,6 @@
 """Who may act on a row and with which form: whatever else comes changes nothing."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -10,21 +8,10 @@ from pytest_django import Settings
 
 from tests.scoring.offered_world import SECOND
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, ActingSite, acting_site, last_key, signed_in
+from tests.triage.acting_site import ANA, BEN, ActingSite, last_key, signed_in
 from triage.models import Action, Maintainer, Person
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with acting_site(tmp_path, settings, monkeypatch) as acting:
-        yield acting
-
-
-@pytest.fixture
-def ana(site: ActingSite) -> Client:
-    return site.maintainer(ANA, "ana.example")
 
 
 def test_what_has_no_patch_cannot_be_approved(site: ActingSite, ana: Client) -> None:

@@ -35,11 +35,6 @@ def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
         yield acting
 
 
-@pytest.fixture
-def ana(site: ActingSite) -> Client:
-    return site.maintainer(ANA, "ana.example")
-
-
 def choices(site: ActingSite, *uris: str) -> list[str]:
     names = ("uri", "record_cid", "round", "patch_id", "version")
     return ["|".join(str(site.form(uri=uri)[name]) for name in names) for uri in uris]

@@ -39,11 +39,6 @@ def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
-@pytest.fixture
-def ben(site: ActingSite) -> Client:
-    return site.maintainer(BEN, "ben.example")
-
-
 def answer(client: Client, site: ActingSite, said: str = "yes", uri: str = NEXT, **changes: str) -> int:
     form = {**site.form(uri=uri), "answer": said, "because": "small and tested", **changes}
     return client.post("/audit", {name: value for name, value in form.items() if value is not None}).status_code

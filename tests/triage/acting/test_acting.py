@@ -1,38 +1,18 @@
 """Acting on rows: it takes effect once after ten seconds, which undo it, and the page says what was done."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
 from tests.ingest.stream import REPO
 from tests.scoring.offered_world import SECOND
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, acting_site, approved, last_key
+from tests.triage.acting_site import ANA, HTMX, ActingSite, approved, last_key
 from triage import outbox
 from triage.erasure import account_of, forget_account
 from triage.models import Action, Change, Lease, OutboxEntry
 from triage.tokens import create_token
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
-    with acting_site(tmp_path, settings, monkeypatch) as acting:
-        yield acting
-
-
-@pytest.fixture
-def ana(site: ActingSite) -> Client:
-    return site.maintainer(ANA, "ana.example")
-
-
-@pytest.fixture
-def ben(site: ActingSite) -> Client:
-    return site.maintainer(BEN, "ben.example")
 
 
 def test_an_approval_takes_effect_once_after_ten_seconds(site: ActingSite, ana: Client) -> None:

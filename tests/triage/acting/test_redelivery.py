@@ -53,11 +53,6 @@ def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
-@pytest.fixture
-def ben(site: ActingSite) -> Client:
-    return site.maintainer(BEN, "ben.example")
-
-
 def runtime(result: Result, moment: Any = FIRST) -> Runtime:
     return replace(make_runtime(result.store, Fetcher(), At(moment)))
 

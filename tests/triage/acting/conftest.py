@@ -1,0 +1,37 @@
+"""The site on which maintainers act, and two of them; a module whose site is another one says so by its own `site`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+if TYPE_CHECKING:  # this is loaded before Django knows its models
+    from tests.triage.acting_site import ActingSite
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator["ActingSite"]:
+    """Three open pull requests, none of them acted on."""
+    from tests.triage.acting_site import acting_site
+
+    with acting_site(tmp_path, settings, monkeypatch) as acting:
+        yield acting
+
+
+@pytest.fixture
+def ana(site: "ActingSite") -> Client:
+    """The browser of a maintainer."""
+    from tests.triage.acting_site import ANA
+
+    return site.maintainer(ANA, "ana.example")
+
+
+@pytest.fixture
+def ben(site: "ActingSite") -> Client:
+    """The browser of another one."""
+    from tests.triage.acting_site import BEN
+
+    return site.maintainer(BEN, "ben.example")
