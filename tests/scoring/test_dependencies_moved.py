@@ -12,6 +12,7 @@ from scoring.content.submission import Advisory, Package
 from scoring.evidence.dependencies import SCANNER, scan
 from scoring.packages.entry import View
 from scoring.packages.files import FORMATS, Format
+from tests.growth import in_linear_time
 from tests.scoring.manifests import CARGO_LOCK, GEMFILE_LOCK, PACKAGE_JSON, PACKAGE_LOCK, POETRY_LOCK, YARN_LOCK, told
 from tests.scoring.patched import submission
 
@@ -195,7 +196,9 @@ def test_the_gravest_findings_come_first_and_all_carry_their_line() -> None:
 
 def test_a_hostile_name_is_shown_escaped_and_cut() -> None:
     text = '{"dependencies": {"e\\u202evil": "1.0.0", "' + "x" * 300 + '": "1"}}\n'
-    for one in scan(submission({"package.json": ("", text)})):
+    found = list(scan(submission({"package.json": ("", text)})))
+    assert found
+    for one in found:
         assert one.explanation.isascii() or "…" in one.explanation
         assert "\u202e" not in one.explanation
         assert len(one.explanation) < 250
@@ -222,5 +225,8 @@ def test_whatever_the_lines_hold_they_are_read(kind: Format, texts: list[str], a
     "text", ["[" * 20_000, '"' * 20_000, '\\"' * 10_000, "a" * 20_000, "{[" * 9_000, "a-" * 9_000 + "!"]
 )
 def test_a_line_made_to_be_slow_is_read_at_once(kind: Format, text: str) -> None:
-    view = View((Line("+", None, 1, text), Line("+", None, 2, text)), hint=text)
-    list(kind.read(view))
+    def twice(size: int) -> View:
+        line = text[:size]
+        return View((Line("+", None, 1, line), Line("+", None, 2, line)), hint=line)
+
+    in_linear_time(lambda view: list(kind.read(view)), twice, len(text))
