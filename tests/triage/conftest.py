@@ -1,5 +1,6 @@
 """A small real snapshot, made once for all tests of the pages."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,6 +67,28 @@ def _watched(opening: Callable[..., Page | BrowserContext]) -> Callable[..., Pag
         return made
 
     return opened
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_request_at_a_time() -> Iterator[None]:
+    """The live server answers one request after the other: its threads share the connection to accounts in memory.
+
+    There the transactions of two that meet are one, and the end of either ends both. Tests of meetings have a file.
+    """
+    from django.core.servers.basehttp import ThreadedWSGIServer
+
+    turn, set_app = threading.Lock(), ThreadedWSGIServer.set_app
+
+    def in_turn(server: ThreadedWSGIServer, application: Callable[..., Any]) -> None:
+        def answer(*asked: Any) -> Any:
+            with turn:
+                return application(*asked)
+
+        set_app(server, answer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadedWSGIServer, "set_app", in_turn)
+        yield
 
 
 @pytest.fixture(autouse=True)
