@@ -121,10 +121,10 @@ def score_at(rows: Rows, did: str, moment: datetime, repository: str | None = No
     if row is None:
         return None
     verdict = read_verdict(row)
-    made = contributor_score(row, verdict, known, replace(ground, seeds={}), None)
+    made = contributor_score(row, verdict, known, replace(ground, seeds={}), None, number in ground.shadowed)
     said = (plain_sentence(reason).rstrip(".") for reason in told_reasons(verdict))
     # The usual explanation would say that there was no path.
-    return replace(made, explanation="; ".join(said), shadow=number in ground.shadowed)
+    return replace(made, explanation="; ".join(said))
 
 
 def _reached(rows: Rows, contributor: int, number: int | None = None) -> list[dict[str, Any]]:

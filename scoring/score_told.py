@@ -30,22 +30,17 @@ def told_scores(
     """
     told, new = [], []
     for row in found:
-        alike = _alike.peek(rows, _likeness(row, ground)) if isinstance(rows, Snapshot) else None
+        likeness = _likeness(row, ground) if isinstance(rows, Snapshot) else None
+        alike = _alike.peek(rows, likeness) if isinstance(rows, Snapshot) and likeness else None
         if alike:
             told.append(replace(alike, person=known[row["contributor_id"]]))
         else:
-            new.append(row)
-    made = worded_scores(rows, [({**row, **NOT_REACHED}, read_verdict(row)) for row in new], known, ground)
-    return told + [_keep(rows, one, _likeness(row, ground)) for row, one in zip(new, made, strict=True)]
-
-
-def _keep(rows: Rows, one: ContributorScore, likeness: tuple[object, ...] | None) -> ContributorScore:
-    """The score with its likeness, held for whoever is like that."""
-    if likeness is None or not isinstance(rows, Snapshot):
-        return one
-    marked = replace(one, likeness=likeness)
-    _alike.keep(rows, likeness, marked)
-    return marked
+            new.append(({**row, **NOT_REACHED, "likeness": likeness}, read_verdict(row)))
+    made = worded_scores(rows, new, known, ground)
+    for one in made:
+        if one.likeness and isinstance(rows, Snapshot):
+            _alike.keep(rows, one.likeness, one)
+    return [*told, *made]
 
 
 def _likeness(row: Mapping[str, Any], ground: Ground) -> tuple[object, ...] | None:
@@ -67,10 +62,10 @@ def worded_scores(
     for row, verdict in judged:
         pull = newest[row["contributor_id"], row["repository_id"]]
         told = with_settled(verdict, ground.settled)
-        one = contributor_score(row, told, people, ground, verdicts.get(pull[1]) if pull else None)
         # The lane that is told at the site is that of the newest open pull request.
         lane_is_of = row["repository_id"] or (pull[0] if pull else 0)
-        made.append(replace(one, shadow=lane_is_of in ground.shadowed))
+        newest_verdict = verdicts.get(pull[1]) if pull else None
+        made.append(contributor_score(row, told, people, ground, newest_verdict, lane_is_of in ground.shadowed))
     return tuple(made)
 
 
@@ -93,7 +88,9 @@ def contributor_score(
     people: Mapping[int, Person],
     ground: Ground,
     newest: Verdict | None,
+    shadow: bool,
 ) -> ContributorScore:
+    """A row with its verdict as it is told; `newest` is the verdict on the newest open pull request."""
     path = tuple(people[number] for number in row["path"])
     return ContributorScore(
         person=people[row["contributor_id"]],
@@ -111,4 +108,6 @@ def contributor_score(
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
+        shadow=shadow,
+        likeness=row.get("likeness"),
     )

@@ -1,7 +1,6 @@
 """From stored rows to the values that pages and JSON are told."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ingest.decoding import decode_json
@@ -12,7 +11,7 @@ from scoring.decisions import read_reasons
 from scoring.derived import display_name
 from scoring.kept import PerSnapshot
 from scoring.rules import Thresholds
-from scoring.verdict import Estimate, Evidence, Factor, Lane, Verdict
+from scoring.verdict import Estimate, Evidence, Factor, Lane, Reason, Verdict
 
 SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
 COUNTED = f"select value::integer from meta where key = '{SETTLED}'"
@@ -81,11 +80,11 @@ def with_settled(verdict: Verdict, settled: int | None) -> Verdict:
     """The verdict on a person with that number in the reason that tells of it: it is not kept with each of them."""
     if settled is None:
         return verdict
-    reasons = (
-        replace(reason, params={**reason.params, "have": settled}) if reason.code == "fast_lane_shut" else reason
-        for reason in verdict.reasons
+    reasons = tuple(
+        Reason(one.code, {**one.params, "have": settled}) if one.code == "fast_lane_shut" else one
+        for one in verdict.reasons
     )
-    return replace(verdict, reasons=tuple(reasons))
+    return Verdict(verdict.lane, verdict.estimate, reasons, verdict.factors)
 
 
 def read_estimate(row: Mapping[str, Any]) -> Estimate:
