@@ -15,6 +15,7 @@ Reason = Literal[
     "below_t_low",
     "fast_lane_shut",
     "over_budget",
+    "base_elsewhere",
 ]
 
 
@@ -38,7 +39,8 @@ class Ask:
     """What is known of one change before any call.
 
     `structural_trust` in [0, 1] is that of its author from the target repository's seeds, `sensitive` whether the diff
-    touches a path that is always read. `spent` and `budget` are dollars of the present day.
+    touches a path that is always read. `spent` and `budget` are dollars of the present day. `base_stands` is
+    false where the change is told from a commit that is not known to be on the target branch.
     """
 
     mode: Mode
@@ -48,6 +50,7 @@ class Ask:
     screens: bool = False
     spent: float = 0.0
     budget: float = 0.0
+    base_stands: bool = True
 
 
 def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, Reason]:
@@ -58,6 +61,8 @@ def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, R
     [0, 1] and for dollars below zero.
     """
     _check(ask)
+    if not ask.base_stands:
+        return Call.DETERMINISTIC, "base_elsewhere"
     if ask.mode == "off":
         return Call.NOBODY, "review_off"
     if ask.mode == "deterministic":
