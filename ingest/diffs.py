@@ -146,6 +146,8 @@ class DiffReader:
         self.change_ids: list[str] = []
         self.section: _Section | None = None
         self.before = self.after = 0  # lines that the running hunk still needs of the old and of the new side
+        self.mark = b" "  # of the line before, within a hunk
+        self.endless = b""  # marks of lines that would continue one without an end
         self.just_ended = False  # whether the line before was the last of a hunk
         self.in_message = False  # whether the line is between a mail's "From" line and its first file
         self.last = (b"", b"")  # the two lines before, where they were outside hunks
@@ -253,6 +255,7 @@ class DiffReader:
         section = self.section if follows else None
         section = section or self._open_plain(old, new)
         section.hunks += 1
+        self.endless = b""
         self.before, self.after = (int(count) if count is not None else 1 for count in hunk.groups())
         self.just_ended = not (self.before or self.after)
 
@@ -266,10 +269,12 @@ class DiffReader:
     def _hunk_line(self, line: bytes) -> None:
         mark = line[:1] or b" "  # mail programs strip the blank of an empty context line
         if mark == b"\\":
+            self.endless += self.mark + b" " if self.mark != b" " else b" +-"
             return
+        self.mark = mark
         self.before -= mark in b"- "
         self.after -= mark in b"+ "
-        if mark not in b"+- " or self.before < 0 or self.after < 0 or self.section is None:
+        if mark not in b"+- " or mark in self.endless or self.before < 0 or self.after < 0 or self.section is None:
             self.sound, self.before, self.after = False, 0, 0
             return
         self.section.feed(mark, line[1:])

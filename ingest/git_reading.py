@@ -116,7 +116,8 @@ def _counted(git: Git, lines: Sequence[bytes], whole: Path, patches: Sequence[Pa
     for line in lines:
         reader.line(line)
     reader.finish()
-    return GitReading("same" if told[:half] == told[half:] and _counts(told[:half]) == reader.counts else "different")
+    same = reader.sound and told[:half] == told[half:] and _counts(told[:half]) == reader.counts
+    return GitReading("same" if same else "different")
 
 
 def _counts(told: bytes) -> list[tuple[int, int]]:

@@ -37,6 +37,11 @@ _RULES: dict[str, tuple[FlagType, Severity, str]] = {
     "cut_file": ("oversized", Severity.MED, "A file's header promises content that does not follow."),
     "cut_text": ("oversized", Severity.MED, "The last line has no line end, so the patch may have been cut there."),
     "corrupt_hunk": ("other", Severity.MED, "A hunk does not hold the lines that its header counts; git refuses it."),
+    "joined_lines": (
+        "other",
+        Severity.MED,
+        "A line without an end stands before others of its hunk, so git joins them to one line that stands nowhere.",
+    ),
     "stray_hunk": ("other", Severity.MED, "A hunk belongs to no file, so git does not apply it; see what it hides."),
     "text_outside": (
         "other",

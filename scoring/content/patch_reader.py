@@ -67,6 +67,9 @@ class PatchReader:
         if line.startswith("\\ "):
             hunk.end_file()
             return True
+        if hunk.joins(line):
+            self.unread += 1
+            self._problems.add("joined_lines", self._path, quote=line, text_line=self._number)
         taken = hunk.take(line)
         if taken is None:
             self._close_hunk(hunk, "corrupt_hunk")
