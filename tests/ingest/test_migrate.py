@@ -235,3 +235,18 @@ def test_a_backup_of_the_version_before_is_brought_up_once_it_is_restored(tmp_pa
     assert rows(restored, INDEXES) == indexes != []
     assert digest_of(restored) == told
     restored.close()
+
+
+def test_a_store_of_version_8_has_patches_that_git_was_not_asked_about_yet(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("*.sql")):
+            old.execute(part.read_text())
+        for table in ("patches", "content_reviews"):
+            old.execute(f"alter table {table} drop column git_reading")
+        old.execute("alter table patches drop column git_line")
+        old.execute("insert into meta values ('schema_version', '8')")
+        old.execute("insert into patches values ('at://a/1', 'blob:one', 'p', 's', 1, 1, 1, 1, 'read', true, [], [])")
+    store = Store.open(path)
+    assert rows(store, "select sha256, git_reading, git_line from patches") == [("s", None, None)]
+    store.close()
