@@ -74,6 +74,9 @@ select exists (from duckdb_tables() where table_name = 'current_scores' and not 
 """
 SCORES = "insert into current_scores by name from old_current_scores"
 MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCORES)}  # table: whether, and its rows
+# Until version 9 a review's rules were named by a hash of their sources. This hash is version 1: what it read is not
+# read again.
+NUMBERED = "update content_reviews set rules = '1' where rules = '1beeb51dfe147950'"
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
@@ -95,6 +98,7 @@ def add_missing(txn: Transaction, schema: str) -> None:
     for table, rows in moved.items():
         txn.execute(rows)
         txn.execute(f"drop table old_{table}")
+    txn.execute(NUMBERED)
 
 
 def from_version_1(txn: Transaction, schema: str) -> None:

@@ -4,11 +4,9 @@ What is due is found by asking the tables; a review happens outside any lock and
 'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,6 +16,7 @@ from ingest.transaction import Rows, Transaction
 from scoring.assessment import Review
 from scoring.claude_answers import PASSING
 from scoring.content.change import Change
+from scoring.content.examine import REVIEW_VERSION
 from scoring.content.likeness import record_vector
 from scoring.content.paths import is_sensitive
 from scoring.content.submission import Knowledge, Submission
@@ -105,16 +104,6 @@ class Outcome:
     change: Change | None = None
 
 
-@cache
-def rules_version() -> str:
-    """16 hex digits that change with every rule by which changes are read: the scanners and the reading itself."""
-    here = Path(__file__).parent
-    files = sorted(path for name in ("evidence", "content", "packages") for path in (here / name).rglob("*"))
-    kept = [path for path in files if path.is_file() and path.suffix != ".pyc"]
-    digest = hashlib.sha256(b"\x00".join(path.read_bytes() for path in kept))
-    return digest.hexdigest()[:16]
-
-
 def review_due(store: Store, reviewing: Reviewing) -> int:
     """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
     known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
@@ -136,7 +125,7 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
 def _known(reviewing: Reviewing) -> dict[str, Any]:
     """What decides, beside the tables, whether a review is due."""
     return {
-        "rules": rules_version(),
+        "rules": REVIEW_VERSION,
         "passing": list(PASSING),
         "most": AGAIN,
         "has_key": reviewing.has_key,
@@ -252,7 +241,7 @@ def _touched(one: Outcome, change: Change) -> dict[str, Any]:
 
 def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
     names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
-    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], rules_version()]
+    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], REVIEW_VERSION]
     begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
     kept = {**begun, **(txn.row(EARLIER, key) or {})}
-    return {**kept, **{name: one.pull[name] for name in names}, "rules": rules_version(), **one.columns}
+    return {**kept, **{name: one.pull[name] for name in names}, "rules": REVIEW_VERSION, **one.columns}
