@@ -66,9 +66,9 @@ def _opened(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
     try:
         connection = duckdb.connect(str(path), read_only=True, config=config)
     except (duckdb.Error, OSError) as error:
-        told = " ".join(str(error).split())[:200]
-        holder = re.search(r"held in .{1,200}? \(PID (\d{1,10})\)", told)
-        raise InspectProblem(told, int(holder[1]) if holder else 0) from error
+        told = " ".join(str(error).split())  # whole, since a long path comes before the process
+        holder = re.search(r"held in .{1,4096}? \(PID (\d{1,10})\)", told)
+        raise InspectProblem(told[:200], int(holder[1]) if holder else 0) from error
     try:
         yield connection
     except duckdb.Error as error:

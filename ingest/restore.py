@@ -59,7 +59,7 @@ def restore(folder: Path, places: Places, replace: bool, now: datetime) -> Resto
     Raises BackupProblem with everything as it was; after a kill in the midst nothing starts until it is done again.
     """
     manifest = read_manifest(folder)
-    _require_nobody(places.store)
+    require_nobody(places.store)
     occupied = occupied_by(places)
     if occupied and not replace:
         # By its path: a DUCKDB_PATH that the shell still exports leads to another drive's store.
@@ -128,7 +128,8 @@ def _has_accounts(path: Path) -> bool:
         return True
 
 
-def _require_nobody(store: Path) -> None:
+def require_nobody(store: Path) -> None:
+    """Refuse, with BackupProblem, to replace a store that a worker holds."""
     if not store.exists():
         return
     try:

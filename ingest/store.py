@@ -229,7 +229,7 @@ class Store:
             elif bound != source:
                 raise StoreProblem(
                     f"{self.path} was filled from {bound!r} and this run reads {source!r}: "
-                    "use another DATA_ROOT, or move that file away to start afresh."
+                    "use another DATA_ROOT, or move that file and the snapshots away to start afresh."
                 )
             return txn.value("select cursor_us from ingest_state where source = ?", [source])
 

@@ -27,4 +27,7 @@ def why_unopened(path: Path, error: str) -> str:
             f"{wal} cannot be replayed ({told}): nothing in it is lost for good, the stream and the accounts bring it "
             f"again; run `mv {wal} {wal}.damaged` and start again."
         )
-    return f"{path} cannot be opened ({told}): restore a backup, or move the file away to start afresh."
+    return (
+        f"{path} cannot be opened ({told}): restore a backup, or the newest snapshot "
+        "(`manage.py restore --snapshot --replace`)."
+    )
