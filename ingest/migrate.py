@@ -74,6 +74,13 @@ select exists (from duckdb_tables() where table_name = 'current_scores' and not 
 """
 SCORES = "insert into current_scores by name from old_current_scores"
 MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCORES)}  # table: whether, and its rows
+# Until version 9 a merge counted as reverted where a commit named it and took away one line of the same text. All are
+# mined once more: what holds keeps the moment from which it was known, the rest goes, and what only changed some lines
+# of a merge is found as such.
+MINED_ANEW = (
+    "update mirrors set followups_mark = null",
+    "update landings set followed = false where pull_uri in (select pull_uri from pull_followups where kind = 'reverted')",
+)
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
@@ -95,6 +102,8 @@ def add_missing(txn: Transaction, schema: str) -> None:
     for table, rows in moved.items():
         txn.execute(rows)
         txn.execute(f"drop table old_{table}")
+    for statement in MINED_ANEW:
+        txn.execute(statement)
 
 
 def from_version_1(txn: Transaction, schema: str) -> None:

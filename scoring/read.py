@@ -27,7 +27,7 @@ from scoring.answers import (
 )
 from scoring.lane_closures import Closure, closed_because
 from scoring.objections import RecordObjection, is_left_out, record_objections
-from scoring.pull_lines import outcome_in_words
+from scoring.pull_lines import outcome_in_words, troubles_in_words
 from scoring.read_approvals import (
     Approved,
     ChangedApproval,
@@ -150,6 +150,7 @@ __all__ = [
     "offers",
     "opened_since",
     "outcome_in_words",
+    "troubles_in_words",
     "past_actions",
     "persons",
     "pull",

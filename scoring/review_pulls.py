@@ -24,6 +24,7 @@ from scoring.content.submission import Knowledge, Submission
 from scoring.content.touched import touched_files
 from scoring.cost_gate import Ask, Call, Mode, decide
 from scoring.gate import Thresholds
+from scoring.known_bad import follow_known_bad
 from scoring.rendering import Case
 from scoring.review_cases import case_of_pull, kept_change
 from scoring.review_rows import BEGUN as EMPTY
@@ -65,11 +66,6 @@ order by p.seen_at desc, p.pull_uri limit $limit
 """
 EARLIER = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
 MODE = "select review from watched_repositories where repository_id = ?"
-# What was taken back on the target branch is what a later change must not repeat.
-KNOWN_BAD = """
-update diff_vectors set known_bad = true
-where not known_bad and pull_uri in (select pull_uri from pull_followups where kind = 'reverted')
-"""
 Row = Mapping[str, Any]
 ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
 
@@ -119,7 +115,7 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
     """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
     known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
     with store.write() as txn:
-        txn.execute(KNOWN_BAD)
+        follow_known_bad(txn)
         left = _left_to_try(txn, reviewing)
         due = txn.rows(DUE, {**known, "trying": bool(left)})
     if left and not due:
