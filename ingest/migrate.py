@@ -79,7 +79,8 @@ MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCOR
 # of a merge is found as such.
 MINED_ANEW = (
     "update mirrors set followups_mark = null",
-    "update landings set followed = false where pull_uri in (select pull_uri from pull_followups where kind = 'reverted')",
+    "update landings set followed = false "
+    "where pull_uri in (select pull_uri from pull_followups where kind = 'reverted')",
 )
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 

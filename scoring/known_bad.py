@@ -14,12 +14,15 @@ where known_bad <> (pull_uri in (select pull_uri from pull_followups where kind 
   and pull_uri not in (select pull_uri from marks where outcome = 'clean'))
 returning pull_uri, known_bad
 """
-LIKE = f"select pull_uri, patch_ref, said, rules, findings from content_reviews where contains(findings, '{RULE}')"
+LIKE = f"""
+select pull_uri, patch_ref, said, rules, findings from content_reviews
+semi join (from pull_requests where state = 'open') using (pull_uri) where contains(findings, '{RULE}')
+"""
 FORGET = "delete from content_reviews where (pull_uri, patch_ref, said, rules) = (?, ?, ?, ?)"
 
 
 def follow_known_bad(txn: Transaction) -> None:
-    """Bring `diff_vectors.known_bad` up to date; reviews that held a change like one that is cleared are made anew."""
+    """Bring `diff_vectors.known_bad` up to date; open changes that were held for one that is cleared are read anew."""
     cleared = {row["pull_uri"][:QUOTE_LENGTH] for row in txn.rows(FOLLOW) if not row["known_bad"]}
     if cleared:
         _forget_reviews(txn, cleared)

@@ -2,14 +2,16 @@
 
 One line of JSON. Of every commit whose message names an earlier one ("This reverts commit"), the share of the named
 commit's own lines that go; beside it the same share where nobody reverts anything, for pairs of a commit and one of
-the next 30 that takes away at least one line of the same text: what one line alone would have counted as a revert.
+the next 30 that takes away at least one line of the same text, which one line alone would have counted as a revert.
 The default is this project's own history, which has few.
 """
 
 import json
 import random
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from ingest.changes import FileChange, read_changes
@@ -17,8 +19,9 @@ from ingest.commits import read_commits
 from ingest.git import Git
 from ingest.graph import Graph, read_graph
 from ingest.reverts import MOST, OwnLines, share_undone, texts
+from tests.ingest.git_world import GIT
 
-PAIRS, NEAR, SECONDS = 1_000, 30, 600.0
+PAIRS, NEAR, DRAWS, SECONDS = 200, 30, 2_000, 600.0
 
 
 class History:
@@ -47,14 +50,14 @@ class History:
         ids = sorted(self.graph.places)
         for commit in read_commits(self.git, list(self.graph.places)):
             for name in commit.reverts:
-                found = [one for one in ids if one.startswith(name)] if commit.reverts else []
+                found = [one for one in ids if one.startswith(name)]
                 if len(found) == 1 and self.graph.places[found[0]] < self.graph.places[commit.commit_id]:
                     yield commit.commit_id, found[0]
 
     def others(self) -> Iterable[tuple[str, str]]:
         """Pairs of commits near each other of which the later takes away a line of the earlier one's text."""
         draw, states = random.Random(1), self.graph.states
-        while True:
+        for _ in range(DRAWS if len(states) > 2 * NEAR else 0):
             place = draw.randrange(1, len(states) - NEAR)
             other, commit = states[place], states[place + draw.randrange(1, NEAR)]
             if texts(self.change(commit), "old") & texts(self.change(other), "new"):
@@ -69,10 +72,10 @@ def summary(shares: Sequence[float]) -> dict[str, object]:
 def main(folder: Path) -> None:
     history = History(folder)
     named = [share for pair in history.named() if (share := history.share(*pair)) is not None]
-    pairs = zip(range(PAIRS if len(history.graph.states) > 10 * PAIRS else 20), history.others(), strict=False)
-    others = [share for _, pair in pairs if (share := history.share(*pair)) is not None]
+    others = [share for pair in islice(history.others(), PAIRS) if (share := history.share(*pair)) is not None]
     print(json.dumps({"named": summary(named), "others": summary(others)}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else ".git").resolve())
+    own = [GIT, "rev-parse", "--path-format=absolute", "--git-common-dir"]
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(subprocess.check_output(own, text=True).strip()))

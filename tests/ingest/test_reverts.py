@@ -61,7 +61,8 @@ def test_one_line_of_three_is_a_change_of_the_merge_and_no_revert_whoever_names_
     work: Work, place: Place, did: str | None
 ) -> None:
     pull, commit = land(work, place, "Add", {"a.txt": NEW})
-    message, files = f"Tidy up\n\nThis reverts commit {commit}.", {"a.txt": NEW.replace("    gamma\n", "")}
+    message = f"Tidy up\n\nThis reverts commit {commit}."
+    files: Files = {"a.txt": NEW.replace("    gamma\n", "")}
     tidy = land(work, place, message, files, did)[1] if did else work.commit(message, files)
     assert place.follow() == {(pull, "patched", tidy)}
 
@@ -93,6 +94,26 @@ def test_what_is_known_of_the_author_later_takes_a_mark_back(work: Work, place: 
     with place.store.write() as txn:
         txn.execute("delete from push_holders where learned_from = 'knot'")
     assert reverted(place.follow()) == set()
+
+
+def test_a_mark_of_an_older_version_goes_and_a_real_one_keeps_the_moment_from_which_it_was_known(
+    work: Work, place: Place
+) -> None:
+    """As a store comes over: what was mined is there, and how far it was mined is forgotten."""
+    wrong, commit = land(work, place, "Add", {"a.txt": NEW})
+    right, other = land(work, place, "Other", {"b.txt": TEXT + "more\nand more\n"})
+    tidy = work.commit(f"Tidy\n\nThis reverts commit {commit}.", {"a.txt": NEW.replace("    gamma\n", "")})
+    work.git("revert", "--no-edit", other)
+    back = work.head()
+    place.land()
+    early = place.present - timedelta(hours=1)
+    row = {"kind": "reverted", "happened_at": early, "known_from": early, "carried_by": None}
+    with place.store.write() as txn:
+        txn.append("pull_followups", [row | {"pull_uri": wrong, "evidence": tidy}])
+        txn.append("pull_followups", [row | {"pull_uri": right, "evidence": back}])
+        txn.append("pull_followups", [row | {"pull_uri": right, "evidence": "f" * 40}])
+    assert place.follow() == {(wrong, "patched", tidy), (right, "reverted", back), (right, "reverted", "f" * 40)}
+    assert place.rows("select known_from from pull_followups where evidence = ?", back) == [{"known_from": early}]
 
 
 def test_the_merge_commit_of_a_strangers_branch_may_carry_their_text_and_names_nothing(
