@@ -297,6 +297,7 @@ class PullLine:
     opened_at: datetime
     state: Literal["open", "merged", "closed", "abandoned"]
     outcome: str  # in words: "clean merge", "closed unmerged", "open", …
+    watched: bool = False  # whether its repository is, so that its history has a page
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,17 @@ def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Re
     return Reviewer(claude, models_from_settings(), str(settings.AUDIT_KEY).encode(), ledger)
 
 
-def ledger_from_settings(store: Store) -> StoreLedger:
-    """Readings and what this day's may cost."""
-    return StoreLedger(store, settings.REVIEW_DOLLARS_A_DAY, store.wall, store.opened_clock)
+def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger:
+    """Readings and what this day's may cost; `sender` pays for what is read by hand."""
+    return StoreLedger(
+        store,
+        settings.REVIEW_DOLLARS_A_DAY,
+        store.wall,
+        store.opened_clock,
+        repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
+        sender=sender,
+        own_budget=settings.REVIEW_DOLLARS_A_DAY_BY_HAND,
+    )
 
 
 def reviewing_from_settings(runtime: Runtime) -> Reviewing:
@@ -77,6 +85,8 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         screens=settings.CLAUDE_SCREEN,
         budget=settings.REVIEW_DOLLARS_A_DAY,
         spent=ledger.spent_today,
+        repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
+        spent_by_repository=ledger.spent_by_repository,
         learn=learn,
         version=prompt_version(),
         models=full,

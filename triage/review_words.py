@@ -23,6 +23,7 @@ ASKED_WORDS = {
     "below_t_low": "The author has little trust here, so Claude was asked for a concrete reason.",
     "fast_lane_shut": "The fast lane is shut, so no trust spares a reading: Claude was asked.",
     "over_budget": "Claude would have been asked; the day's budget for reviews is spent.",
+    "over_repository_budget": "Claude would have been asked; the day's budget for reviews of this repository is spent.",
     "review_failed": "Its reading ended the reviewer's program each time, so a person is asked.",
 }
 
