@@ -55,6 +55,7 @@ ADDED = (
     ("current_decisions", "borrowed double"),
     ("current_decisions", "borrowed_from integer"),
     ("repository_settings", "alarm_budget double"),
+    ("dead_letters", "due_clock timestamp"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """
