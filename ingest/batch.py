@@ -107,6 +107,10 @@ class Events:
             return self
         return Events(self.table.filter(pa.array(np.isin(np.arange(len(self)), list(places), invert=True))))
 
+    def frame(self, place: int) -> Frame:
+        """The commit at this place as a frame."""
+        return Events(self.table.slice(place, 1).combine_chunks()).frames()[0]
+
     def frames(self) -> list[Frame]:
         """The commits as frames, for what looks at them one by one."""
         columns = (self.operations, self.collections, self.rkeys, self.revs, self.cids, self.table["body"].to_pylist())

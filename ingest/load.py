@@ -16,6 +16,7 @@ import msgspec
 
 from ingest.batch import Batch, Events, events_of, read_batch
 from ingest.clock import from_microseconds, to_microseconds
+from ingest.early import MOST_WAITING, MOST_WAITING_BYTES, Early
 from ingest.frames import Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
 from ingest.log import Arriving, append_events
 from ingest.records import VOUCH
@@ -25,6 +26,15 @@ from ingest.transaction import Transaction
 
 LETTER_LIMIT = 65_536
 LISTING = "backfill"  # the source of what a listing showed
+EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again by itself once that has come"
+# Of the early frames of a source, those beyond the bounds, the ones that are due last.
+TOO_MANY_EARLY = """
+delete from dead_letters where letter_id in (
+  select letter_id from dead_letters where source = ? and due_clock is not null
+  window waiting as (order by due_clock, letter_seq rows between unbounded preceding and current row)
+  qualify row_number() over waiting > ? or sum(strlen(body)) over waiting > ?
+) returning letter_id
+"""
 Key = tuple[int, str, str, str, int]  # a commit's place, DID, collection, record key and time_us
 _decode_json = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -67,21 +77,27 @@ def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
     return store_batch(store, source, read_batch(raws))
 
 
-def store_batch(store: Store, source: str, batch: Batch) -> Loaded:
-    """Store a batch of frames and move the source's cursor, all or nothing."""
+def store_batch(
+    store: Store, source: str, batch: Batch, early: Sequence[Early] = (), moves_cursor: bool = True
+) -> Loaded:
+    """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
+
+    The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
+    """
     commits = batch.commits
     read = read_frames(batch.raws) if commits is None else []
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
+        waiting = _add_early(txn, source, early)
         if commits is not None and not _name_erased(txn.tombstones, commits):
-            newest = max(cursor, max(commits.times_us))
+            newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
             _move(txn, source, newest, 0)
-            return Loaded(_append_commits(txn, store, Arriving(source, commits)), 0, newest)
+            return Loaded(_append_commits(txn, store, Arriving(source, commits)), waiting, newest)
         read = read if commits is None else commits.frames()
-        newest = max([cursor, *(item.time_us for item in read)])
+        newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
         admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
         _move(txn, source, newest, admitted.strangers)
-        letters = _add_unread(txn, source, admitted.unread)
+        letters = waiting + _add_unread(txn, source, admitted.unread)
         return Loaded(_append(txn, source, admitted), letters, newest)
 
 
@@ -94,9 +110,9 @@ def start_at(store: Store, source: str, time_us: int) -> None:
 
 def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
     txn.execute(
-        "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "
-        "where source = ?",
-        [cursor_us, strangers, txn.wall(), source],
+        "update ingest_state set cursor_us = $cursor, dropped_strangers = dropped_strangers + $strangers, "
+        "moved_clock = case when $cursor > cursor_us then $wall else moved_clock end where source = $source",
+        {"cursor": cursor_us, "strangers": strangers, "wall": txn.wall(), "source": source},
     )
 
 
@@ -172,6 +188,27 @@ def _with_body(frame: Frame, body: str | None) -> Frame:
 
 def _add_unread(txn: Transaction, source: str, unread: Iterable[Unread]) -> int:
     return add_letters(txn, txn.tombstones.without_erased_letters(_letters(source, unread)), txn.wall())
+
+
+def _add_early(txn: Transaction, source: str, early: Sequence[Early]) -> int:
+    if not early:
+        return 0
+    rows = [letter(source, EARLY, one.text) | {"body": one.text, "due_clock": _due(one)} for one in early]
+    added = add_letters(txn, txn.tombstones.without_erased_letters(rows), txn.wall())
+    gone = txn.rows(TOO_MANY_EARLY, [source, MOST_WAITING, MOST_WAITING_BYTES])
+    if gone:
+        count_dropped(txn, len(gone))
+    return added - len(gone)
+
+
+def _due(one: Early) -> datetime:
+    return from_microseconds(one.time_us)
+
+
+def count_dropped(txn: Transaction, number: int) -> None:
+    """Count dead letters that were let go for good: no event was, and no log holds, what they said."""
+    before = txn.value("select position_seq from hops where name = 'letters'") or 0
+    txn.execute("insert or replace into hops values ('letters', ?, ?)", [before + number, txn.wall()])
 
 
 def _as_frame(one: Listed) -> Frame:
@@ -267,6 +304,7 @@ def letter(
         "source": source,
         "reason": reason,
         "body": body[:LETTER_LIMIT],
+        "due_clock": None,
     }
 
 

@@ -56,6 +56,7 @@ ADDED = (
     ("current_decisions", "borrowed_from integer"),
     ("repository_settings", "alarm_budget double"),
     ("reviews", "payer varchar"),
+    ("dead_letters", "due_clock timestamp"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

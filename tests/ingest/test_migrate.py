@@ -21,7 +21,7 @@ CHANGED = (
     "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
     "insert into old.contributors by name select * exclude archived_rev from contributors",
-    "insert into old.dead_letters by name select * exclude event_seq "
+    "insert into old.dead_letters by name select * exclude (event_seq, due_clock) "
     "replace (if(event_id is null, letter_id, 'old') as letter_id) from dead_letters",
 )
 

@@ -102,6 +102,20 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
     return True, f"snapshot {number}, {age.total_seconds():,.0f} s old"
 
 
+def check_gaps(patient: Patient) -> tuple[bool, str]:
+    """Whether the stream has spans that were missed and that no backfill has filled within two days."""
+    number = current_number(patient.places.snapshots)
+    if not number:
+        return True, "nothing was published yet"
+    gaps = look_inside(patient.places.snapshots / f"serve-{number}.duckdb", sums=False).gaps
+    if not gaps:
+        return True, "the stream has no gap that is not filled"
+    told = f"{len(gaps)} in the stream, the newest because {gaps[-1][1]}"
+    if patient.now - gaps[0][0] > RECENT:
+        return False, f"{told}: open since {gaps[0][0]:%Y-%m-%d}, name hosts in BACKFILL_HOSTS or see worker"
+    return True, f"{told}: the backfill fills them"
+
+
 def check_queue(patient: Patient) -> tuple[bool, str]:
     """Whether the queue's file is whole and worked off."""
     path = cast(Path, patient.settings["QUEUE_PATH"])
