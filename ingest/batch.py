@@ -12,6 +12,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.frames import (
     COLLECTION,
@@ -96,6 +97,10 @@ class Events:
         """All bodies as a few long texts."""
         for part in self.table["body"].chunks:
             yield b"".join(buffer for buffer in part.buffers()[2:] if buffer).decode()
+
+    def sizes(self) -> np.ndarray:
+        """Bytes of the body of each."""
+        return pc.call_function("binary_length", [self.table["body"]]).to_numpy()
 
     def numbered(self) -> pa.Table:
         """The table with the column `place`, from 0."""

@@ -9,14 +9,16 @@ Early frames go last: they are few (ingest/early.py) and are read by themselves.
 import re
 
 from ingest.load import LETTER_LIMIT, count_dropped
+from ingest.long_texts import BYTES, IS_REFERENCE
 from ingest.store import Store
 from ingest.transaction import Rows
 
 KEPT_SHARE = 0.9  # left once there are too many, so that the texts are not sorted again for every letter that comes
-LEAST_USEFUL = """
+LEAST_USEFUL = f"""
 select letter_id, event_seq from dead_letters order by case
   when due_clock is not null then 4
-  when event_id is not null then 0 when strlen(body) >= ? then 1 when regexp_matches(body, ?) then 3 else 2
+  when event_id is not null then 0 when {BYTES.format(column="body")} >= ? then 1
+  when not {IS_REFERENCE.format(column="body")} and regexp_matches(body, ?) then 3 else 2
 end, letter_seq limit ?
 """
 MARK = """

@@ -14,11 +14,12 @@ from ingest.archive import all_events
 from ingest.batch import read_batch
 from ingest.derive import DeriveBatch, derive
 from ingest.load import LETTER_LIMIT, letter, load, store_batch
+from ingest.long_texts import BYTES
 from ingest.reading import Event
 from ingest.store import Store
 from ingest.transaction import Transaction
 
-CHUNK = 50  # letters at once: the event of each holds a record of up to 1 MB
+CHUNK = 50  # letters at once: the text of each may have 64 kB
 
 LETTERS_OF_EVENTS = """
 with chunk as (
@@ -36,9 +37,9 @@ from {events} where event_seq in (select unnest(?::bigint[])) order by seq
 """
 OF_THE_LETTER = frozenset({"letter_seq", "letter_body", "found_clock"})
 # A text that was cut cannot be read again, nor what no stream brought.
-FRAMES = """
+FRAMES = f"""
 from dead_letters d semi join ingest_state i on i.source = d.source
-where event_id is null and due_clock is null and strlen(body) < ? and letter_seq <= ?
+where event_id is null and due_clock is null and {BYTES.format(column="body")} < ? and letter_seq <= ?
 """
 DUE = """
 select letter_id, source, body from dead_letters where due_clock <= ? and source in (select source from ingest_state)
@@ -79,7 +80,7 @@ def read_due_frames(store: Store) -> int:
         if not rows:
             return read
         for source, group in groupby(rows, lambda row: row["source"]):
-            store_batch(store, source, read_batch([row["body"] for row in group]), moves_cursor=False)
+            store_batch(store, source, read_batch([_text(store, row["body"]) for row in group]), moves_cursor=False)
         with store.write() as txn:
             gone = [row["letter_id"] for row in rows]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
@@ -159,8 +160,13 @@ def _retry_frames(store: Store, last: int) -> tuple[int, int]:
         if not rows:
             return read, stay
         for source, group in groupby(rows, lambda row: row["source"]):
-            stay += load(store, source, [row["body"] for row in group]).letters
+            stay += load(store, source, [_text(store, row["body"]) for row in group]).letters
         with store.write() as txn:
             gone = [row["letter_id"] for row in marked]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
         read += len(rows)
+
+
+def _text(store: Store, body: str) -> str:
+    """The text of a letter; what a lost file leaves is its reference, which no frame is, so that it stays a letter."""
+    return store.long_texts.shown(body) or body

@@ -29,9 +29,10 @@ from ingest.backup_files import (
 from ingest.backups import ASIDE
 from ingest.durable import sync
 from ingest.erase_files import files_below
+from ingest.long_texts import LongTexts
 from ingest.look_inside import Inside, InspectProblem, look_inside
 from ingest.restore_people import Buried, buried_since, hide
-from ingest.state_copy import ACCOUNTS, EVENTS, STORE, copy_sqlite
+from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS, copy_sqlite
 from ingest.store import CONFIG, SCHEMA_VERSION
 from ingest.table_sums import differing
 
@@ -224,6 +225,7 @@ def _move_aside(places: Places, manifest: Manifest, aside: Path, buried: Buried)
         keys = [name for name in keys if name != "tombstones"]
     going = [
         *((places.store.with_name(places.store.name + end), f"{STORE}{end}") for end in ("", ".wal")),
+        *_children(LongTexts(places.store).folder, TEXTS),
         *_children(places.staging, "staging"),
         *_children(places.diffs, "diffs"),
         *_children(places.models, "models"),

@@ -163,7 +163,7 @@ def test_an_early_frame_is_kept_whole_and_read_once_its_time_has_come(store: Sto
     settled(store)
     assert letters(store) == []
     ((body, seen_at),) = rows(store, "select body, seen_at from events where did = ?", MALLORY)
-    assert (body, seen_at) == (record_of(escaped), clock.now)
+    assert (store.long_texts.read(body), seen_at) == (record_of(escaped), clock.now)
     assert cursor(store) == before, "what a connection has yet to bring may be older"
 
 
