@@ -1,5 +1,6 @@
 """The text of changes that are offered: fetched from where it lies, or read from the record, and kept."""
 
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -9,15 +10,19 @@ import msgspec
 
 from ingest.archive import read_log
 from ingest.forge import blob, compare
+from ingest.git import Watch
+from ingest.git_reading import GitReading, compare_with_git
+from ingest.history import closing
 from ingest.long_texts import LongTexts, TextLost
 from ingest.lookups import Due, Found, Kind, Row, Wall, fetch
 from ingest.net import Fetcher, FetchProblem
-from ingest.patches import Patch, read_patch, store_patch
+from ingest.patches import Patch, PatchProblem, load_patch, read_patch, store_patch, unpack
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 
 SETTLED = 500  # of the newest merges that are young enough to be watched for what follows
 EARLIER = 20  # of one person, the newest
+COMPARE_SECONDS = 10.0  # of one turn for kept patches that git was not asked about: some 300
 
 # Newest rounds of open pull requests in watched repositories, then of merges there that are still watched for what
 # follows, then of what people with an open one there offered earlier, anywhere.
@@ -68,6 +73,15 @@ where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by 
 """
 
 
+# Kept texts that git was not asked about; without a file there is nothing to compare any more.
+NOT_COMPARED = """
+select k.sha256, any_value(k.state) as state from patches k join pull_requests p using (pull_uri)
+where k.git_reading is null and k.sha256 is not null
+group by k.sha256 order by max(p.seen_at) desc, k.sha256 limit 500
+"""
+COMPARED = "update patches set git_reading = ?, git_line = ? where sha256 = ? and git_reading is null"
+
+
 def due_patches(settled_since: datetime) -> Due:
     """The patches that are due; of merged pull requests those that were settled since then."""
     return Due(DUE_PATCHES, {"settled_since": settled_since, "most_settled": SETTLED, "most_earlier": EARLIER})
@@ -109,8 +123,9 @@ def fetch_patches(
         except FetchProblem as problem:
             if not problem.too_large:
                 raise
-            return _patch_row(row, Patch("", "oversized", None, 0, 0, 0), folder)
-        return _patch_row(row, read_patch(data, limit), folder)
+            return _patch_row(row, Patch("", "oversized", None, 0, 0, 0), None, folder)
+        patch = read_patch(data, limit)
+        return _patch_row(row, patch, _git_reading(patch, unpack(data, limit)[0], closing(fetcher)), folder)
 
     return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
 
@@ -126,7 +141,44 @@ def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> by
     return blob(fetcher, row["pds"], row["did"], name, limit)
 
 
-def _patch_row(row: Row, patch: Patch, folder: Path) -> dict[str, object]:
+def _git_reading(patch: Patch, text: bytes, watch: Watch) -> GitReading | None:
+    """How git reads the bytes as they came; a text that was cut is not compared."""
+    return GitReading("refused") if patch.state == "oversized" else compare_with_git(text, watch)
+
+
+def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:
+    """Compare kept patches that git was not asked about yet with its reading, the newest first; returns how many.
+
+    They were kept by an older version, or while git was not there.
+    """
+    ends = time.monotonic() + COMPARE_SECONDS
+    with store.read() as rows:
+        waiting = rows.rows(NOT_COMPARED)
+    readings: dict[str, GitReading] = {}
+    for row in waiting:
+        if time.monotonic() > ends:
+            break
+        reading = _kept_reading(row, folder, closing(fetcher))
+        if reading is not None:
+            readings[row["sha256"]] = reading
+    if readings:
+        with store.write() as txn:
+            for sha256, reading in readings.items():
+                txn.execute(COMPARED, [reading.state, reading.line, sha256])
+            txn.inputs_changed()
+    return len(readings)
+
+
+def _kept_reading(row: Row, folder: Path, watch: Watch) -> GitReading | None:
+    if row["state"] == "oversized":
+        return GitReading("refused")
+    try:
+        return compare_with_git(load_patch(folder, row["sha256"]).encode(), watch)
+    except PatchProblem:
+        return None
+
+
+def _patch_row(row: Row, patch: Patch, reading: GitReading | None, folder: Path) -> dict[str, object]:
     """Keep the text of a patch and say so as a row of `patches`."""
     return {
         "pull_uri": row["pull_uri"],
@@ -141,6 +193,8 @@ def _patch_row(row: Row, patch: Patch, folder: Path) -> dict[str, object]:
         "proves": patch.proves,
         "series": list(patch.series),
         "change_ids": list(patch.change_ids),
+        "git_reading": reading.state if reading else None,
+        "git_line": reading.line if reading else None,
     }
 
 

@@ -6,12 +6,13 @@ the name under which it was offered.
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 CHANGE_IDS = 200  # of one series: more are not looked at
 
 _HUNK = re.compile(rb"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@")
-_MAIL = re.compile(rb"From [0-9a-f]{40,64} ")
+_YEAR = re.compile(rb"[ \t\n\v\f\r]*\+?0*([0-9]+)")
 _BASE85 = re.compile(rb"[A-Za-z]\S{5,65}")
 _FULL_INDEX = re.compile(rb"(?:[0-9a-f]{40}\.\.[0-9a-f]{40}|[0-9a-f]{64}\.\.[0-9a-f]{64})")
 _CHANGE_ID = re.compile(rb"change-id:[ \t]*([!-~]{1,100})\s*", re.IGNORECASE)
@@ -30,12 +31,59 @@ def change_id(line: bytes) -> str | None:
     return found[1].decode() if found else None
 
 
+def is_from_line(line: bytes) -> bool:
+    """Tell whether `git mailsplit` begins a mail at this line, given without its line end (builtin/mailsplit.c).
+
+    Sender and length do not count: the last colon outside the last two bytes must be that of a time, with a year after
+    1990 or 90 behind it.
+    """
+    if not line.startswith(b"From ") or len(line) < 19:
+        return False
+    colon = line.rfind(b":", 4, len(line) - 1)
+    digits = [line[place : place + 1] for place in (colon - 4, colon - 2, colon - 1, colon + 1, colon + 2)]
+    if colon < 5 or not all(b"0" <= digit <= b"9" for digit in digits):
+        return False
+    year = _YEAR.match(line, colon + 3)
+    return year is not None and (len(year[1]) > 2 or int(year[1]) > 90)
+
+
+def is_converted(opening: Sequence[bytes]) -> bool:
+    """Tell whether `git am` takes a text for Mercurial's or StGit's, which it rewrites first (builtin/am.c).
+
+    `opening` holds the first line that is not empty and the two behind it, without line ends.
+    """
+    first, second, third = (*opening, b"-", b"-", b"-")[:3]
+    if first.startswith((b"From ", b"From: ")):
+        return False
+    if first.startswith(b"# This series applies on GIT commit") or first == b"# HG changeset patch":
+        return True
+    return bool(first) and not second and third.startswith((b"From:", b"Author:", b"Date:"))
+
+
+def change_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that belong to files' parts with their numbers from 1; what stands between them changes nothing.
+
+    A part without "diff --git" is known only at its first hunk: its two lines before that come then.
+    """
+    reader, plain = DiffReader(), list[tuple[int, bytes]]()
+    for number, line in enumerate(lines, 1):
+        before = reader.section
+        reader.line(line)
+        if reader.section is None:
+            plain = [*plain[-1:], (number, line)]
+            continue
+        if reader.section is not before and not line.startswith(b"diff --git "):
+            yield from plain[-2:]
+        yield number, line
+        plain = []
+
+
 def split_mails(text: str) -> list[list[str]]:
     """The lines of each mail of a series; of a plain diff, its lines. A line inside a hunk begins no mail."""
     reader, mails = DiffReader(), [[]]
     for line in text.removesuffix("\n").split("\n"):
         data = line.encode("utf-8", "replace")
-        if not (reader.before or reader.after) and _MAIL.match(data) and mails[-1]:
+        if not (reader.before or reader.after) and is_from_line(data) and mails[-1]:
             mails.append([])
         reader.line(data)
         mails[-1].append(line)
@@ -56,13 +104,17 @@ class _Section:
     binary: bool = False
     meant: bool = False
     hunks: int = 0
+    added: int = 0
+    removed: int = 0
 
     def feed(self, mark: bytes, line: bytes) -> None:
         text = line.translate(None, _SPACE)
         self.digest.update(mark + text + b"\n")
         if mark == b"+":
+            self.added += 1
             self.come.update(text)
         elif mark == b"-":
+            self.removed += 1
             self.gone.update(text)
 
     def close(self) -> bytes:
@@ -89,11 +141,13 @@ class DiffReader:
         self.sound = True
         self.proves = False
         self.files: set[bytes] = set()
-        self.added = self.removed = 0
+        self.counts: list[tuple[int, int]] = []  # lines added and removed, of each part that changes any
         self.mails: list[list[bytes]] = [[]]  # hashes of the files' parts, mail by mail
         self.change_ids: list[str] = []
         self.section: _Section | None = None
         self.before = self.after = 0  # lines that the running hunk still needs of the old and of the new side
+        self.mark = b" "  # of the line before, within a hunk
+        self.endless = b""  # marks of lines that would continue one without an end
         self.just_ended = False  # whether the line before was the last of a hunk
         self.in_message = False  # whether the line is between a mail's "From" line and its first file
         self.last = (b"", b"")  # the two lines before, where they were outside hunks
@@ -121,6 +175,16 @@ class DiffReader:
         self.sound = self.sound and not (self.before or self.after)
         self._close()
 
+    @property
+    def added(self) -> int:
+        """Lines added in all files."""
+        return sum(added for added, _ in self.counts)
+
+    @property
+    def removed(self) -> int:
+        """Lines removed in all files."""
+        return sum(removed for _, removed in self.counts)
+
     def identity(self) -> str:
         """The hash of every file's part, in an order of their own."""
         return _identity([digest for mail in self.mails for digest in mail])
@@ -140,6 +204,8 @@ class DiffReader:
         if self.section is not None:
             self.files.add(self.section.name)
             self.mails[-1].append(self.section.close())
+            if self.section.added or self.section.removed:
+                self.counts.append((self.section.added, self.section.removed))
             self.proves = self.proves or self.section.proves
             self.section = None
 
@@ -154,7 +220,7 @@ class DiffReader:
             self._message_line(line)
 
     def _message_line(self, line: bytes) -> None:
-        if _MAIL.match(line):
+        if is_from_line(line):
             self.in_message = True
             if self.mails[-1]:
                 self.mails.append([])
@@ -189,6 +255,7 @@ class DiffReader:
         section = self.section if follows else None
         section = section or self._open_plain(old, new)
         section.hunks += 1
+        self.endless = b""
         self.before, self.after = (int(count) if count is not None else 1 for count in hunk.groups())
         self.just_ended = not (self.before or self.after)
 
@@ -202,14 +269,14 @@ class DiffReader:
     def _hunk_line(self, line: bytes) -> None:
         mark = line[:1] or b" "  # mail programs strip the blank of an empty context line
         if mark == b"\\":
+            self.endless += self.mark + b" " if self.mark != b" " else b" +-"
             return
+        self.mark = mark
         self.before -= mark in b"- "
         self.after -= mark in b"+ "
-        if mark not in b"+- " or self.before < 0 or self.after < 0 or self.section is None:
+        if mark not in b"+- " or mark in self.endless or self.before < 0 or self.after < 0 or self.section is None:
             self.sound, self.before, self.after = False, 0, 0
             return
-        self.added += mark == b"+"
-        self.removed += mark == b"-"
         self.section.feed(mark, line[1:])
         self.just_ended = not (self.before or self.after)
 

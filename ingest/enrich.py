@@ -6,13 +6,14 @@ from ingest.ask_attestations import DUE as DUE_ATTESTATIONS
 from ingest.ask_attestations import fetch_attestations
 from ingest.ask_holders import DUE_PUSH_HOLDERS, fetch_push_holders
 from ingest.ask_identities import DUE_IDENTITIES, fetch_identities
-from ingest.ask_patches import due_patches, fetch_patches
+from ingest.ask_patches import compare_kept, due_patches, fetch_patches
 from ingest.ask_profiles import DUE_PROFILES, fetch_profiles
 from ingest.ask_runs import DUE_RUNS, fetch_runs
 from ingest.lookups import Due, Wall
 from ingest.transaction import Rows
 
 __all__ = [
+    "compare_kept",
     "due",
     "fetch_attestations",
     "fetch_identities",

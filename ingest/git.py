@@ -66,7 +66,8 @@ _SETTINGS = {
 Watch = Callable[[], FetchProblem | None]
 
 
-def _no_watch() -> FetchProblem | None:
+def watch_nothing() -> FetchProblem | None:
+    """Let a child run until its time is over."""
     return None
 
 
@@ -106,13 +107,13 @@ class Git:
     """The git of one bare repository. `watch` is asked ten times a second whether a child must end."""
 
     folder: Path
-    watch: Watch = _no_watch
+    watch: Watch = watch_nothing
     authorities: Path | None = None  # certificates to believe instead of the system's
 
     def run(
         self,
         *arguments: str,
-        given: Iterable[str] = (),
+        given: Iterable[str] | Path = (),
         limit: int = 10_000_000,
         seconds: float = LOCAL_SECONDS,
         index: Path | None = None,
@@ -131,11 +132,11 @@ class Git:
     def stream(
         self,
         *arguments: str,
-        given: Iterable[str] = (),
+        given: Iterable[str] | Path = (),
         seconds: float = LOCAL_SECONDS,
         index: Path | None = None,
     ) -> Generator[IO[bytes]]:
-        """A question's answer as it comes; left early, the child ends. `given` are the lines of its standard input."""
+        """A question's answer as it comes; left early, the child ends. `given`: standard input, as lines or a file."""
         command, environment = self._command(arguments), self._environment("", index)
         with _spooled(given) as lines, _child(command, environment, lines, seconds, self.watch) as out:
             yield out
@@ -238,8 +239,12 @@ def _child(
 
 
 @contextmanager
-def _spooled(given: Iterable[str]) -> Generator[IO[bytes]]:
-    """Lines as a file to be read. Raises FetchProblem where there is no room for them."""
+def _spooled(given: Iterable[str] | Path) -> Generator[IO[bytes]]:
+    """Lines as a file to be read, or that file. Raises FetchProblem where there is no room for them."""
+    if isinstance(given, Path):
+        with given.open("rb") as file:
+            yield file
+        return
     with tempfile.TemporaryFile() as lines:
         try:
             lines.writelines(f"{line}\n".encode("utf-8", "surrogateescape") for line in given)

@@ -57,6 +57,9 @@ ADDED = (
     ("repository_settings", "alarm_budget double"),
     ("reviews", "payer varchar"),
     ("dead_letters", "due_clock timestamp"),
+    ("patches", "git_reading varchar"),
+    ("patches", "git_line integer"),
+    ("content_reviews", "git_reading varchar"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

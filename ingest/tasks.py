@@ -52,6 +52,7 @@ def ask_network() -> None:
         now = runtime.clock.now()
         since = now - timedelta(days=runtime.followed_days)
         found += enrich.fetch_patches(store, fetcher, runtime.diff_folder, runtime.patch_limit, wall, since)
+        found += enrich.compare_kept(store, fetcher, runtime.diff_folder)
         found += enrich.fetch_runs(store, fetcher, runtime.diff_folder, now, wall)
     found += enrich.fetch_attestations(store, fetcher, runtime.plc_url, runtime.clock.now(), wall)
     found += enrich.fetch_profiles(store, fetcher, runtime.bluesky_api, runtime.clock.now(), wall)

@@ -14,6 +14,7 @@ from ingest.transaction import Rows
 
 IN_FORCE, VOIDED, RELEASED = "in force", "voided", "released"
 MERGED, MERGED_ELSE = "merged as approved", "merged something else"
+NOT_READ = "not_read"  # why it is something else: git reads more from the patch than was read here
 
 # The newest round of pull requests, as an approval names it.
 NEWEST = """
@@ -34,7 +35,8 @@ where a.state = '{IN_FORCE}' or a.reason in ('changed_before', 'changed_after') 
 """
 # What the mirror shows of approved changes: which were carried to the target branch, and what else of the same pull
 # request was. Of a series every mail must have landed, since two rounds may share some. Of a squash only the round is
-# known, so it counts where that round had one patch alone.
+# known, so it counts where that round had one patch alone. A text from which git reads anything else than was read here
+# may have brought more than the approved change, whichever commit carries that.
 LANDED = f"""
 select a.action_key, l.commit_id, a.state = '{IN_FORCE}' and l.landed_at >= a.approved_at as after,
   case l.proof when 'patch_id' then c.patch_id is not distinct from a.patch_id
@@ -43,7 +45,9 @@ select a.action_key, l.commit_id, a.state = '{IN_FORCE}' and l.landed_at >= a.ap
       where o.pull_uri = a.pull_uri and o.branch = l.branch and d.repository_id = a.repository_id), t.series)
     else l.round = a.round and (
       select count(distinct k.patch_id) from pull_rounds r join patches k using (pull_uri, patch_ref)
-      where r.pull_uri = a.pull_uri and r.round = a.round) = 1 end as same
+      where r.pull_uri = a.pull_uri and r.round = a.round) = 1 end as same,
+  (select coalesce(bool_and(coalesce(k.git_reading, '') = 'same'), false) from patches k
+    where k.pull_uri = a.pull_uri and k.patch_id = a.patch_id) as whole, a.state = '{IN_FORCE}' as in_force
 from approvals a join landings l on l.pull_uri = a.pull_uri
 left join commits c on c.repository_id = a.repository_id and c.commit_id = l.commit_id
 left join patches t on t.pull_uri = a.pull_uri and t.patch_id = a.patch_id
@@ -99,7 +103,10 @@ def _moves(rows: Rows) -> Mapping[str, Move]:
     moves: dict[str, Move] = {}
     landed = [row for row in rows.rows(LANDED) if row["same"] or row["after"]]
     for row in sorted(landed, key=lambda row: (not row["same"], row["commit_id"])):
-        moves.setdefault(row["action_key"], (MERGED if row["same"] else MERGED_ELSE, None, row["commit_id"]))
+        if row["same"] and row["whole"]:
+            moves.setdefault(row["action_key"], (MERGED, None, row["commit_id"]))
+        elif row["in_force"]:
+            moves.setdefault(row["action_key"], (MERGED_ELSE, NOT_READ if row["same"] else None, row["commit_id"]))
     for row in rows.rows(ELSEWHERE):
         moves.setdefault(row["action_key"], (MERGED_ELSE, None, None))
     for row in rows.rows(FALLEN):

@@ -17,6 +17,7 @@ Reason = Literal[
     "fast_lane_shut",
     "over_budget",
     "over_repository_budget",
+    "base_elsewhere",
 ]
 
 
@@ -40,8 +41,9 @@ class Ask:
     """What is known of one change before any call.
 
     `structural_trust` in [0, 1] is that of its author from the target repository's seeds, `sensitive` whether the diff
-    touches a path that is always read. `spent` and `budget` are dollars of the present day
-    for the whole site, `repository_spent` and `repository_budget` for the target repository.
+    touches a path that is always read. `spent` and `budget` are dollars of the present day for the whole site,
+    `repository_spent` and `repository_budget` for the target repository. `base_stands` is false where the change is
+    told from a commit that is not known to be on the target branch.
     """
 
     mode: Mode
@@ -53,6 +55,7 @@ class Ask:
     budget: float = 0.0
     repository_spent: float = 0.0
     repository_budget: float = inf
+    base_stands: bool = True
 
 
 def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, Reason]:
@@ -63,6 +66,8 @@ def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, R
     [0, 1] and for dollars below zero.
     """
     _check(ask)
+    if not ask.base_stands:
+        return Call.DETERMINISTIC, "base_elsewhere"
     if ask.mode == "off":
         return Call.NOBODY, "review_off"
     if ask.mode == "deterministic":

@@ -43,6 +43,7 @@ MISSING_WORDS: Mapping[str, str] = {
     "under_way": "the same content is being reviewed",
     "abandoned": "its reading was broken off",
     "review_failed": "its review failed",
+    "base_elsewhere": "the commit that its change is told from is not known to be on the target branch",
     "on_trial": "a new model or prompt is still being tried beside the old one",
 }
 ALARMS = {"high_flag", "content_risk_high"}  # codes that send a change to a person whoever sent it

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from email.header import Header
 from email.utils import format_datetime, parsedate_to_datetime
 
-from ingest.diffs import DiffReader, split_mails
+from ingest.diffs import change_lines, is_from_line, split_mails
 from ingest.patches import patch_id
 from scoring.content.change import Mail
-from scoring.content.mails import ends_message, is_encoded, read_mail
+from scoring.content.mails import encoding_header, ends_message, read_mail
 
 NAME_LENGTH, SUBJECT_LENGTH = 60, 300
 MESSAGE_LINES = 2_000
@@ -27,7 +27,6 @@ _INNER = re.compile(
 )  # what may open a message as one more header
 _SCISSORS = re.compile("8<|>8|8%|%8|%<|>%|\N{BLACK SCISSORS}|\N{WHITE SCISSORS}")
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,100}@[A-Za-z0-9.-]{1,100}")
-_MAIL_START = re.compile(r"From [0-9a-f]{40,64} ")
 
 
 class MailboxProblem(Exception):
@@ -52,12 +51,16 @@ def mailbox(text: str, approved: str, source: Source) -> str:
     if patch_id(text) != approved:
         raise MailboxProblem("the kept text is not UTF-8 or not the approved patch: merge it on the forge instead")
     mails = [mail for mail in split_mails(text) if _has_diff(mail)]
-    if any(_MAIL_START.match(mail[0]) and is_encoded(mail[1:]) for mail in mails):
+    if any(_begins_mail(mail[0]) and encoding_header(mail) is not None for mail in mails):
         raise MailboxProblem("a mail of it is encoded, so git would read another patch: merge it on the forge instead")
     written = "".join(_mail(mail, place, len(mails), source) for place, mail in enumerate(mails, 1))
     if patch_id(written) != approved or len(split_mails(written)) != len(mails):
         raise MailboxProblem("it cannot be written as mails that git reads alike: merge it on the forge instead")
     return written
+
+
+def _begins_mail(line: str) -> bool:
+    return is_from_line(line.encode("utf-8", "replace"))
 
 
 def _has_diff(lines: Sequence[str]) -> bool:
@@ -82,26 +85,15 @@ def _mail(lines: Sequence[str], place: int, count: int, source: Source) -> str:
 
 def _said(lines: Sequence[str], source: Source) -> Mail:
     """Who, when and about what, as a mail says it; a plain diff says nothing."""
-    if not _MAIL_START.match(lines[0]):
+    if not _begins_mail(lines[0]):
         return Mail("", "", "", source.title, "")
     end = next((place for place, line in enumerate(lines) if place and ends_message(line)), len(lines))
-    return read_mail(list(lines[1:end]))
+    return read_mail(list(lines[:end]))
 
 
 def _changes(lines: Sequence[str]) -> Iterator[str]:
-    """The lines that belong to files' parts; what stands between them changes nothing and is left out."""
-    reader = DiffReader()
-    plain: list[str] = []  # "--- " and "+++ " of a part without "diff --git", known for one only with its first hunk
-    for line in lines:
-        before = reader.section
-        reader.line(line.encode("utf-8", "replace"))
-        if reader.section is not None:
-            if reader.section is not before and not line.startswith("diff --git "):
-                yield from plain[-2:]
-            yield line
-            plain = []
-        else:
-            plain = [*plain[-1:], line]
+    """The lines that belong to files' parts."""
+    return (lines[number - 1] for number, _ in change_lines(line.encode("utf-8", "replace") for line in lines))
 
 
 def _message(text: str) -> Iterator[str]:

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ingest.git_reading import GitReading, compare_with_git
 from ingest.patches import PatchProblem, load_patch
 from ingest.transaction import Rows
 from scoring.content.change import Change
 from scoring.content.examine import examine
 from scoring.content.finding import Finding, Severity
-from scoring.content.reading import read_change
+from scoring.content.reading import compared, read_change
 from scoring.content.submission import Account, Knowledge, Submission
 from scoring.rendering import Case
 
@@ -30,16 +31,25 @@ select did, handle from contributors where contributor_id in (
 Row = Mapping[str, Any]
 
 
-def kept_change(row: Row, folder: Path) -> Change:
-    """The change as it is kept; one whose patch was cut, or is not kept any more, was not read whole."""
+def kept_change(row: Row, folder: Path) -> tuple[Change, str]:
+    """The change as it is kept, and how git reads its text ('unknown' where git cannot be asked).
+
+    One whose patch was cut, is not kept any more or is read otherwise by git was not read whole.
+    """
     try:
         text = load_patch(folder, row["sha256"])
     except PatchProblem:
         gone = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is not kept here any more.")
-        return Change((), (), (gone,), 0.0)
+        return Change((), (), (gone,), 0.0), row["git_reading"] or "unknown"
     change = read_change(text)
-    if row["patch_state"] != "oversized":
-        return change
+    if row["patch_state"] == "oversized":
+        return _cut(change, text, row), row["git_reading"] or "unknown"
+    state = row["git_reading"]
+    reading = GitReading(state, row["git_line"]) if state else compare_with_git(text.encode())
+    return compared(change, reading, text), reading.state if reading else "unknown"
+
+
+def _cut(change: Change, text: str, row: Row) -> Change:
     size = len(text.encode())
     cut = Finding(
         "reading", "cut", "oversized", Severity.MED, f"Only the first {size:,} bytes of the patch were fetched."

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ingest.git_reading import compare_with_git
+from ingest.patches import unpack
 from scoring.assessment import Review
 from scoring.content.examine import examine
 from scoring.content.finding import Finding
-from scoring.content.reading import read_bytes
+from scoring.content.limits import DEFAULT_LIMITS
+from scoring.content.reading import compared, read_bytes
 from scoring.content.submission import Knowledge, Submission
 from scoring.cost_gate import Call
 from scoring.deterministic import review_without_model
@@ -28,7 +31,10 @@ class Artefact:
     def submission(self, knowledge: Knowledge) -> Submission:
         """As the scanners are given it; who speaks in a discussion is not asked."""
         said = tuple((f"reviewer-{place}", text) for place, text in enumerate(self.discussion, 1))
-        return Submission(read_bytes(self.diff), self.title, self.description, said, knowledge)
+        text, whole, _ = unpack(self.diff, DEFAULT_LIMITS.size)
+        change = read_bytes(self.diff)
+        change = compared(change, compare_with_git(text), text.decode("utf-8", "replace")) if whole else change
+        return Submission(change, self.title, self.description, said, knowledge)
 
 
 def review_artefact(

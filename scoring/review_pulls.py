@@ -41,9 +41,19 @@ AGAIN = 5  # times that a reading is tried anew, each an hour later than the one
 # What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
 # first, since that is what somebody is waiting for. What the site or the repository had no dollars for waits until
 # there are some.
+# Of two commits its author chose the base: where that is not on the target branch, a merge brings more than the patch.
 DUE = """
+with compared as (
+  select pull_uri, p.repository_id, coalesce(p.target_branch, m.head) as branch,
+    split_part(substr(p.patch_ref, 9), '..', 1) as commit_id
+  from pull_requests p left join mirrors m using (repository_id)
+  where p.state = 'open' and p.patch_ref like 'compare:%'
+), elsewhere as (
+  select pull_uri from compared anti join branch_commits using (repository_id, branch, commit_id)
+)
 select p.pull_uri, p.patch_ref, p.round, p.record_cid, p.author_id, p.repository_id, p.title, p.body, w.review,
   md5(concat_ws(chr(31), p.title, p.body)) as said, k.sha256, k.bytes, k.state as patch_state,
+  k.git_reading, k.git_line, p.pull_uri not in (select pull_uri from elsewhere) as base_stands,
   coalesce(t.structural_trust, 0) as structural_trust, coalesce(r.attempts, 0) as attempts,
   coalesce(r.failures, 0) as failures, coalesce(r.state, 'running') <> 'running' as has_review
 from pull_requests p
@@ -60,6 +70,8 @@ where p.state = 'open' and k.sha256 is not null
     and not list_contains($spent_out, p.repository_id) and r.reviewed_clock < $now - to_hours(1)
   ) or (
     r.asked_because = 'review_off' and w.review <> 'off'
+  ) or k.git_reading <> coalesce(r.git_reading, 'same') or (
+    r.missing is distinct from 'review_failed' and base_stands = (r.missing is not distinct from 'base_elsewhere')
   ) or ($has_key and w.review = 'claude' and (
     r.asked_because in ('claude_off', 'no_key')
     or (r.asked_because = 'trusted' and coalesce(t.structural_trust < $t_high, true))
@@ -150,6 +162,7 @@ def _review(store: Store, group: Sequence[Row], reviewing: Reviewing) -> None:
     """Review these and write what came of it; of one that ended the program each time, that nobody reads it."""
     if group[0]["attempts"] >= TRIES:
         failed = {"state": "no content verdict", "missing": "review_failed", "asked": "missing", "recommended": True}
+        failed["git_reading"] = group[0]["git_reading"] or "unknown"
         told = {**_meanwhile(group[0]), **failed, "asked_because": "review_failed", "reviewed_clock": store.wall()}
         _write(store, [Outcome(group[0], told)])
         return
@@ -163,7 +176,7 @@ def _meanwhile(row: Row) -> Mapping[str, Any]:
 
 
 def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
-    change = kept_change(row, reviewing.folder)
+    change, git_reading = kept_change(row, reviewing.folder)
     if row["review"] != "off":
         reviewing.learn(change)
     with store.read() as rows:
@@ -177,7 +190,15 @@ def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
         review = replace(review, reason=because)
     if is_trial and review.model and review.state == "content verdict":
         review = replace(review, state="no content verdict", reason="on_trial")
-    asked = {"asked": str(call), "asked_because": because, "reviewed_clock": store.wall(), "attempts": 0}
+    if not row["base_stands"]:
+        review = replace(review, state="no content verdict", reason="base_elsewhere")
+    asked = {
+        "git_reading": git_reading,
+        "asked": str(call),
+        "asked_because": because,
+        "reviewed_clock": store.wall(),
+        "attempts": 0,
+    }
     asked["failures"] = row["failures"] + (review.reason in PASSING)
     return Outcome(row, review_columns(review, case.findings) | asked, change)
 
@@ -195,7 +216,7 @@ def _try(store: Store, left: Sequence[Row], reviewing: Reviewing) -> int:
     if row is None or reviewing.spent() >= reviewing.budget:
         return 0
     with store.read() as rows:
-        change = kept_change(row, reviewing.folder)
+        change, _ = kept_change(row, reviewing.folder)
         case, unfinished = case_of_pull(rows, row, change, reviewing.knowledge(rows, row["pull_uri"]))
     review = reviewing.review(case, Call.CLAUDE, unfinished, row["pull_uri"])
     with store.write() as txn:
@@ -221,6 +242,7 @@ def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> 
         budget=reviewing.budget,
         repository_spent=reviewing.spent_by_repository().get(row["repository_id"], 0.0),
         repository_budget=reviewing.repository_budget,
+        base_stands=row["base_stands"],
     )
 
 

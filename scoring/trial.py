@@ -33,6 +33,7 @@ with today as (
 )
 select p.pull_uri, p.patch_ref, p.round, p.record_cid, p.author_id, p.repository_id, p.title, p.body, w.review,
   md5(concat_ws(chr(31), p.title, p.body)) as said, k.sha256, k.bytes, k.state as patch_state, 0.0 as structural_trust,
+  k.git_reading, k.git_line,
   n.tried_clock
 from old
 join pull_requests p on p.pull_uri = old.pull_uri

@@ -15,6 +15,7 @@ BECAME = {
     "merged as approved": "merged as approved",
     "merged something else": "but something else was merged",
 }
+NOT_READ = "but git reads more from its patch than was read here, which may have been merged too"
 VOIDED = {
     "changed_before": "void: it had changed before the approval took effect",
     "changed_after": "void: it changed after the approval",
@@ -28,6 +29,7 @@ def action_words(action: PastAction) -> str:
     said = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
     if action.state:
         became = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
+        became = NOT_READ if action.reason == "not_read" else became
         commit = f" in {action.evidence[:12]}" if action.evidence else ""
         said = f"{said}; {became}{commit}"
     return f"{said}: {action.note}" if action.note else said

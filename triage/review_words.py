@@ -24,6 +24,7 @@ ASKED_WORDS = {
     "fast_lane_shut": "The fast lane is shut, so no trust spares a reading: Claude was asked.",
     "over_budget": "Claude would have been asked; the day's budget for reviews is spent.",
     "over_repository_budget": "Claude would have been asked; the day's budget for reviews of this repository is spent.",
+    "base_elsewhere": "Its base is not known to be on the target branch, so its patch may not be all that is merged.",
     "review_failed": "Its reading ended the reviewer's program each time, so a person is asked.",
 }
 

@@ -51,6 +51,8 @@ create table patches (
   proves boolean not null,            -- the change is more than white space, so that finding it again means something
   series varchar[] not null,          -- patch-id of each mail of the series, in order; empty if unreadable
   change_ids varchar[] not null,      -- Change-Id trailers of the series: claims that find candidates and prove nothing
+  git_reading varchar,                -- 'same': git reads the same change from the text; 'different', 'refused'; null: not asked yet
+  git_line integer,                   -- line of the text, from 1, where git's reading begins to differ; null: not known
   primary key (pull_uri, patch_ref)
 );
 

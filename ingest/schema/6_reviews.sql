@@ -55,5 +55,6 @@ create table content_reviews (
   dollars double not null,
   begun_clock timestamp not null,
   reviewed_clock timestamp,
+  git_reading varchar,                -- patches.git_reading as the review was told it, 'unknown': git could not be asked; null: older
   primary key (pull_uri, patch_ref, said, rules)
 );

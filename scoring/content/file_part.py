@@ -24,6 +24,7 @@ class OpenHunk:
         self._lines: list[Line] = []
         self._old, self._new = max(self._start[0], 1), max(self._start[1], 1)
         self.changes = 0  # lines that are no context
+        self._ended: set[Mark] = set()  # marks of lines that would continue one without an end
         self.old_left, self.new_left = (1 if count is None else int(count) for count in (header[2], header[4]))
 
     @property
@@ -50,6 +51,11 @@ class OpenHunk:
         """Take the note that the last line has no line end."""
         if self._lines:
             self._lines[-1] = replace(self._lines[-1], ends_file=True)
+            self._ended |= {" ", self._lines[-1].mark} if self._lines[-1].mark != " " else {" ", "+", "-"}
+
+    def joins(self, line: str) -> bool:
+        """Tell whether git would join this line to one that has no end."""
+        return _MARKS.get(line[:1]) in self._ended
 
     def close(self) -> Hunk:
         """What came of it."""

@@ -37,6 +37,11 @@ _RULES: dict[str, tuple[FlagType, Severity, str]] = {
     "cut_file": ("oversized", Severity.MED, "A file's header promises content that does not follow."),
     "cut_text": ("oversized", Severity.MED, "The last line has no line end, so the patch may have been cut there."),
     "corrupt_hunk": ("other", Severity.MED, "A hunk does not hold the lines that its header counts; git refuses it."),
+    "joined_lines": (
+        "other",
+        Severity.MED,
+        "A line without an end stands before others of its hunk, so git joins them to one line that stands nowhere.",
+    ),
     "stray_hunk": ("other", Severity.MED, "A hunk belongs to no file, so git does not apply it; see what it hides."),
     "text_outside": (
         "other",
@@ -45,7 +50,28 @@ _RULES: dict[str, tuple[FlagType, Severity, str]] = {
     ),
     "unreadable_file": ("other", Severity.MED, "A file's header is incomplete or contradicts itself; git refuses it."),
     "unsafe_path": ("other", Severity.MED, "A path leaves the repository or enters its .git folder; git refuses it."),
+    "text_behind": (
+        "other",
+        Severity.MED,
+        "Text behind a patch of the series is neither a signature nor a known trailer; see what it hides.",
+    ),
     "encoded_mail": ("other", Severity.MED, "A mail is encoded or has several parts, so its patch was not read."),
+    "other_format": (
+        "other",
+        Severity.MED,
+        "The text begins as a patch of Mercurial or StGit, which git rewrites before it reads it.",
+    ),
+    "git_differs": (
+        "other",
+        Severity.MED,
+        "git reads another change from this text, so what it would apply was not fully read.",
+    ),
+    "git_refuses": ("other", Severity.MED, "git cannot take this text apart, so it was not compared with its reading."),
+    "git_unasked": (
+        "other",
+        Severity.MED,
+        "git could not be asked how it reads this text, so the patch does not count as fully read.",
+    ),
     "broken_gzip": ("other", Severity.MED, "The packed patch is damaged; what could be unpacked was read."),
     "not_utf8": ("other", Severity.LOW, "The patch is not UTF-8; bytes that are not were replaced."),
     "no_file": ("other", Severity.MED, "No changed file was found in the patch, so nothing was reviewed."),
@@ -59,10 +85,18 @@ class Problems:
         self._found: dict[str, list[Finding]] = {}
 
     def add(
-        self, rule: str, file: str | None = None, line: int | None = None, quote: str = "", removed: bool = False
+        self,
+        rule: str,
+        file: str | None = None,
+        line: int | None = None,
+        quote: str = "",
+        removed: bool = False,
+        text_line: int | None = None,
     ) -> None:
-        """Note one problem; `rule` is one of the rules of this module."""
+        """Note one problem; `rule` is one of the rules of this module, `text_line` a line of the patch's own text."""
         kind, severity, explanation = _RULES[rule]
+        if text_line is not None:
+            explanation = f"{explanation} See line {text_line} of the patch's text."
         found = self._found.setdefault(rule, [])
         if len(found) < PROBLEMS:
             found.append(Finding(SCANNER, rule, kind, severity, explanation, file, line, quote[:QUOTE_LENGTH], removed))

@@ -3,33 +3,51 @@
 import re
 from email.errors import HeaderParseError
 from email.header import decode_header
-from email.parser import HeaderParser
 
 from scoring.content.change import Mail
 
 HEADER_LENGTH = 2_000  # characters of one header that are read: decoding takes time in its square
 _INNER = ("from", "subject", "date")  # what a message may say once more at its beginning
 _INNER_HEADER = re.compile(r"(from|subject|date):\s(.*)", re.IGNORECASE | re.DOTALL)
+_FIELD = re.compile(r"[!-9;-~]*:")  # git allows an empty name
+_SEPARATOR = ("From ", ">From ")  # headers for git, though no other reader of mails takes the second for one
+_BLANK = " \t\r\n"  # what git's isspace() takes
+_IDENTITY = re.compile(r"|7-?bit|8-?bit|binary", re.IGNORECASE)
+# Text in which ASCII means itself. A boundary would part even text/plain, and format=flowed would join its lines.
+_PLAIN = re.compile(
+    r'|text/plain(?:\s*;\s*charset\s*=\s*"?(?:us-ascii|utf-?8|iso-8859-[0-9]{1,2}|windows-125[0-9]|koi8-[ru])"?)?\s*;?',
+    re.IGNORECASE,
+)
 _QUOTING = re.compile(r'\\(.)|"')
 _NAME_LENGTH = 60  # a longer name is none for git, nor is one with @, < or >
 
 
 def read_mail(lines: list[str]) -> Mail:
-    """One mail from the lines between its "From" line and its patch. Never raises."""
-    headers, body = _split(lines)
+    """One mail from its lines before the patch, the "From" line among them. Never raises."""
+    headers, body = _headers(lines)
     inner, message = _inner_headers(body)
-    told = headers | inner
+    told = {name: value for name, value, _ in headers} | inner
     author, email = _author(_decoded(told.get("from", "")))
     date = _unfolded(told.get("date", ""))
     return Mail(author, email, date, _subject(_decoded(told.get("subject", ""))), "\n".join(message).strip("\r\n"))
 
 
-def is_encoded(lines: list[str]) -> bool:
-    """Whether git would decode the mail before it reads the patch in it: then what stands there is not the patch."""
-    headers, _ = _split(lines)
-    encoding = headers.get("content-transfer-encoding", "8bit").strip().lower()
-    kind = headers.get("content-type", "text/plain").strip().lower()
-    return encoding not in ("7bit", "8bit", "binary") or not kind.startswith("text/")
+def encoding_header(lines: list[str]) -> int | None:
+    """The place of the first header that may make git decode the mail before it reads the patch, None without one.
+
+    git takes the last header of a name, so each of them counts.
+    """
+    for name, value, place in _headers(lines)[0]:
+        if name == "content-transfer-encoding" and not _IDENTITY.fullmatch(value.strip()):
+            return place
+        if name == "content-type" and not _PLAIN.fullmatch(value.strip()):
+            return place
+    return None
+
+
+def is_header(line: str) -> bool:
+    """Tell whether git takes a line for a mail's header."""
+    return line.startswith(_SEPARATOR) or _FIELD.match(line) is not None
 
 
 def ends_message(line: str) -> bool:
@@ -38,13 +56,19 @@ def ends_message(line: str) -> bool:
     return line.startswith(("diff -", "Index: ")) or (named and len(line) > 4) or line.rstrip() == "---"
 
 
-def _split(lines: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Headers by their name in small letters, the first of each, and the body."""
-    blank = next((place for place, line in enumerate(lines) if not line.rstrip("\r")), len(lines))
-    headers: dict[str, str] = {}
-    for name, value in HeaderParser().parsestr("\n".join(lines[:blank])).items():
-        headers.setdefault(name.lower(), str(value))
-    return headers, lines[blank + 1 :]
+def _headers(lines: list[str]) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Headers as (name in small letters, unfolded value, place), by the rules of mailinfo.c, and the body."""
+    found: list[tuple[str, str, int]] = []
+    for place, line in enumerate(lines):
+        if found and line.startswith((" ", "\t")):
+            name, value, first = found[-1]
+            found[-1] = (name, f"{value} {line[1:].rstrip(_BLANK)}", first)
+        elif is_header(line):
+            name, _, value = line.rstrip(_BLANK).partition(":")
+            found.append((name.lower(), value, place))
+        else:
+            return found, lines[place + (not line.strip(_BLANK)) :]
+    return found, []
 
 
 def _inner_headers(body: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -2,14 +2,16 @@
 
 import re
 
+from ingest.diffs import is_converted, is_from_line
 from scoring.content.change import FileChange, Mail
 from scoring.content.file_part import HUNK_HEADER, FilePart, OpenHunk
 from scoring.content.header_names import is_unsafe
 from scoring.content.limits import Limits, Problems
-from scoring.content.mails import ends_message, is_encoded, read_mail
+from scoring.content.mails import encoding_header, ends_message, is_header, read_mail
 
-_MAIL = re.compile(r"From \S.{0,300}?[0-9]:[0-9]{2}:[0-9]{2} +(?:199[0-9]|[2-9][0-9]{3})")
-_BARE_MAIL = re.compile(r"(?:From|Date|Subject|Message-ID|Return-Path|Received|MIME-Version|To): ", re.IGNORECASE)
+# Behind a patch in a mail: what format-patch and b4 write there, and what parts files in diffs of other tools.
+_TRAILER = re.compile(r"(?:base-commit|change-id|prerequisite-[a-z-]{1,20}): |Index: |=+$|diff |Only in |-{2,3}$|$")
+_SIGNATURE_LINES = 4  # behind "-- "
 _NO_CHANGE = ("-- ", "--- ", "+++ ")  # a signature, and headers of a file
 _RULERS = ("--", "---")
 
@@ -27,7 +29,12 @@ class PatchReader:
         self._hunk: OpenHunk | None = None
         self._message: list[str] | None = None  # the lines of a mail's header and message while they come
         self._begun = False  # whether a file began, in a series since the mail began
-        self._fresh = True  # whether no line was taken yet
+        self._heading = False  # whether its header still goes on
+        self._mail_number = 0  # of the line that it begins with
+        self._number = 0  # of the line that is taken
+        self._opening: list[str] = []  # the first line that is not empty, and the two behind it
+        self._fresh = True  # whether no line but blank ones was taken yet
+        self._signature = 0  # lines that may still belong to a signature
         self._ended = False  # whether the line before was the last of a hunk
         self._hiding = False  # whether the line before was a change outside every hunk
         self._path: str | None = None  # of the last file, where what follows it is found
@@ -37,10 +44,13 @@ class PatchReader:
         """Take the next line, without its line end; `flaw` is the problem of one that is not whole."""
         if len(line) > self._limits.line_length:
             line, flaw = line[: self._limits.line_length], "long_line"
+        self._number += 1
+        if len(self._opening) < 3 and (self._opening or line.removesuffix("\r")):
+            self._opening.append(line.removesuffix("\r"))
         if self._hunk is None or not self._hunk_line(self._hunk, line, flaw):
             self._outside(line, line.removesuffix("\r"))
             self._note(flaw, None, line)
-        self._fresh = False
+        self._fresh = self._fresh and not line.strip()
 
     def finish(self, cut: bool) -> None:
         """Take the end of the text; `cut` where a limit ended it, which is a problem of its own."""
@@ -48,12 +58,18 @@ class PatchReader:
             self._close_hunk(self._hunk, None if cut else "cut_hunk")
         self._close_message()
         self._close_part()
+        if is_converted([line.encode("utf-8", "replace") for line in self._opening]):
+            self.unread += 1
+            self._problems.add("other_format", quote=self._opening[0])
 
     def _hunk_line(self, hunk: OpenHunk, line: str, flaw: str | None) -> bool:
         """Take a line while a hunk is open; False where it belongs to none."""
         if line.startswith("\\ "):
             hunk.end_file()
             return True
+        if hunk.joins(line):
+            self.unread += 1
+            self._problems.add("joined_lines", self._path, quote=line, text_line=self._number)
         taken = hunk.take(line)
         if taken is None:
             self._close_hunk(hunk, "corrupt_hunk")
@@ -123,7 +139,7 @@ class PatchReader:
         self._close_part()
         if len(self.files) >= self._limits.files:
             self.full = "too_many_files"
-        self._part, self._begun, self._hiding = part, True, False
+        self._part, self._begun, self._hiding, self._signature = part, True, False, 0
 
     def _close_part(self) -> None:
         part, self._part = self._part, None
@@ -143,39 +159,60 @@ class PatchReader:
     def _text(self, line: str, ended: bool) -> None:
         """A line that belongs to no file: message, signature, separator, or what somebody hides there."""
         self._close_part()
-        if _MAIL.match(line) or (self._fresh and _BARE_MAIL.match(line)):
-            self._begin_mail([] if line.startswith("From ") else [line])
+        if self._begins_mail(line):
+            self._begin_mail(line.lstrip() if self._fresh else line)
         elif self._message is not None:
             self._message_line(self._message, line)
         else:
             self._judge_text(line, ended)
 
+    def _begins_mail(self, line: str) -> bool:
+        """Also without a "From" line, where the text begins with a header; "Index: " begins a diff of Subversion."""
+        first = self._fresh and is_header(line.lstrip()) and not line.lstrip().startswith("Index: ")
+        return first or (line.startswith("From ") and is_from_line(line.encode("utf-8", "replace")))
+
     def _judge_text(self, line: str, ended: bool) -> None:
         changes = line.startswith(("+", "-")) and not line.startswith(_NO_CHANGE) and line.rstrip() not in _RULERS
         unreadable = line.startswith("@@")
         hidden = unreadable or (changes and (self._begun or self._hiding)) or (ended and line.startswith(" "))
-        if hidden:
+        behind = not hidden and self._begun and bool(self.mails) and not self._is_tail(line.rstrip())
+        if hidden or behind:
             self.unread += 1
             if not self._hiding:
-                self._problems.add("stray_hunk" if unreadable else "text_outside", self._path, quote=line)
-        self._hiding = hidden
+                rule = "stray_hunk" if unreadable else "text_behind" if behind else "text_outside"
+                self._problems.add(rule, self._path, quote=line, text_line=self._number)
+        self._hiding = hidden or behind
 
-    def _begin_mail(self, lines: list[str]) -> None:
+    def _is_tail(self, text: str) -> bool:
+        """Tell whether a line may stand behind a patch in a mail."""
+        if text == "--":
+            self._signature = _SIGNATURE_LINES
+        elif self._signature and text:
+            self._signature -= 1
+            return True
+        return _TRAILER.match(text) is not None
+
+    def _begin_mail(self, line: str) -> None:
         self._close_message()
         if len(self.mails) >= self._limits.mails:
             self.full = "too_many_mails"
-        self._message, self._begun, self._hiding = lines, False, False
+        self._message, self._heading, self._mail_number = [line], True, self._number
+        self._begun, self._hiding, self._signature = False, False, 0
 
     def _message_line(self, message: list[str], line: str) -> None:
-        if ends_message(line):
+        """A header is one also where it looks like the beginning of a patch ("Index: ")."""
+        self._heading = self._heading and (is_header(line) or line.startswith((" ", "\t")))
+        if not self._heading and ends_message(line):
             self._close_message()
         else:
             message.append(line)
 
     def _close_message(self) -> None:
         message, self._message = self._message, None
-        if message is not None:
-            self.mails.append(read_mail(message))
-            if is_encoded(message):
-                self.unread += 1
-                self._problems.add("encoded_mail")
+        if message is None:
+            return
+        self.mails.append(read_mail(message))
+        place = encoding_header(message)
+        if place is not None:
+            self.unread += 1
+            self._problems.add("encoded_mail", quote=message[place], text_line=self._mail_number + place)

@@ -1,14 +1,16 @@
 """A patch as strangers send it, read into files, hunks and numbered lines by git's rules and within bounds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import thread_time
 
+from ingest.git_reading import GitReading
 from ingest.patches import unpack
 from scoring.content.change import Change
 from scoring.content.limits import DEFAULT_LIMITS, Limits, Problems
 from scoring.content.patch_reader import PatchReader
 
-__all__ = ["Limits", "read_bytes", "read_change"]
+__all__ = ["Limits", "compared", "read_bytes", "read_change"]
 
 _STRIDE = 256  # lines between two looks at the clock
 
@@ -36,6 +38,19 @@ def read_bytes(data: bytes, limits: Limits = DEFAULT_LIMITS, clock: Callable[[],
         problems.add("too_large")
         text = text[: text.rfind("\n") + 1]
     return _read(text, limits, clock, problems, unread=int(not whole) + int(not sound))
+
+
+def compared(change: Change, reading: GitReading | None, text: str = "") -> Change:
+    """The change where git's own reading of its `text` is known: what git reads otherwise was not read."""
+    if reading is not None and (reading.state == "same" or (reading.state == "refused" and change.coverage < 1)):
+        return change
+    rule = "git_unasked" if reading is None else "git_differs" if reading.state == "different" else "git_refuses"
+    line = reading.line if reading else None
+    problems = Problems()
+    problems.add(rule, quote=text.split("\n")[line - 1] if line and text else "", text_line=line)
+    lines = sum(line.mark != " " for file in change.files for hunk in file.hunks for line in hunk.lines)
+    coverage = min(change.coverage, lines / (lines + 1))
+    return replace(change, problems=(*change.problems, *problems.all()), coverage=coverage)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ingest.followups import mine_followups
+from ingest.git_reading import compare_with_git
 from ingest.history import read_history
 from ingest.landings import find_landings
 from ingest.mirror import Limits, fetch_mirrors
@@ -227,15 +228,16 @@ class Watching:
 
     def revise(self, uri: str, patch: bytes, number: int, *, witnessed: bool = True) -> None:
         """A round of a pull request, seen now."""
-        read = read_patch(patch, 4_000_000)
+        read, reading = read_patch(patch, 4_000_000), compare_with_git(patch)
         ref = f"blob:{uri}:{number}"
         row = {"pull_uri": uri, "round": number, "patch_ref": ref, "record_cid": None, "created_at": None}
         kept = {"pull_uri": uri, "patch_ref": ref, "patch_id": read.patch_id, "sha256": "0" * 64, "bytes": len(patch)}
         counts = {"files": read.files, "added": read.added, "removed": read.removed, "state": read.state}
         claims = {"proves": read.proves, "series": list(read.series), "change_ids": list(read.change_ids)}
+        by_git = {"git_reading": reading and reading.state, "git_line": reading and reading.line}
         with self.store.write() as txn:
             txn.append("pull_rounds", [{**row, "seen_at": self.present, "witnessed": witnessed}])
-            txn.append("patches", [{**kept, **counts, **claims}])
+            txn.append("patches", [{**kept, **counts, **claims, **by_git}])
             sql = "update pull_requests set round = ?, round_count = ?, patch_ref = ? where pull_uri = ?"
             txn.execute(sql, [number, number + 1, ref, uri])
 

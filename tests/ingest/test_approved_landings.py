@@ -9,6 +9,7 @@ from scoring.approvals import settle_approvals
 from scoring.mailbox import Source, mailbox
 from scoring.told_actions import ToldAction, take
 from tests.ingest.git_world import OWNER, TEXT, Place, Work
+from tests.scoring.hidden_mails import INSTALL, ways
 
 SOURCE = Source("did:plc:" + "m" * 24, "mara.example", "Mend the lamp", datetime(2026, 3, 1))
 
@@ -59,5 +60,36 @@ def test_another_round_on_the_target_branch_is_found_as_something_else(work: Wor
     place.look()
     approve(place, pull)
     work.am(old)
+    place.land()
+    assert state(place) == "merged something else"
+
+
+@pytest.mark.parametrize("way", ways())
+def test_a_merge_that_may_have_brought_a_hidden_mail_is_not_merged_as_approved(
+    work: Work, place: Place, way: str
+) -> None:
+    mails = work.offer("HEAD", [("Fix", {"a.txt": "new\n" + TEXT})]) + ways()[way].encode()
+    pull = place.offer(mails)
+    place.present += timedelta(hours=1)
+    place.look()
+    approve(place, pull)
+    work.am(mails)
+    assert (work.folder / "install.sh").read_text() in INSTALL.replace("\n+", "\n")
+    place.land()
+    assert state(place) == "merged something else"
+    assert place.rows("select reason from approvals") == [{"reason": "not_read"}]
+    assert state(place) == "merged something else"
+
+
+def test_a_later_round_with_the_same_patch_and_a_hidden_mail_is_not_merged_as_approved(
+    work: Work, place: Place
+) -> None:
+    mails = work.offer("HEAD", [("Fix", {"a.txt": "new\n" + TEXT})])
+    pull = place.offer(mails)
+    place.present += timedelta(hours=1)
+    place.look()
+    approve(place, pull)
+    place.revise(pull, mails + ways()["a tab"].encode(), 1)
+    work.am(mails + ways()["a tab"].encode())
     place.land()
     assert state(place) == "merged something else"

@@ -1,5 +1,6 @@
 """Patches of pull requests, as if they had been fetched."""
 
+from ingest.git_reading import compare_with_git
 from ingest.patches import read_patch, store_patch
 from tests.pipeline import Result
 from tests.scoring.small import OFFERED
@@ -14,7 +15,7 @@ CLEAN = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n print
 
 def offer(result: Result, diff: str = CLEAN, uri: str = OFFERED, ref: str = "blob:one", limit: int = 100_000) -> None:
     """This patch is the newest round of the pull request, fetched and kept."""
-    patch = read_patch(diff.encode(), limit)
+    patch, reading = read_patch(diff.encode(), limit), compare_with_git(diff.encode())
     row = {
         "pull_uri": uri,
         "patch_ref": ref,
@@ -28,6 +29,8 @@ def offer(result: Result, diff: str = CLEAN, uri: str = OFFERED, ref: str = "blo
         "proves": patch.proves,
         "series": list(patch.series),
         "change_ids": [],
+        "git_reading": reading.state if reading else None,
+        "git_line": reading.line if reading else None,
     }
     with result.store.write() as txn:
         txn.upsert("patches", [row])

@@ -251,4 +251,6 @@ def test_a_clear_review_is_named_where_only_that_is_missing() -> None:
 
 
 def test_every_reason_for_a_missing_verdict_has_its_words() -> None:
-    assert {*get_args(Why), "findings_incomplete", "review_failed", "on_trial", "review_off"} == set(MISSING_WORDS)
+    assert {*get_args(Why), "findings_incomplete", "review_failed", "on_trial", "review_off", "base_elsewhere"} == set(
+        MISSING_WORDS
+    )

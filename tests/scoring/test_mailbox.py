@@ -120,13 +120,15 @@ def test_binary_files_renames_and_modes_are_kept(clone: Path) -> None:
 
 EVIL = "diff --git a/evil.txt b/evil.txt\nnew file mode 100644\n--- /dev/null\n+++ b/evil.txt\n@@ -0,0 +1 @@\n+evil\n"
 SMUGGLED = {
-    "a mail": "From mallory Mon Sep 17 00:00:00 2001\nFrom: M <m@example.test>\nSubject: more\n\n",
-    "a mail of another date": "From m@example.test Thu Jan  1 00:00:00 2026\nSubject: more\n\n",
     "a cut": "-- >8 -- >8 --\nSubject: other\n\n",
     "an author": "From: Seed <seed@example.test>\n\n",
     "a subject": "Subject: [PATCH] Reviewed by seed\n\n",
     "a second author": "From: A <a@example.test>\n\nFrom: Seed <seed@example.test>\n\n",
     "an end of the message": "---\n",
+}
+MAILS = {
+    "a mail": "From mallory Mon Sep 17 00:00:00 2001\nFrom: Ana <ana@example.test>\nSubject: more\n\n",
+    "a mail of another date": "From m@example.test Thu Jan  1 00:00:00 2026\nFrom: Ana <a@b.test>\nSubject: more\n\n",
 }
 
 
@@ -138,7 +140,14 @@ def test_words_of_a_message_stay_words(clone: Path, smuggled: str) -> None:
     assert git(clone, "log", "-1", "--format=%an %s") == "Ana Count the first item too\n"
 
 
-@pytest.mark.parametrize("smuggled", SMUGGLED.values(), ids=SMUGGLED)
+@pytest.mark.parametrize("smuggled", MAILS.values(), ids=MAILS)
+def test_a_mail_that_begins_within_a_message_is_one_of_its_own_as_for_git(clone: Path, smuggled: str) -> None:
+    text = mail(CHANGE, body=f"First words.\n\n{smuggled}Last words.\n")
+    assert applied(clone, written(text)) == [id_of(CHANGE)]
+    assert git(clone, "log", "-1", "--format=%an %s%n%b") == "Ana more\nLast words.\n\n"
+
+
+@pytest.mark.parametrize("smuggled", [*SMUGGLED.values(), *MAILS.values()], ids=[*SMUGGLED, *MAILS])
 def test_a_change_hidden_behind_such_words_is_applied_as_approved_or_refused(clone: Path, smuggled: str) -> None:
     text = mail(CHANGE, body=f"Words.\n\n{smuggled}{EVIL}\n")
     read = read_patch(text.encode(), 10**6)

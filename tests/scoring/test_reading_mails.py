@@ -7,7 +7,8 @@ import pytest
 
 from scoring.content.change import Mail
 from scoring.content.reading import read_change
-from tests.scoring.patches import FROM, SUM, counts, mail
+from tests.scoring.hidden_mails import behind, ways
+from tests.scoring.patches import FROM, SIGNATURE, SUM, counts, mail, one_line
 
 LONG = "Bring every account's records in order, however long the sentence about it may become in the end"
 
@@ -15,7 +16,7 @@ LONG = "Bring every account's records in order, however long the sentence about 
 def by_git(text: str, folder: Path) -> Mail:
     """What git makes of one mail, without its "From " line as `git mailsplit` hands it on."""
     command = ["git", "mailinfo", "--encoding=UTF-8", "message", "patch"]
-    data = text.removeprefix(FROM).encode()
+    data = text.encode()
     printed = subprocess.run(command, input=data, cwd=folder, capture_output=True, check=True).stdout.decode()
     told = {name: value.strip() for name, _, value in (line.partition(":") for line in printed.splitlines())}
     message = (folder / "message").read_text().strip("\n")
@@ -110,3 +111,75 @@ def test_no_header_makes_reading_raise(subject: str) -> None:
     change = read_change(mail(subject=subject, From=subject, Date=subject))
     assert counts(change.files) == [("sum.py", 2, 1)]
     assert len(change.mails) == 1
+
+
+@pytest.mark.parametrize("way", ways())
+def test_a_mail_hidden_behind_a_harmless_patch_is_told_with_its_line(way: str) -> None:
+    change = read_change(behind(SUM, way))
+    assert change.coverage < 1
+    (problem,) = change.problems
+    assert problem.rule == "encoded_mail"
+    line = int(problem.explanation.rpartition(" line ")[2].split()[0])
+    assert behind(SUM, way).split("\n")[line - 1] == problem.quote
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        mail(Content_Type="text/plain; charset=utf-16"),
+        mail(Content_Type="text/plain; format=flowed"),
+        mail(Content_Type="text/plain; charset=UTF-8; boundary=x"),
+        mail(Content_Type="text/plain\n ; charset=utf-7"),
+        mail(Content_Transfer_Encoding="8bit\nContent-Transfer-Encoding: x-base64"),
+        mail(X="y\n\tfolded\nContent-Transfer-Encoding: base64"),
+    ],
+)
+def test_every_header_counts_that_may_make_git_decode_a_mail(text: str) -> None:
+    change = read_change(text)
+    assert [problem.rule for problem in change.problems] == ["encoded_mail"]
+    assert change.coverage < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        mail(Content_Type='text/plain; charset="UTF-8"', Content_Transfer_Encoding="8bit", body="Grüße\n"),
+        mail(Content_Type="TEXT/PLAIN; charset=iso-8859-15", Content_Transfer_Encoding="7BIT"),
+        mail(body="Content-Transfer-Encoding: base64\nContent-Type: text/html\n"),
+        mail(X="y\n Content-Transfer-Encoding: base64"),
+        mail() + "base-commit: " + "0" * 40 + "\n",
+        mail().removesuffix(SIGNATURE) + "-- \nAna Example\nhttps://example.test\n\n" + mail(one_line("y")),
+        mail().removesuffix(SIGNATURE) + f"Index: y\n{'=' * 60}\n{one_line('y')}",
+    ],
+)
+def test_headers_words_and_trailers_of_honest_mails_cost_nothing(text: str) -> None:
+    change = read_change(text)
+    assert (change.coverage, change.problems) == (1, ())
+
+
+@pytest.mark.parametrize("text", ["words\n", "-- \n" + "a line\n" * 5, "From x\nContent-Transfer-Encoding: base64\n"])
+def test_text_behind_a_patch_that_is_not_understood_costs_coverage(text: str) -> None:
+    change = read_change(mail().removesuffix(SIGNATURE) + text)
+    assert [problem.rule for problem in change.problems] == ["text_behind"]
+    assert change.coverage < 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "# HG changeset patch\n# User Ana\n\n",
+        "\n# This series applies on GIT commit 123\n",
+        "Mend it\n\nFrom: Ana <ana@example.test>\n\n",
+    ],
+)
+def test_a_patch_that_git_takes_for_another_tools_is_not_fully_read(head: str) -> None:
+    change = read_change(head + SUM)
+    assert [problem.rule for problem in change.problems] == ["other_format"]
+    assert change.coverage < 1
+
+
+def test_lines_that_git_joins_to_one_are_told() -> None:
+    joined = SUM.replace("+        check(item)\n", "+        check(\n\\ No newline at end of file\n+item)\n")
+    change = read_change(joined.replace("+10,4", "+10,5"))
+    assert [problem.rule for problem in change.problems][:1] == ["joined_lines"]
+    assert change.coverage < 1

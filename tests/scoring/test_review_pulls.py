@@ -20,6 +20,7 @@ from scoring.review_pulls import TRIES, ReviewCase, Reviewing, review_due
 from scoring.verdict import Lane
 from tests.ingest.stream import ANA, MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, by_scanners, prepared
+from tests.scoring.hidden_mails import behind
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, settled, take
 
@@ -288,3 +289,96 @@ def test_a_store_judged_under_hashes_of_sources_comes_over_without_a_new_reading
     (stands,) = opened.rows("select inputs from current_decisions")
     assert '"gate_version":"1"' in stands["inputs"]
     opened.store.close()
+
+
+def read_by_git(result: Result, reading: str | None, line: int | None = None) -> None:
+    with result.store.write() as txn:
+        txn.execute("update patches set git_reading = ?, git_line = ?", [reading, line])
+
+
+def test_a_hidden_mail_is_not_fully_read_and_the_decision_says_so(queued: Result) -> None:
+    offer(queued, behind(CLEAN, "a year of two digits"), ref="blob:hidden")
+    queued.review()
+    (review,) = kept(queued)
+    assert (review["git_reading"], review["recommended"]) == ("different", True)
+    assert review["coverage"] < 1
+    assert "line 19 of the patch's text" in review["flags"]
+    row = queued.pull(OFFERED)
+    assert row is not None
+    assert "content_partly_read" in [reason.code for reason in row.verdict.reasons]
+
+
+def test_what_git_says_later_is_read_anew_where_it_differs(queued: Result) -> None:
+    read_by_git(queued, None)
+    with queued.store.write() as txn:
+        txn.execute("update content_reviews set git_reading = null")
+    queued.review()
+    read_by_git(queued, "same")
+    assert queued.review() == 0
+    read_by_git(queued, "different", 1)
+    assert queued.review() == 1
+    assert [review["coverage"] < 1 for review in kept(queued)] == [True]
+
+
+def test_without_git_a_patch_is_not_fully_read_until_git_is_there(
+    queued: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_by_git(queued, None)
+    with monkeypatch.context() as away:
+        away.setenv("PATH", "/nowhere")
+        queued.review()
+    (review,) = kept(queued)
+    assert (review["git_reading"], review["recommended"], review["coverage"] < 1) == ("unknown", True, True)
+    assert "could not be asked" in review["flags"]
+    assert queued.review() == 0
+    read_by_git(queued, "same")
+    assert queued.review() == 1
+    assert [review["coverage"] for review in kept(queued)] == [1]
+
+
+BASE, HEAD = "a" * 40, "b" * 40
+
+
+def compared(result: Result, branch: str | None) -> None:
+    """The pull request names two commits; the first lies on that branch."""
+    offer(result, ref=f"compare:{BASE}..{HEAD}")
+    with result.store.write() as txn:
+        txn.execute("update pull_requests set target_branch = 'main'")
+        txn.execute("delete from branch_commits")
+        if branch:
+            row = "select repository_id, ?, ?, null, now() from pull_requests where pull_uri = ?"
+            txn.execute(f"insert into branch_commits {row}", [branch, BASE, OFFERED])
+
+
+@pytest.mark.parametrize("branch", [None, "dev"])
+def test_a_base_that_is_not_on_the_target_branch_gives_no_verdict(queued: Result, branch: str | None) -> None:
+    compared(queued, branch)
+    assert queued.review() == 1
+    (review,) = kept(queued)
+    assert (review["state"], review["missing"]) == ("no content verdict", "base_elsewhere")
+    assert queued.review() == 0
+    row = queued.pull(OFFERED)
+    assert row is not None
+    assert "no_content_verdict" in [reason.code for reason in row.verdict.reasons]
+
+
+def test_a_base_on_the_target_branch_is_reviewed_and_anew_when_that_changes(queued: Result) -> None:
+    compared(queued, "main")
+    queued.review()
+    assert [review["state"] for review in kept(queued)] == ["content verdict"]
+    compared(queued, None)
+    assert queued.review() == 1
+    assert [review["missing"] for review in kept(queued)] == ["base_elsewhere"]
+    compared(queued, "main")
+    assert queued.review() == 1
+    assert [(review["state"], review["missing"]) for review in kept(queued)] == [("content verdict", None)]
+
+
+def test_a_base_is_sought_on_the_repositorys_own_branch_where_none_is_named(queued: Result) -> None:
+    compared(queued, "trunk")
+    with queued.store.write() as txn:
+        txn.execute("update pull_requests set target_branch = null")
+        mirror = "(repository_id, state, bytes, head, refs) select repository_id, 'fetched', 1, 'trunk', '{}'"
+        txn.execute(f"insert into mirrors {mirror} from pull_requests limit 1")
+    queued.review()
+    assert [review["state"] for review in kept(queued)] == ["content verdict"]

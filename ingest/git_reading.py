@@ -1,0 +1,127 @@
+"""How git itself reads a patch: split by `git mailsplit`, decoded by `git mailinfo`, counted by `git apply`.
+
+A knot merges a series by `git am` and a plain diff by `git apply`. Both readings must find the very lines that are read
+here, else something would be merged that nobody saw. Nothing is applied: git takes the text apart in a folder of its
+own, outside any repository, as a guarded child.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+from ingest.diffs import DiffReader, change_lines, is_converted, is_from_line
+from ingest.git import Git, Watch, watch_nothing
+from ingest.net import FetchProblem
+
+State = Literal["same", "different", "refused"]
+MAILS = 500  # of one series, as many as are reviewed; each costs a child
+SECONDS = 20.0  # for one child: 4 MB of mail take .2
+OUTPUT = 20_000_000  # bytes that a child may say or write
+_MAY_CHANGE = (b"diff ", b"--- ", b"@@ ")  # one of these lines is in every text in which `git apply` finds a change
+
+
+@dataclass(frozen=True)
+class GitReading:
+    """'same' where git reads the same change; else `line` of the text, from 1, shows where the difference begins."""
+
+    state: State
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class _Mail:
+    """A mail as git decoded it: the line of the text that it begins with, and the patch in it."""
+
+    line: int
+    patch: Path
+
+
+def compare_with_git(text: bytes, watch: Watch = watch_nothing) -> GitReading | None:
+    """Compare git's reading of a patch's text with this project's; None where git cannot be asked now."""
+    lines = text.removesuffix(b"\n").split(b"\n")
+    starts = _mail_starts(lines)
+    if len(starts) > MAILS:
+        return GitReading("different", starts[MAILS])
+    opening = next((place for place, line in enumerate(lines) if line.removesuffix(b"\r")), 0)
+    if is_converted([line.removesuffix(b"\r") for line in lines[opening : opening + 3]]):
+        return GitReading("different", opening + 1)
+    try:
+        with tempfile.TemporaryDirectory(prefix="sunstead-mail-") as folder:
+            git = Git(Path(folder) / "nothing", watch)
+            try:
+                return _compare(git, Path(folder), text, lines, starts)
+            except FetchProblem as problem:
+                if problem.closed:
+                    raise
+                git.run("version", seconds=SECONDS)  # git is there, so it is this text that it refuses
+                return GitReading("refused")
+    except (FetchProblem, OSError):
+        return None
+
+
+def _mail_starts(lines: Sequence[bytes]) -> list[int]:
+    """The numbers of the lines at which `git mailsplit` begins a mail; the first is wherever the text begins."""
+    begin = next((place for place, line in enumerate(lines) if line.strip()), 0)
+    return [begin + 1, *(place + 1 for place in range(begin + 1, len(lines)) if is_from_line(lines[place]))]
+
+
+def _compare(git: Git, folder: Path, text: bytes, lines: Sequence[bytes], starts: Sequence[int]) -> GitReading:
+    """Raises FetchProblem where git fails, whether or not that is for the text."""
+    whole = folder / "text"
+    whole.write_bytes(text)
+    mails = list(_decoded(git, folder, whole, starts))
+    if len(mails) != len(starts):
+        return GitReading("different", starts[0])
+    line = _first_difference(lines, mails)
+    if line is not None:
+        return GitReading("different", line)
+    return _counted(git, lines, whole, [mail.patch for mail in mails])
+
+
+def _decoded(git: Git, folder: Path, whole: Path, starts: Sequence[int]) -> Iterator[_Mail]:
+    """Each mail of the text as `git am` would have it. Raises FetchProblem."""
+    split = folder / "mails"
+    split.mkdir()
+    git.run("mailsplit", "-b", f"-o{split}", "--", str(whole), seconds=SECONDS)
+    for place, mail in enumerate(sorted(split.iterdir())):
+        patch = folder / f"{mail.name}.patch"
+        git.run("mailinfo", str(folder / "message"), str(patch), given=mail, limit=OUTPUT, seconds=SECONDS)
+        yield _Mail(starts[min(place, len(starts) - 1)], patch)
+
+
+def _first_difference(lines: Sequence[bytes], mails: Sequence[_Mail]) -> int | None:
+    """The number of the first line of a file's part that git reads otherwise, or of the mail that holds it."""
+    theirs = ((mail.line, line) for mail in mails for _, line in change_lines(_lines_of(mail.patch)))
+    for ours, other in zip_longest(change_lines(lines), theirs):
+        if ours is None or other is None or ours[1].removesuffix(b"\r") != other[1].removesuffix(b"\r"):
+            return (other or ours or (1,))[0]
+    return None
+
+
+def _lines_of(patch: Path) -> list[bytes]:
+    return patch.read_bytes().removesuffix(b"\n").split(b"\n")
+
+
+def _counted(git: Git, lines: Sequence[bytes], whole: Path, patches: Sequence[Path]) -> GitReading:
+    """Compare by `git apply`'s own parser: the text as a whole, its mails one by one, and what is counted here."""
+    changing = [patch for patch in patches if any(line.startswith(_MAY_CHANGE) for line in _lines_of(patch))]
+    if not changing:
+        return GitReading("same")
+    told = git.run("apply", "--numstat", "-z", "--", str(whole), *map(str, changing), limit=OUTPUT, seconds=SECONDS)
+    half = len(told) // 2
+    reader = DiffReader()
+    for line in lines:
+        reader.line(line)
+    reader.finish()
+    same = reader.sound and told[:half] == told[half:] and _counts(told[:half]) == reader.counts
+    return GitReading("same" if same else "different")
+
+
+def _counts(told: bytes) -> list[tuple[int, int]]:
+    """(added, removed) of each file whose lines change."""
+    rows = (row.split(b"\t")[:2] for row in told.split(b"\0")[:-1] if row.count(b"\t") >= 2)
+    counts = ((int(added), int(removed)) for added, removed in rows if added.isdigit() and removed.isdigit())
+    return [count for count in counts if any(count)]

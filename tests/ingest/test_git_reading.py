@@ -1,0 +1,210 @@
+"""A patch's text as git itself splits, decodes and counts it, beside what is read of it here."""
+
+import gzip
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from ingest import ask_patches, git_reading
+from ingest.diffs import is_from_line
+from ingest.git_reading import GitReading, compare_with_git
+from ingest.net import FetchProblem
+from ingest.patches import store_patch, unpack
+from tests.conftest import Count
+from tests.ingest.asked import World, cid_of
+from tests.ingest.git_world import Work
+from tests.scoring.hidden_mails import behind, hidden_mail, ways
+from tests.scoring.patches import FROM, SUM, mail, one_line
+
+HIDDEN_AT = mail().count("\n") + 1  # where the second mail begins
+SAME = GitReading("same")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("way", ways())
+def test_a_hidden_mail_is_another_reading_from_its_first_line_on(way: str) -> None:
+    assert compare_with_git(behind(SUM, way).encode()) == GitReading("different", HIDDEN_AT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SUM,
+        mail(),
+        mail() + mail(one_line("y")),
+        f"\n\n{mail()}",
+        mail().removeprefix(FROM),
+        mail(body="Words.\n\nFrom: Real Author <real@example.test>\n"),
+        mail(subject="[PATCH] Grüße an alle, auch wenn die Zeile lang wird\n und gefaltet"),
+        mail(Content_Type="text/plain; charset=UTF-8", Content_Transfer_Encoding="8bit", body="Grüße\n"),
+        mail(one_line("x", "b\r")),
+        "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n",
+        f"Index: x\n{'=' * 60}\n{one_line('x').split(chr(10), 1)[1]}",
+    ],
+)
+def test_what_git_reads_alike_is_the_same(text: str) -> None:
+    assert compare_with_git(text.encode()) == SAME
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"# HG changeset patch\n# User x\nMend\n\n{SUM}", 1),
+        (f"# This series applies on GIT commit {'0' * 40}\none.patch\n", 1),
+        (f"Mend it\n\nFrom: Ana <ana@example.test>\n\n---\n{SUM}", 1),
+        (mail("".join(f" {line}\n" for line in SUM.splitlines()), Content_Type="text/plain; format=flowed"), 1),
+    ],
+)
+def test_what_git_rewrites_first_is_another_reading(text: str, line: int) -> None:
+    assert compare_with_git(text.encode()) == GitReading("different", line)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SUM.replace("-10,3 +10,4", "-10,4 +10,5"),
+        mail(Content_Type="text/plain; charset=no-such-charset", body="Grüße\n"),
+    ],
+)
+def test_what_git_cannot_take_apart_does_not_pass(text: str) -> None:
+    reading = compare_with_git(text.encode())
+    assert reading is not None
+    assert reading.state in ("refused", "different")
+
+
+def test_a_series_of_more_mails_than_are_read_is_not_given_to_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    text = f"{FROM}\n" * 501
+    assert compare_with_git(text.encode()) == GitReading("different", 1001)
+
+
+def test_without_git_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert compare_with_git(mail().encode()) is None
+
+
+@pytest.mark.parametrize("script", ["exec sleep 600", "exit 3", "yes", "kill -9 $$"])
+def test_a_git_that_hangs_fails_or_talks_without_end_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(git_reading, "SECONDS", 0.5)
+    assert compare_with_git(mail().encode()) is None
+
+
+def test_a_worker_that_stops_is_not_a_fault_of_the_text() -> None:
+    assert compare_with_git(mail().encode(), lambda: FetchProblem("closed", closed=True)) in (None, SAME)
+
+
+def test_nothing_of_the_text_is_left_on_the_drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_reading.tempfile, "tempdir", str(tmp_path))
+    assert compare_with_git(behind(SUM, "a tab").encode()) is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_neither_configuration_nor_environment_reaches_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".gitconfig").write_text("[mailinfo]\n\tscissors = true\n[apply]\n\twhitespace = error-all\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "else"))
+    assert compare_with_git(mail(one_line("x", "b  "), body="From: X <x@example.test>\n-- >8 --\n").encode()) == SAME
+
+
+WORDS = ("From ", "from ", "x", ":", "1", "12", "00:00:00", " 2001", " 91", " 90", "+", "-", "é", "0", *" \t\v\r")
+PIECES = some.sampled_from(WORDS)
+LINES = some.lists(PIECES, max_size=12).map("".join)
+DATED = some.builds(
+    "From {}{}:{}{}{}".format, LINES, some.sampled_from(["1:0", "00:00", "2:00", "0:0"]), PIECES, PIECES, LINES
+)
+
+
+def test_the_lines_at_which_mails_begin_are_those_of_git(tmp_path: Path, count: Count) -> None:
+    @given(some.lists(LINES | DATED, min_size=count(30, 100), max_size=count(60, 200)))
+    def compare(lines: list[str]) -> None:
+        text = FROM + "".join(f"{line}\nbetween\n" for line in lines)
+        folder = tmp_path / "mails"
+        for left in folder.glob("*"):
+            left.unlink()
+        folder.mkdir(exist_ok=True)
+        subprocess.run(["git", "mailsplit", f"-o{folder}"], input=text.encode(), check=True, capture_output=True)
+        begun = [file.read_bytes().split(b"\n")[0].removesuffix(b"\r") for file in sorted(folder.iterdir())]
+        ours = [line.encode() for line in lines if is_from_line(line.encode())]
+        assert begun[1:] == [line.removesuffix(b"\r") for line in ours]
+
+    compare()
+
+
+def test_what_git_format_patch_writes_is_the_same(tmp_path: Path) -> None:
+    work = Work(tmp_path / "work")
+    work.commit("First", {"a.txt": "a\n", "gone.txt": "x\n"})
+    work.git("config", "user.name", "Jürgen Müller")
+    mails = work.offer(
+        "HEAD",
+        [
+            ("Ein sehr langer Titel, der über eine Zeile hinausgeht: Grüße an alle, die ihn lesen", {"a.txt": "ü\n"}),
+            ("Move and delete\n\nFrom here on.\n\n---\nwords", {"gone.txt": None, "b.txt": "x\n", "ü.txt": "ü\n"}),
+            ("A picture", {"p.bin": bytes(range(256))}),
+            ("Nothing at the end", {"a.txt": "no line end"}),
+        ],
+    )
+    assert compare_with_git(mails) == SAME
+
+
+def test_every_real_patch_is_the_same(shared: Path, count: Count) -> None:
+    blobs = pq.read_table(shared / "data/replay/blobs.parquet", columns=["data"]).column("data").to_pylist()
+    for data in blobs[:: count(100, 1)]:
+        assert compare_with_git(unpack(data, 4_000_000)[0]) == SAME
+
+
+def kept(world: World, text: str, ref: str) -> None:
+    """A patch as a version before this comparison kept it."""
+    world.change("update pull_requests set patch_ref = ?", ref)
+    world.change(
+        "insert into patches (pull_uri, patch_ref, sha256, bytes, files, added, removed, state, proves, series, "
+        "change_ids) values ('at://a/1', ?, ?, 1, 1, 1, 1, 'read', true, [], [])",
+        ref,
+        store_patch(world.folder, text),
+    )
+
+
+def test_a_patch_that_is_fetched_is_compared_as_it_came(world: World) -> None:
+    sent = gzip.compress(behind(SUM, "the header twice").encode())
+    world.blobs[cid_of(sent)] = sent
+    world.offer("at://a/2", 1, cid_of(sent))
+    world.identities()
+    world.patches()
+    told = world.rows("select git_reading, git_line from patches order by pull_uri")
+    assert told == [("same", None), ("different", HIDDEN_AT)]
+
+
+def test_patches_that_an_older_version_kept_are_compared_once(world: World) -> None:
+    kept(world, mail(), "blob:one")
+    kept(world, behind(SUM, "two blanks"), "blob:two")
+    before = world.inputs()
+    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 2
+    told = world.rows("select git_reading, git_line from patches order by patch_ref")
+    assert told == [("same", None), ("different", HIDDEN_AT)]
+    assert world.inputs() > before
+    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 0
+
+
+def test_while_git_is_away_patches_wait_for_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(world, mail() + hidden_mail(SUM), "blob:one")
+    with monkeypatch.context() as away:
+        away.setenv("PATH", "/nowhere")
+        assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 0
+    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 1
