@@ -42,8 +42,8 @@ class _Reading:
 def scan(submission: Submission) -> Iterator[Finding]:
     """Findings on added lines, and on removed ones where a safeguard goes; the worst first, in bounded time.
 
-    One step lower in tests, documentation, generated and vendored files. What is too long or too deep for the rules is
-    a finding of its own.
+    What runs, fetches or sends something weighs the same in tests, documentation, generated and vendored files, since
+    builds run those; the rest one step less. What is too long or too deep for the rules is a finding of its own.
     """
     reading = _Reading(submission.change)
     found = [finding for file, whole in submission.files() for finding in _scan_file(reading, file, whole)]
@@ -57,7 +57,7 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
     rules = [rule for rule in rules_for(language) if not rule.roles or part in rule.roles]
     seen: dict[str, set[int]] = {}
     for rule, line in _matches(reading, file, whole, rules, language):
-        severity = rule.severity if rule.roles or part == "code" else lowered(rule.severity)
+        severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
         number = line.new or line.old or 0
         lines = seen.setdefault(rule.id, set())
         if severity and number not in lines and len(lines) < ONCE:
