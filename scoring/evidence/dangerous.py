@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
@@ -10,9 +11,13 @@ from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
 from scoring.evidence._languages import GRAMMARS, Language, language_of_file
+from scoring.evidence._python_names import Expanded, expand_python
 from scoring.evidence._rules import Rule, rules_for
 from scoring.evidence._tree_rules import tree_rules
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
 
 SCANNER = "dangerous"
 LINE_LENGTH = 20_000  # characters of a line that expressions are played on
@@ -82,12 +87,12 @@ def _hunk_matches(
     reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
-    text = _added_text(hunk)
-    meant = [rule for rule in rules if rule.may_match(text)]
+    if all(line.mark != "+" for line in hunk.lines):
+        return
     side = fragment_of(hunk, language)
-    if _fits(reading, side, meant):
-        yield from _tree_matches(reading, side, meant, language)
-    elif meant:
+    if _fits(reading, side, rules):
+        yield from _tree_matches(reading, side, rules, language)
+    elif rules:
         reading.unread.setdefault(file.path, next(line for line in hunk.lines if line.mark == "+"))
 
 
@@ -101,20 +106,37 @@ def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
 def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play the rules that may match on a syntax tree; each match with the first added line that it touches."""
+    """Play the rules that may match on a syntax tree; each match with the first added line that it touches.
+
+    Python is read a second time with names filled in; what comes of that is told at the first added line of all that
+    the matching row was made of.
+    """
     grammar = GRAMMARS.get(language)
-    meant = [rule for rule in rules if rule.may_match(side.text)]
-    if not meant or grammar is None:
+    if grammar is None:
         return
-    reading.left -= len(side.text)
-    reading.plays -= len(meant)
     from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
 
     root = SgRoot(side.text, grammar).root()
+    reading.left -= len(side.text)
+    yield from _played(reading, root, Expanded(side.text), side, rules, language)
+    expanded = expand_python(side, root) if language == "python" else Expanded(side.text)
+    if expanded.text != side.text:
+        root = SgRoot(expanded.text, grammar).root()
+        yield from _played(reading, root, expanded, side, rules, language)
+
+
+def _played(
+    reading: _Reading, root: "SgNode", read: Expanded, side: NewSide, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    meant = [rule for rule in rules if rule.may_match(read.text)]
+    reading.plays -= len(meant)
     for rule in meant:
         for node in root.find_all(tree_rules(language)[rule.id]):
             reach = node.range()
             line = side.added(reach.start.line, reach.end.line)
+            rows = range(reach.start.line, reach.end.line + 1)
+            taken = sorted({source for row in rows for source in read.sources.get(row, ())})
+            line = line or next((made for source in taken if (made := side.added(source, source))), None)
             if line:
                 yield rule, line
 
