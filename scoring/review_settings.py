@@ -9,6 +9,7 @@ from ingest.ask_advisories import Wanted, learn_of_packages
 from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Rows
+from scoring.base_files import base_files_in
 from scoring.claude import Access, Claude
 from scoring.claude_models import parse_prices
 from scoring.content.change import Change
@@ -103,4 +104,5 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
         advisories=advisories_in(rows),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
         likeness=likeness_in(rows, pull_uri),
+        base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),
     )
