@@ -11,7 +11,7 @@ from scoring.content.whole_files import NewSide
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
 from scoring.evidence._languages import GRAMMARS, Language, language_of_file
 from scoring.evidence._rules import Rule, rules_for
-from scoring.evidence._tree_rules import tree_rules
+from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
 
 SCANNER = "dangerous"
@@ -54,7 +54,7 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
     if not file.hunks:
         return
     language, part = language_of_file(file), role(file.path)
-    rules = [rule for rule in rules_for(language) if not rule.roles or part in rule.roles]
+    rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
     for rule, line in _matches(reading, file, whole, rules, language):
         severity = rule.severity if rule.roles or part == "code" else lowered(rule.severity)
@@ -82,9 +82,9 @@ def _hunk_matches(
     reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
-    text = _added_text(hunk)
-    meant = [rule for rule in rules if rule.may_match(text)]
     side = fragment_of(hunk, language)
+    text = _added_text(hunk) if language == "python" else side.text
+    meant = [rule for rule in rules if rule.may_match(text)] if any(line.mark == "+" for line in hunk.lines) else []
     if _fits(reading, side, meant):
         yield from _tree_matches(reading, side, meant, language)
     elif meant:
@@ -102,21 +102,12 @@ def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Play the rules that may match on a syntax tree; each match with the first added line that it touches."""
-    grammar = GRAMMARS.get(language)
     meant = [rule for rule in rules if rule.may_match(side.text)]
-    if not meant or grammar is None:
+    if not meant or language not in GRAMMARS:
         return
     reading.left -= len(side.text)
     reading.plays -= len(meant)
-    from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
-
-    root = SgRoot(side.text, grammar).root()
-    for rule in meant:
-        for node in root.find_all(tree_rules(language)[rule.id]):
-            reach = node.range()
-            line = side.added(reach.start.line, reach.end.line)
-            if line:
-                yield rule, line
+    yield from tree_matches(side, meant, language)
 
 
 def _text_matches(
