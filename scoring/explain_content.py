@@ -43,6 +43,16 @@ MISSING_WORDS: Mapping[str, str] = {
     "review_failed": "its review failed",
     "on_trial": "a new model or prompt is still being tried beside the old one",
 }
+NO_RULES = "no_rules:"  # before the languages that no rule reads, separated by commas
+
+
+def missing_words(code: str | None) -> str | None:
+    """Return why there is no content verdict, in words; None for a code that is not known here."""
+    if code and code.startswith(NO_RULES):
+        return f"nobody read this: no rules for {code.removeprefix(NO_RULES)}"
+    return MISSING_WORDS.get(code or "")
+
+
 ALARMS = {"high_flag", "content_risk_high"}  # codes that send a change to a person whoever sent it
 UNCLEAR = {  # codes by which a change's review holds it back
     "content_not_reviewed",
@@ -76,7 +86,7 @@ def _say_risk_above(params: Params) -> str:
 
 
 def _say_no_verdict(params: Params) -> str:
-    why = MISSING_WORDS.get(str(params["missing"]))
+    why = missing_words(str(params["missing"]))
     return f"There is no verdict on the content{f': {why}' if why else ''}."
 
 

@@ -16,6 +16,7 @@ from scoring.content.finding import Severity
 from scoring.content.paths import Rank, rank
 from scoring.cost_gate import Call
 from scoring.deterministic import FLOOR, WHOLE, changed_lines, combine, review_without_model
+from scoring.explain_content import NO_RULES
 from scoring.placing import resolved
 from scoring.prompt import content_hash, first_request, prompt_version, second_request
 from scoring.readings import Ledger, Reading, Ticket
@@ -153,6 +154,8 @@ def finish(case: Case, ground: Review, reading: Reading) -> Review:
     unread = _unread(case, reading)
     base = ground.assessment.model_copy(update={"flags": (*ground.assessment.flags, *unread)})
     said = [_placed(case, one) for one in reading.assessments]
+    if ground.reason and ground.reason.startswith(NO_RULES) and reading.reason is None and not reading.left_out:
+        ground = replace(ground, state="content verdict", reason=None)  # the model read what no rule does
     review = Review(
         assessment=combine(base, said),
         reviewer=reading.model if said else DETERMINISTIC,

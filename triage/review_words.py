@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scoring.assessment import DETERMINISTIC, LOCATION_LENGTH
 from scoring.deterministic import place
-from scoring.explain_content import FLAG_WORDS, MISSING_WORDS
+from scoring.explain_content import FLAG_WORDS, missing_words
 from scoring.read import ContentReview, ShownFinding, ShownFlag
 from triage.diff_places import named_path, place_anchor, read_place
 from triage.words import visible
@@ -108,7 +108,7 @@ def _state(found: ContentReview) -> str:
     read = f"Read by {reviewer_words(found.reviewer)}: {share} of the changed lines."
     if found.has_verdict:
         return read
-    why = MISSING_WORDS.get(found.missing or "", "the review did not end as it should")
+    why = missing_words(found.missing) or "the review did not end as it should"
     return f"{read} There is no verdict: {why}."
 
 

@@ -8,8 +8,10 @@ take a value for fixed that another line sets. Pure, and bounded: what grows too
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scoring.evidence._python_names import Expanded
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -55,42 +57,21 @@ GRAMMAR_KINDS: dict[str, Kinds] = {
 _SET, _APPENDED = frozenset({"=", ":=", "||=", "??="}), frozenset({"+=", ".=", "<<"})
 _CONCATENATION = {"php": " . ", "lua": " .. "}
 _NAME_KINDS = frozenset(
-    [
-        "identifier",
-        "variable_name",
-        "constant",
-        "simple_identifier",
-        "name",
-        "variable_declaration",
-        "pointer_declarator",
-        "expression_list",
-        "variable_list",
-        "directly_assignable_expression",
-        "instance_variable",
-        "global_variable",
-    ]
+    {"identifier", "variable_name", "constant", "simple_identifier", "name", "variable_declaration"}
+    | {"pointer_declarator", "expression_list", "variable_list", "directly_assignable_expression"}
+    | {"instance_variable", "global_variable"}
 )
 _LITERAL_KINDS = frozenset(
-    [
+    {
         "string",
         "string_literal",
         "interpreted_string_literal",
         "raw_string_literal",
         "encapsed_string",
-        "number",
-        "number_literal",
-        "int_literal",
-        "integer",
-        "integer_literal",
-        "decimal_integer_literal",
-        "float",
-        "true",
-        "false",
-        "boolean_literal",
         "template_string",
-        "verbatim_string_literal",
-        "character_literal",
-    ]
+    }
+    | {"verbatim_string_literal", "character_literal", "number", "number_literal", "int_literal", "integer", "float"}
+    | {"integer_literal", "decimal_integer_literal", "true", "false", "boolean_literal"}
 )
 _FUNCTIONS = re.compile(
     r"function|lambda|method|closure|func_literal|class|object|jsx|^block$|do_block|struct|composite"
@@ -108,7 +89,7 @@ _PROMISED = re.compile(r"^(?:\w+\.)?promisify\(([\w.]+)\)$|^([\w.]+)\.bind\(\w+\
 _LOADED = re.compile(r"(?:await\s+)?(?:require|import)\s*\(")  # read as imports
 _PLAIN_TEXT = re.compile(r"""^(?:"([^"\\`$#{}]*)"|'([^'\\`$#{}]*)'|`([^`\\$]*)`)$""")
 _BUILT_IN = frozenset(
-    [
+    {
         "child_process",
         "fs",
         "vm",
@@ -123,8 +104,7 @@ _BUILT_IN = frozenset(
         "util",
         "zlib",
         "process",
-        "serialize",
-    ]
+    }
 )
 _IMPORT = re.compile(
     r"""(?:import\s+(?:type\s+)?(?:(?P<default>\w+)\s*,?\s*)?(?:\*\s+as\s+(?P<all>\w+)|\{(?P<named>[^{}]*)\})?\s*from"""
@@ -132,14 +112,6 @@ _IMPORT = re.compile(
     r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
 )
 _IMPORTED = re.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Expanded:
-    """A text with the same rows. `sources`: for a row, the rows of the assignments whose values it shows."""
-
-    text: str
-    sources: dict[int, set[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +183,7 @@ class _Expansion:
 
     def _assigned(self) -> Iterator[tuple[str, "SgNode", "SgNode", bool]]:
         """Name, its node, the node of the value, and whether the value is added to what the name held."""
-        kinds = [{"kind": kind} for kind in GRAMMAR_KINDS[self.grammar].definitions]
-        for node in self.root.find_all({"rule": {"any": kinds}}):
+        for node in self._nodes(GRAMMAR_KINDS[self.grammar].definitions):
             children = node.children()
             place = next((i for i, child in enumerate(children) if child.kind() in _SET | _APPENDED), 0)
             target = next((child for child in children[:place] if child.kind() in _NAME_KINDS), None)
@@ -231,13 +202,15 @@ class _Expansion:
         return reach.start.line == reach.end.line or not re.search(r"//|#|/\*|--", value.text())
 
     def _parameters(self) -> set[str]:
-        kinds = [{"kind": kind} for kind in GRAMMAR_KINDS[self.grammar].parameters]
-        lists = self.root.find_all({"rule": {"any": kinds}})
+        lists = self._nodes(GRAMMAR_KINDS[self.grammar].parameters)
         return {word for one in lists for word in re.findall(r"[$@]{0,2}\w+", one.text()[:2_000])}
 
     def _uses(self, names: set[str]) -> list["SgNode"]:
-        kinds = [{"kind": kind} for kind in GRAMMAR_KINDS[self.grammar].uses]
-        return [node for node in self.root.find_all({"rule": {"any": kinds}}) if node.text() in names]
+        return [node for node in self._nodes(GRAMMAR_KINDS[self.grammar].uses) if node.text() in names]
+
+    def _nodes(self, kinds: tuple[str, ...]) -> list["SgNode"]:
+        config: Any = {"rule": {"any": [{"kind": kind} for kind in kinds]}}
+        return self.root.find_all(config)
 
     def _define(self, name: str, _target: "SgNode", value: "SgNode", is_appended: bool) -> None:
         reach = value.range()

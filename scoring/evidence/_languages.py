@@ -7,12 +7,28 @@ from scoring.content.change import FileChange
 from scoring.content.globs import clean_path, first_match
 
 Language = Literal[
-    *("python", "javascript", "go", "rust", "php", "ruby", "java", "c", "csharp", "kotlin", "lua"),
-    *("shell", "powershell", "perl", "sql", "template", "config", "other"),
+    "python",
+    "javascript",
+    "go",
+    "rust",
+    "php",
+    "ruby",
+    "java",
+    "c",
+    "csharp",
+    "kotlin",
+    "lua",
+    "shell",
+    "powershell",
+    "perl",
+    "sql",
+    "template",
+    "config",
+    "other",
 ]
 
-# As ast-grep names them. TypeScript is read as TSX: its old type assertions `<T>value` are read as an element. C is read
-# as C++, which has its expressions.
+# As ast-grep names them. TypeScript is read as TSX: its old type assertions `<T>value` are read as an element. C is
+# read as C++, which has its expressions.
 GRAMMARS = {
     "python": "python",
     "javascript": "tsx",
@@ -63,7 +79,7 @@ NAMES: dict[Language, tuple[str, ...]] = {
     "php": ("*.php", "*.php3", "*.php4", "*.php5", "*.php7", "*.phtml", "*.phar", "*.inc", "*.module"),
     "ruby": ("*.rb", "*.rake", "*.gemspec", "*.ru", "rakefile", "gemfile", "vagrantfile", "fastfile", "podfile"),
     "java": ("*.java",),
-    "c": ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh", "*.hxx", "*.ino", "*.m", "*.mm"),
+    "c": ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh", "*.hxx", "*.ino"),
     "csharp": ("*.cs", "*.csx"),
     "kotlin": ("*.kt", "*.kts"),
     "lua": ("*.lua",),
@@ -78,7 +94,7 @@ NAMES: dict[Language, tuple[str, ...]] = {
         *("dockerfile*", "*.dockerfile", "containerfile*", "makefile*", "*.mk", "justfile", "jenkinsfile*", "*.yml"),
         *("*.yaml", "*.toml", "*.cfg", "*.ini", "*.conf", "*.json", "procfile", "*.service", "*.tf", "*.gradle"),
         *("*.npmrc", "*.yarnrc", ".cargo/config", "go.mod", "pom.xml", "*.csproj", "*.targets", "*.props"),
-        *("cmakelists.txt", "*.cmake", "*.properties", "*.groovy", "*.sbt", "*.nix"),
+        *("cmakelists.txt", "*.cmake", "*.properties"),
     ),
 }
 

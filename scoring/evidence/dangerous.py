@@ -42,8 +42,8 @@ class _Reading:
 def scan(submission: Submission) -> Iterator[Finding]:
     """Findings on added lines, and on removed ones where a safeguard goes; the worst first, in bounded time.
 
-    One step lower in tests, documentation, generated and vendored files. What is too long or too deep for the rules is
-    a finding of its own.
+    What runs, fetches or sends something weighs the same in tests, documentation, generated and vendored files, since
+    builds run those; the rest one step less. What is too long or too deep for the rules is a finding of its own.
     """
     reading = _Reading(submission.change)
     found = [finding for file, whole in submission.files() for finding in _scan_file(reading, file, whole)]
@@ -57,7 +57,7 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
     rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
     for rule, line in _matches(reading, file, whole, rules, language):
-        severity = rule.severity if rule.roles or part == "code" else lowered(rule.severity)
+        severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
         number = line.new or line.old or 0
         lines = seen.setdefault(rule.id, set())
         if severity and number not in lines and len(lines) < ONCE:
@@ -82,12 +82,12 @@ def _hunk_matches(
     reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
+    if all(line.mark != "+" for line in hunk.lines):
+        return
     side = fragment_of(hunk, language)
-    text = _added_text(hunk) if language == "python" else side.text
-    meant = [rule for rule in rules if rule.may_match(text)] if any(line.mark == "+" for line in hunk.lines) else []
-    if _fits(reading, side, meant):
-        yield from _tree_matches(reading, side, meant, language)
-    elif meant:
+    if _fits(reading, side, rules):
+        yield from _tree_matches(reading, side, rules, language)
+    elif rules:
         reading.unread.setdefault(file.path, next(line for line in hunk.lines if line.mark == "+"))
 
 
@@ -101,12 +101,12 @@ def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
 def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play the rules that may match on a syntax tree; each match with the first added line that it touches."""
-    meant = [rule for rule in rules if rule.may_match(side.text)]
+    """Play the rules that may match on a syntax tree; each match with the first added line that it was made of."""
+    meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
     if not meant or language not in GRAMMARS:
         return
     reading.left -= len(side.text)
-    reading.plays -= len(meant)
+    reading.plays -= sum(rule.may_match(side.text) for rule in meant)
     yield from tree_matches(side, meant, language)
 
 

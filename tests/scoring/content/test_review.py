@@ -71,6 +71,17 @@ def test_no_model_is_asked_where_the_gate_says_so_and_the_findings_count_all_the
     assert claude.requests == []
 
 
+def test_code_that_no_rule_reads_has_a_verdict_only_where_a_model_read_all_of_it(claude: ClaudeStandIn) -> None:
+    case = a_case(a_change(a_file("src/pear.hs")))
+    alone = a_reviewer(claude).review(case, Call.DETERMINISTIC)
+    assert (alone.state, alone.reason) == ("no content verdict", "no_rules:Haskell")
+    read = a_reviewer(claude).review(case, Call.CLAUDE)
+    assert (read.state, read.reason, read.model) == ("content verdict", None, SONNET)
+    many = a_change(*(a_file(f"src/{number}.hs", ["x = pear"] * 200) for number in range(20)))
+    cut = a_reviewer(claude, input_tokens=6_000).review(a_case(many), Call.CLAUDE)
+    assert (cut.state, cut.reason) == ("no content verdict", "no_rules:Haskell")
+
+
 def test_the_request_forces_one_strict_tool_and_nothing_a_model_would_refuse(claude: ClaudeStandIn) -> None:
     reviewed(claude)
     told = claude.messages[0].told
