@@ -12,6 +12,7 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 # Not behind the sign by which YAML begins a text of several lines.
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
+_PHP_TAG = re.compile(r"<\?|\?>")
 _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
@@ -20,8 +21,14 @@ def fragment_of(hunk: Hunk, language: str) -> NewSide:
     """Context and added lines in order; for Python below the blocks that they would have to stand in."""
     kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
     texts = [_clean(line.text) if line is not None else "" for line in kept]
-    opened = _python_blocks(texts) if language == "python" else []
+    opened = _python_blocks(texts) if language == "python" else _php_tag(texts) if language == "php" else []
     return NewSide("\n".join([*opened, *texts, ""]), (*(None for _ in opened), *kept))
+
+
+def _php_tag(texts: list[str]) -> list[str]:
+    """Return the tag that has to stand above code that begins within a block of PHP."""
+    first = _PHP_TAG.search("\n".join(texts))
+    return [] if first and first[0] == "<?" else ["<?php"]
 
 
 def cleaned(side: NewSide) -> NewSide:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
@@ -11,13 +10,9 @@ from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
 from scoring.evidence._languages import GRAMMARS, Language, language_of_file
-from scoring.evidence._python_names import Expanded, expand_python
 from scoring.evidence._rules import Rule, rules_for
-from scoring.evidence._tree_rules import tree_rules
+from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
-
-if TYPE_CHECKING:
-    from ast_grep_py import SgNode
 
 SCANNER = "dangerous"
 LINE_LENGTH = 20_000  # characters of a line that expressions are played on
@@ -59,7 +54,7 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
     if not file.hunks:
         return
     language, part = language_of_file(file), role(file.path)
-    rules = [rule for rule in rules_for(language) if not rule.roles or part in rule.roles]
+    rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
     for rule, line in _matches(reading, file, whole, rules, language):
         severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
@@ -106,39 +101,13 @@ def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
 def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play the rules that may match on a syntax tree; each match with the first added line that it touches.
-
-    Python is read a second time with names filled in; what comes of that is told at the first added line of all that
-    the matching row was made of.
-    """
-    grammar = GRAMMARS.get(language)
-    if grammar is None:
+    """Play the rules that may match on a syntax tree; each match with the first added line that it was made of."""
+    meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
+    if not meant or language not in GRAMMARS:
         return
-    from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
-
-    root = SgRoot(side.text, grammar).root()
     reading.left -= len(side.text)
-    yield from _played(reading, root, Expanded(side.text), side, rules, language)
-    expanded = expand_python(side, root) if language == "python" else Expanded(side.text)
-    if expanded.text != side.text:
-        root = SgRoot(expanded.text, grammar).root()
-        yield from _played(reading, root, expanded, side, rules, language)
-
-
-def _played(
-    reading: _Reading, root: "SgNode", read: Expanded, side: NewSide, rules: list[Rule], language: Language
-) -> Iterator[tuple[Rule, Line]]:
-    meant = [rule for rule in rules if rule.may_match(read.text)]
-    reading.plays -= len(meant)
-    for rule in meant:
-        for node in root.find_all(tree_rules(language)[rule.id]):
-            reach = node.range()
-            line = side.added(reach.start.line, reach.end.line)
-            rows = range(reach.start.line, reach.end.line + 1)
-            taken = sorted({source for row in rows for source in read.sources.get(row, ())})
-            line = line or next((made for source in taken if (made := side.added(source, source))), None)
-            if line:
-                yield rule, line
+    reading.plays -= sum(rule.may_match(side.text) for rule in meant)
+    yield from tree_matches(side, meant, language)
 
 
 def _text_matches(
