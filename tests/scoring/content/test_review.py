@@ -108,9 +108,9 @@ def test_flags_come_back_at_their_lines_and_unresolved_ones_are_kept(claude: Cla
 
 
 def test_the_second_pass_can_raise_and_not_lower(claude: ClaudeStandIn) -> None:
-    claude.script(says(content_risk=0.7, summary="Broken."), says(content_risk=0.1, summary="All is well."))
+    claude.script(says(content_risk=0.3, summary="Broken."), says(content_risk=0.15, summary="All is well."))
     review = a_reviewer(claude).review(worded(), Call.CLAUDE)
-    assert (review.assessment.content_risk, review.assessment.summary) == (0.7, "Broken.")
+    assert (review.assessment.content_risk, review.assessment.summary) == (0.3, "Broken.")
     claude.script(says(content_risk=0.1), says(content_risk=0.6, flags=[a_flag("title", kind="intent_mismatch")]))
     review = a_reviewer(claude).review(worded(), Call.CLAUDE)
     assert review.assessment.content_risk == 0.6
