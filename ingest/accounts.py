@@ -23,9 +23,9 @@ class Accounts:
         self._status: dict[str, str | None] = {}
         self._told: list[tuple[Event, str | None]] = []
 
-    def take(self, event: Event) -> None:
-        """Note an event; Unreadable where an account event does not say how the account stands."""
-        status = _read(event.body) if event.kind == "account" else None
+    def take(self, event: Event, body: str | None) -> None:
+        """Note an event with its text; Unreadable where an account event does not say how the account stands."""
+        status = _read(body) if event.kind == "account" else None
         if (
             status
             and event.late

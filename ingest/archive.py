@@ -15,6 +15,7 @@ import duckdb
 
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.durable import sync
+from ingest.long_texts import IS_REFERENCE
 from ingest.store import Store
 from ingest.tid import IS_TID
 from ingest.transaction import Params, Rows, Transaction
@@ -67,7 +68,8 @@ def archive(store: Store, folder: Path, days: float, rows: int, now: datetime) -
         moved = 0
         while count := _move(store, folder / "events", now - timedelta(days=days), rows):
             moved += count
-        _drop_replaced(store, now - RETENTION)
+        if _drop_replaced(store, now - RETENTION):
+            sweep_texts(store)
     return moved
 
 
@@ -179,13 +181,23 @@ def _free_path(place: Path, name: str) -> Path:
     return path
 
 
-def _drop_replaced(store: Store, until: datetime) -> None:
-    """Drop the bodies that were replaced or deleted up to then, in the table and the files; four times a day."""
+def sweep_texts(store: Store) -> int:
+    """Remove the files of long texts that no row names any more; returns how many."""
+    with store.write() as txn:  # no text is written meanwhile whose row is not committed yet
+        if store.long_texts.is_empty():
+            return 0
+        log, is_long = events_at_hand(txn), IS_REFERENCE.format(column="body")
+        sql = f"select body from {log} where {is_long} union select body from dead_letters where {is_long}"
+        return store.long_texts.sweep(row["body"] for row in txn.rows(sql))
+
+
+def _drop_replaced(store: Store, until: datetime) -> int:
+    """Drop the bodies that were replaced or deleted up to then, four times a day; returns how many."""
     with store.read() as rows:
         looked = {row["name"]: row["position_seq"] for row in rows.rows("select name, position_seq from hops")}
         since, seq = looked.get("retention_us", 0), looked.get("retention", 0)
         if until < from_microseconds(since) + RETENTION_EVERY:  # it reads the keys of the whole log
-            return
+            return 0
         last = rows.value(LAST) or 0
         params = {"until": until, "since": from_microseconds(since), "seq": seq}
         going = [row["event_seq"] for row in read_log(rows, REPLACED, params)]
@@ -195,6 +207,7 @@ def _drop_replaced(store: Store, until: datetime) -> None:
         txn.execute("update events set body = null where event_seq in (select unnest(?::bigint[]))", [going])
         positions = {"retention_us": max(since, to_microseconds(until)), "retention": last}
         txn.upsert("hops", [{"name": n, "position_seq": p, "ran_clock": txn.wall()} for n, p in positions.items()])
+    return len(going)
 
 
 def all_events(rows: Rows, segments: str = "true", params: Sequence[object] = ()) -> str:

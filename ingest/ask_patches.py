@@ -13,6 +13,7 @@ from ingest.forge import blob, compare
 from ingest.git import Watch
 from ingest.git_reading import GitReading, compare_with_git
 from ingest.history import closing
+from ingest.long_texts import LongTexts, TextLost
 from ingest.lookups import Due, Found, Kind, Row, Wall, fetch
 from ingest.net import Fetcher, FetchProblem
 from ingest.patches import Patch, PatchProblem, load_patch, read_patch, store_patch, unpack
@@ -95,12 +96,17 @@ def add_records(rows: Rows, chunk: list[dict[str, Any]]) -> None:
         row["record"] = found.get(row["pull_uri"]) if row["needs_record"] else None
 
 
-def _inline_patch(row: Row) -> bytes:
-    """The patch inside a pull request's record; FetchProblem where the log no longer has it."""
+def logged_fields(record: str | None, texts: LongTexts) -> dict[str, Any]:
+    """The fields of a record as `add_records` gives it; none where it cannot be read any more."""
     try:
-        patch = msgspec.json.decode(row["record"] or "{}", type=dict[str, Any]).get("patch")
-    except msgspec.MsgspecError:
-        patch = None
+        return msgspec.json.decode(texts.read(record or "{}"), type=dict[str, Any])
+    except (msgspec.MsgspecError, TextLost):
+        return {}
+
+
+def _inline_patch(row: Row, texts: LongTexts) -> bytes:
+    """The patch inside a pull request's record; FetchProblem where the log no longer has it."""
+    patch = logged_fields(row["record"], texts).get("patch")
     if not isinstance(patch, str):
         raise FetchProblem("the record that carried the patch is not in the log any more")
     return patch.encode(errors="replace")
@@ -113,7 +119,7 @@ def fetch_patches(
 
     def ask(row: Row) -> Row:
         try:
-            data = _patch_bytes(fetcher, row, limit)
+            data = _patch_bytes(fetcher, row, limit, store.long_texts)
         except FetchProblem as problem:
             if not problem.too_large:
                 raise
@@ -124,11 +130,11 @@ def fetch_patches(
     return fetch(store, fetcher, wall, Kind("patch", due_patches(settled_since), ask, _write_patches, fill=add_records))
 
 
-def _patch_bytes(fetcher: Fetcher, row: Row, limit: int) -> bytes:
+def _patch_bytes(fetcher: Fetcher, row: Row, limit: int, texts: LongTexts) -> bytes:
     """What a round's reference names. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "inline":
-        return _inline_patch(row)
+        return _inline_patch(row, texts)
     if kind == "compare":
         base, _, head = name.partition("..")
         return compare(fetcher, row["knot"], row["repository"], base, head, limit)

@@ -5,7 +5,7 @@ push right may have let it run, and a bare patch has no commit to run). A spindl
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from ingest.ask_patches import add_records
+from ingest.ask_patches import add_records, logged_fields
 from ingest.forge import Pipeline, is_commit, pipelines
+from ingest.long_texts import LongTexts
 from ingest.lookups import DAY, Due, Found, Kind, Note, Row, Wall, fetch
 from ingest.net import Fetcher, FetchProblem
 from ingest.patches import PatchProblem, load_patch
@@ -58,7 +59,7 @@ def fetch_runs(store: Store, fetcher: Fetcher, folder: Path, now: datetime, wall
     """
 
     def ask(row: Row) -> _Run:
-        commit = _head(row, folder)
+        commit = _head(row, folder, store.long_texts)
         if commit is None:
             return _Run("", "never_ran")
         told = pipelines(fetcher, row["spindle"], row["repository"], commit)
@@ -103,13 +104,13 @@ def _is_for(pipeline: Pipeline, row: Row) -> bool:
     return row["offered_at"] is None or (pipeline.created_at or datetime.min) >= row["offered_at"] - EARLY
 
 
-def _head(row: Row, folder: Path) -> str | None:
+def _head(row: Row, folder: Path, texts: LongTexts) -> str | None:
     """The commit that a round ends with, by full name; None where it names none. Raises FetchProblem."""
     kind, _, name = row["patch_ref"].partition(":")
     if kind == "compare":
         head = name.partition("..")[2]
         return head if is_commit(head) else None
-    if said := _source_commit(row["record"]):
+    if said := _source_commit(logged_fields(row["record"], texts)):
         return said
     try:
         mails = _MAIL.findall(load_patch(folder, row["sha256"]))
@@ -118,12 +119,9 @@ def _head(row: Row, folder: Path) -> str | None:
     return mails[-1] if mails else None
 
 
-def _source_commit(record: str | None) -> str | None:
+def _source_commit(record: Mapping[str, Any]) -> str | None:
     """`source.sha` of an older record."""
-    try:
-        source = msgspec.json.decode(record or "{}", type=dict[str, Any]).get("source")
-    except msgspec.MsgspecError:
-        return None
+    source = record.get("source")
     said = source.get("sha") if isinstance(source, dict) else None
     return said if isinstance(said, str) and is_commit(said) else None
 

@@ -31,8 +31,9 @@ from ingest.backup_files import (
 )
 from ingest.durable import sync, write_whole
 from ingest.erase_files import files_below
+from ingest.long_texts import LongTexts
 from ingest.look_inside import Inside, InspectProblem, look_inside
-from ingest.state_copy import ACCOUNTS, EVENTS, STORE
+from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS
 
 Told = Mapping[str, Any]
 SPARE_BYTES = 200_000_000
@@ -84,7 +85,7 @@ def _begin(target: Path, places: Places) -> Path:
 
 
 def _wanted(places: Places) -> int:
-    folders = (places.staging / EVENTS, places.diffs, places.models)
+    folders = (places.staging / EVENTS, places.diffs, places.models, LongTexts(places.store).folder)
     files = [places.store, places.accounts, *(path for folder in folders for path in files_below(folder))]
     return SPARE_BYTES + sum(path.stat().st_size for path in files if path.is_file())
 
@@ -100,6 +101,7 @@ def _fill(part: Path, places: Places, told: Told, diffs: bool, keys: bool) -> Ma
         end_sessions(part / ACCOUNTS)
         files[ACCOUNTS] = file_of(part / ACCOUNTS)
     files |= copy_tree(places.models, part, "models")
+    files |= copy_tree(LongTexts(places.store).folder, part, TEXTS)
     files |= copy_tree(places.diffs, part, "diffs") if diffs else {}
     names = [f"keys/{name}" for name in ALL_KEYS if keys and (places.keys / name).is_file()]
     files |= {name: copy_file(places.of(name), part / name) for name in names}

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from ingest.erase_files import files_below
-from ingest.state_copy import ACCOUNTS, EVENTS, STORE
+from ingest.long_texts import LongTexts
+from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS
 from ingest.table_sums import Sum
 
 MANIFEST = "manifest.json"
@@ -25,6 +26,7 @@ ALL_KEYS = (*KEYS, "webhook")  # and this one once a webhook was signed: its rec
 # What a name may be: the two files, or a file in one of the folders, at most five deep; it becomes a path on restore.
 _NAME = re.compile(
     rf"{re.escape(STORE)}|{re.escape(ACCOUNTS)}|keys/(?:{'|'.join(ALL_KEYS)})|{EVENTS}/[A-Za-z0-9][\w.-]{{0,199}}\.parquet"
+    rf"|{TEXTS}/[0-9a-f]{{2}}/[0-9a-f]{{64}}\.zst"
     r"|(?:diffs|models)(?:/[A-Za-z0-9][\w.-]{0,199}){1,4}",
     re.ASCII,
 )
@@ -72,6 +74,7 @@ class Places:
         first, _, rest = name.partition("/")
         whole = {STORE: self.store, ACCOUNTS: self.accounts}
         folders = {EVENTS: self.staging / EVENTS, "diffs": self.diffs, "models": self.models, "keys": self.keys}
+        folders[TEXTS] = LongTexts(self.store).folder
         return whole[first] if first in whole else folders[first] / rest
 
 

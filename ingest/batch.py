@@ -12,6 +12,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.frames import (
     COLLECTION,
@@ -97,6 +98,10 @@ class Events:
         for part in self.table["body"].chunks:
             yield b"".join(buffer for buffer in part.buffers()[2:] if buffer).decode()
 
+    def sizes(self) -> np.ndarray:
+        """Bytes of the body of each."""
+        return pc.call_function("binary_length", [self.table["body"]]).to_numpy()
+
     def numbered(self) -> pa.Table:
         """The table with the column `place`, from 0."""
         return self.table.append_column("place", pa.array(np.arange(len(self))))
@@ -106,6 +111,10 @@ class Events:
         if not places:
             return self
         return Events(self.table.filter(pa.array(np.isin(np.arange(len(self)), list(places), invert=True))))
+
+    def frame(self, place: int) -> Frame:
+        """The commit at this place as a frame."""
+        return Events(self.table.slice(place, 1).combine_chunks()).frames()[0]
 
     def frames(self) -> list[Frame]:
         """The commits as frames, for what looks at them one by one."""

@@ -10,6 +10,7 @@ from ingest.git import Git
 from ingest.net import FetchProblem
 
 LINES = 200_000  # of one commit: what is beyond is read and not kept
+PATHS_LIMIT = 50_000_000  # bytes of the paths at which two commits differ
 LINE_LIMIT = 4_000  # bytes of a line that are kept
 # White space alone is no change of a line, and leaves every other line where it was.
 CHANGES = (*DIFF, "-p", "-U0", "-M", "-w", "--no-prefix")
@@ -54,6 +55,12 @@ def read_changes(
             raise FetchProblem("git told of another commit than it was asked about")
         for commit, following in zip(commits, [*marks[1:], b""], strict=True):
             yield commit, _one_commit(out, following)
+
+
+def changed_paths(git: Git, before: str, after: str) -> set[bytes]:
+    """Return the paths at which two commits differ in content or mode. Raises FetchProblem."""
+    told = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after, limit=PATHS_LIMIT)
+    return set(told.split(b"\0")) - {b""}
 
 
 class _Reader:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ingest.accounts import Accounts, note_returns
 from ingest.load import add_letters, letter
+from ingest.long_texts import TextLost
 from ingest.order import Order
 from ingest.reading import Event, Unreadable, decode
 from ingest.records import Record, Registry
@@ -78,13 +79,13 @@ class DeriveBatch:
         """Take an event that leads to rows; what cannot be understood is put aside."""
         try:
             if event.kind != "commit":
-                self._accounts.take(event)
+                self._accounts.take(event, self._text(event))
             elif kind := self.registry.kinds.get(event.collection or ""):
                 record = None
                 if event.is_put and event.body is None:  # it told of somebody who was erased
                     return
                 if event.is_put:
-                    told = decode(event.body, "a record")
+                    told = decode(self._text(event), "a record")
                     self.shapes.note_record(event, told, kind)
                     record = kind.read(told, event)
                 self._work.append((event, record, kind.table))
@@ -92,6 +93,13 @@ class DeriveBatch:
                 self.shapes.note_collection(event)
         except Unreadable as reason:
             self.unreadable.append((event, str(reason)))
+
+    def _text(self, event: Event) -> str | None:
+        """The event's text, read where it is long: only one such text is in memory at a time."""
+        try:
+            return self.txn.long_texts.read(event.body) if event.body else event.body
+        except TextLost as lost:
+            raise Unreadable(str(lost)) from lost
 
     def write(self) -> None:
         """Take the events into account, one after the other, and write every touched row."""

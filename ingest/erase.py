@@ -15,7 +15,7 @@ from pathlib import Path
 
 import duckdb
 
-from ingest.archive import recount
+from ingest.archive import recount, sweep_texts
 from ingest.erase_files import (
     drop_all,
     drop_naming,
@@ -96,11 +96,17 @@ def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) ->
     with store.read() as rows:
         names, number = find_names(rows, did)
     _begin(store, names)
+    names = names.with_long_texts(store.long_texts)
     files = _erase_diffs(store, names, folders.diffs) + _erase_files(store, names, folders)
     mirrors, kept = erase_mirrors(store, folders.mirrors, names, number)
     count = _erase_rows(store, names, number, why, now)
+    names = names.with_long_texts(store.long_texts)
+    if names.long_texts:  # such a text may have arrived before the tombstone stood
+        with store.write() as txn:
+            count += erase_rows(txn, names, None, now)
     files += _erase_files(store, names, folders)  # what a look-up under way has written meanwhile
     recount(store)
+    files += sweep_texts(store)
     others = strike_sqlite(folders.queue, names) + folders.forget_account(names)
     return Erased(count, files + mirrors, others, kept)
 

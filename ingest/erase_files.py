@@ -187,7 +187,7 @@ def _mask(batch: pa.RecordBatch, names: Names) -> pa.Array | None:
     """Which rows may name the person; None where none does."""
     found = None
     for name in _text_columns(batch.schema):
-        for needle in names.needles:
+        for needle in names.column_needles:
             hits = _matches(batch[name], needle)
             found = hits if found is None else pc.call_function("or", [found, hits])
     return found if found is not None and pc.call_function("any", [found]).as_py() else None

@@ -12,20 +12,22 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ingest.erase_files import files_below, names_in_file
-from ingest.held import find_names, held_rows
+from ingest.held import find_names, held_rows, whole_row
+from ingest.long_texts import LongTexts
 from ingest.mentions import Names
 from ingest.tombstones import PEOPLE
 from ingest.transaction import Rows
 
 
-def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path]) -> dict[str, Any] | None:
+def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path], texts: LongTexts) -> dict[str, Any] | None:
     """Tables, archived events and files about a DID; None where nothing is held.
 
     `diffs` is the folder of the diffs; `others` are folders of files, of which those that name the person are listed.
     """
     names, number = find_names(rows, did)
-    held = held_rows(rows, names, number)
-    archived, listed = _from_files(names, others)
+    names = names.with_long_texts(texts)
+    held = held_rows(rows, names, number, texts)
+    archived, listed = _from_files(names, others, texts)
     if not held and not archived and not listed:
         return None
     return {
@@ -37,9 +39,9 @@ def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path]) -> dict[st
     }
 
 
-def export_tables(rows: Rows, did: str) -> dict[str, list[dict[str, Any]]]:
-    """Only the rows of the tables that tell of a DID, by table; empty where there are none."""
-    return _with_dids(rows, held_rows(rows, *find_names(rows, did)))
+def export_tables(rows: Rows, did: str, texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
+    """Only the rows of the tables that tell of a DID, by table; a long text of somebody else's is not searched."""
+    return _with_dids(rows, held_rows(rows, *find_names(rows, did), texts))
 
 
 def _with_dids(rows: Rows, held: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
@@ -69,7 +71,9 @@ def _readable(row: Mapping[str, Any], dids: Mapping[int, str]) -> dict[str, Any]
     return shown
 
 
-def _from_files(names: Names, folders: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _from_files(
+    names: Names, folders: Iterable[Path], texts: LongTexts
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Events out of Parquet segments, and what other files there are."""
     events: list[dict[str, Any]] = []
     listed: list[dict[str, Any]] = []
@@ -78,7 +82,8 @@ def _from_files(names: Names, folders: Iterable[Path]) -> tuple[list[dict[str, A
             continue
         if path.suffix == ".parquet":
             batches = pq.ParquetFile(path).iter_batches()
-            events += [row for batch in batches for row in batch.to_pylist() if _tells_of(row, names)]
+            told = (row for batch in batches for row in batch.to_pylist() if _tells_of(row, names))
+            events += [whole_row(row, texts) for row in told]
         else:
             listed.append(_listing(path))
     return events, listed

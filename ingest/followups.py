@@ -1,7 +1,8 @@
 """What became of merged lines: commits that take a merge back, and commits that change its lines within some days.
 
 Only merges that are proven or that a push-holder tells of are followed, on the branch where they landed. Each finding
-names the commit that shows it. Moves, renames, re-indentation and lines beside the merged ones are no finding; what
+names the commit that shows it. The message of a commit that landed from a pull request of somebody who might not push
+names nothing: its author wrote it. Moves, renames, re-indentation and lines beside the merged ones are no finding; what
 takes the whole merge back is a revert and no fix.
 """
 
@@ -9,12 +10,12 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ingest.changes import FileChange, read_changes
+from ingest.changes import FileChange, changed_paths, read_changes
 from ingest.commits import INVERSE, read_diffs
 from ingest.git import Git
 from ingest.graph import Graph, read_graph
@@ -23,15 +24,18 @@ from ingest.landings import MIRRORS
 from ingest.lines import Tracker
 from ingest.mirror import mirror_path
 from ingest.net import Fetcher, FetchProblem
-from ingest.reverts import Branch, Fate, Step, texts, undoes
+from ingest.reverts import MOST, Branch, Fate, OwnLines, Step, share_undone, texts
 from ingest.store import Store
 from ingest.transaction import Transaction
 
 SECONDS = 600.0  # for the diffs of one branch
+BETWEEN_SECONDS = 60.0  # for the difference between a merge and what may take it back
 CHUNK = 2_000  # commits of one child
 
 LANDINGS = """
-select l.*, c.patch_id, c.proves
+select l.*, c.patch_id, c.proves, not exists (
+    from push_holders h where h.repository_id = p.repository_id and h.contributor_id = p.author_id
+      and coalesce(h.held_from <= l.landed_at, true) and coalesce(l.landed_at < h.held_until, true)) as by_stranger
 from landings l
 join pull_requests p using (pull_uri)
 join commits c on c.repository_id = p.repository_id and c.commit_id = l.commit_id
@@ -44,8 +48,18 @@ select c.commit_id, c.patch_id, c.reverts,
 from branch_commits b join commits c using (repository_id, commit_id)
 where b.repository_id = ? and b.branch = ?
 """
+REVERTED = "select pull_uri, evidence from pull_followups where kind = 'reverted' and pull_uri in (select unnest(?))"
+NOT_REVERTED = "delete from pull_followups where kind = 'reverted' and pull_uri = ? and evidence = ?"
 OWN_DAYS = "select repository_id, window_days from repository_settings where window_days is not null"
 Row = Mapping[str, Any]
+
+
+@dataclass
+class Findings:
+    """Rows of `pull_followups` as the branches show them now, and (pull request, commit) that no longer revert."""
+
+    rows: list[dict[str, object]] = field(default_factory=list)
+    stale: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass
@@ -67,14 +81,14 @@ class Merge:
 
 
 def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[], datetime], window_days: int) -> int:
-    """Fill `pull_followups` for watched repositories in which something changed; returns how many rows are new.
+    """Fill `pull_followups` for watched repositories in which something changed; returns how many rows changed.
 
     A merge is followed for `window_days`, or for as long as the maintainers of its repository chose.
     """
     with store.read() as rows:
         mirrors = rows.rows(MIRRORS)
         own_days = {row["repository_id"]: row["window_days"] for row in rows.rows(OWN_DAYS)}
-    new = 0
+    changed = 0
     for mirror in mirrors:
         with store.read() as rows:
             landings = rows.rows(LANDINGS, [mirror["repository_id"]])
@@ -88,18 +102,19 @@ def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[
         except FetchProblem:  # the mirror is damaged or the worker stops: the mark stays, so this is tried again
             continue
         with store.write() as txn:
-            new += _write(txn, found, now())
+            changed += _write(txn, found, now())
             over = now() - timedelta(days=days)
             gone = [row["pull_uri"] for row in landings if row["landed_at"] < over]
             txn.execute("update landings set followed = true where pull_uri in (select unnest(?))", [gone])
             sql = "update mirrors set followups_mark = ? where repository_id = ?"
             txn.execute(sql, [mark, mirror["repository_id"]])
-    return new
+    return changed
 
 
 def _mark(mirror: Row, landings: Sequence[Row], window_days: int) -> str:
     """The days that merges were followed for, and a hash of all that follow-ups were looked for in."""
-    told = [mirror["read_refs"], window_days, *([row["pull_uri"], row["commit_id"]] for row in landings)]
+    named = ("pull_uri", "commit_id", "by_stranger")
+    told = [mirror["read_refs"], window_days, *([row[name] for name in named] for row in landings)]
     return f"{window_days} {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
 
 
@@ -111,18 +126,22 @@ def _still_followed(mirror: Row, landings: Sequence[Row], days: int) -> Sequence
     return [{**row, "followed": False} for row in landings]
 
 
-def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: timedelta) -> list[dict[str, object]]:
+def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: timedelta) -> Findings:
     refs = json.loads(mirror["read_refs"])
     carried = {row["commit_id"]: row["pull_uri"] for row in landings}
-    found: list[dict[str, object]] = []
+    by_strangers = {row["commit_id"] for row in landings if row["by_stranger"]}
+    found = Findings()
     for branch in sorted({row["branch"] for row in landings} & refs.keys()):
         graph = read_graph(git, refs[branch])  # git may take a minute, and no erasure waits for a reader that long
+        own = [row for row in landings if row["branch"] == branch and row["commit_id"] in graph.places]
         with store.read() as rows:
             known = rows.rows(COMMITS, [mirror["repository_id"], branch])
-        miner = _Miner(git, graph, known)
-        own = [row for row in landings if row["branch"] == branch and row["commit_id"] in miner.graph.places]
-        findings = miner.mine(own, window) if own else []
-        found += [{**row, "carried_by": _carrier(carried, row)} for row in findings]
+            before = rows.rows(REVERTED, [sorted({row["pull_uri"] for row in own})])
+        miner = _Miner(git, graph, known, by_strangers)
+        rows_now = miner.mine(own, window) if own else []
+        found.rows += [{**row, "carried_by": _carrier(carried, row)} for row in rows_now]
+        found.stale |= {(row["pull_uri"], row["evidence"]) for row in before if row["evidence"] in miner.commits}
+    found.stale -= {(row["pull_uri"], row["evidence"]) for row in found.rows if row["kind"] == "reverted"}
     return found
 
 
@@ -131,18 +150,22 @@ def _carrier(carried: Mapping[str, str], row: Mapping[str, Any]) -> str | None:
     return uri if uri != row["pull_uri"] else None
 
 
-def _write(txn: Transaction, found: Sequence[Mapping[str, object]], now: datetime) -> int:
-    new = txn.append_new("pull_followups", [{**row, "known_from": now} for row in found])
-    if new:
+def _write(txn: Transaction, found: Findings, now: datetime) -> int:
+    for pull_uri, commit in sorted(found.stale):
+        txn.execute(NOT_REVERTED, [pull_uri, commit])
+    new = txn.append_new("pull_followups", [{**row, "known_from": now} for row in found.rows])
+    if new or found.stale:
         txn.inputs_changed()
-    return new
+    return new + len(found.stale)
 
 
 class _Miner:
     """One branch, and what its merges came to."""
 
-    def __init__(self, git: Git, graph: Graph, known: Sequence[Row]) -> None:
+    def __init__(self, git: Git, graph: Graph, known: Sequence[Row], by_strangers: Collection[str]) -> None:
         self.git = git
+        # What merges a stranger's commits often carries the title and text of the pull request in its message.
+        self.claims = {*by_strangers, *(graph.brought_by[one] for one in by_strangers if one in graph.brought_by)}
         self.graph = graph
         self.commits = {row["commit_id"]: row for row in known if row["commit_id"] in self.graph.places}
         self._changes: dict[str, list[FileChange]] = {}
@@ -152,8 +175,10 @@ class _Miner:
         """Rows of `pull_followups` without the moment from which they are known."""
         merges = self._merges(landings)
         places = self.graph.places
-        told = [Step(one, places[one], row["patch_id"], row["reverts"]) for one, row in self.commits.items()]
-        branch = Branch(told)
+        branch = Branch(
+            Step(one, places[one], row["patch_id"], () if one in self.claims else row["reverts"])
+            for one, row in self.commits.items()
+        )
         for merge in merges:
             branch.follow(merge.fate, self._takes_back)
         reverted = [self._row(merge, "reverted", one) for merge in merges for one in merge.fate.reverters]
@@ -193,7 +218,30 @@ class _Miner:
         return {diff.identity() for _, diff in found if diff and diff.sound and diff.files and diff.proves}
 
     def _takes_back(self, commit: str, others: Collection[str]) -> bool:
-        return any(undoes(self._change(commit), self._change(other)) for other in others)
+        return bool(self.graph.parents[commit]) and any(self._undoes(commit, other) for other in others)
+
+    def _undoes(self, commit: str, other: str) -> bool:
+        own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
+        if own.kind == "none":
+            return self._restores(commit, other)
+        if not own.may_go(change):  # so that two states are compared only where it may matter
+            return False
+        try:
+            between = dict(read_changes(self.git, [before], {before: other}, BETWEEN_SECONDS))[before]
+        except FetchProblem as problem:
+            if problem.closed:
+                raise
+            return False  # two states that git cannot compare in time must not stop the mining of the repository
+        return share_undone(change, between, self._change(other)) > MOST
+
+    def _restores(self, commit: str, other: str) -> bool:
+        """Tell whether most files of a commit without own lines (modes, renames, binary) are as they were before it."""
+        if not self.graph.parents[other]:
+            return False
+        first = self.graph.parents[other][0]
+        own = changed_paths(self.git, first, other)
+        back = own & changed_paths(self.git, self.graph.parents[commit][0], commit)
+        return len(back - changed_paths(self.git, first, commit)) > MOST * len(own)
 
     def _change(self, commit: str) -> list[FileChange]:
         if commit not in self._changes:

@@ -7,17 +7,17 @@ only in the first frame's time, since on the live stream account events of the w
 import logging
 from dataclasses import dataclass
 
-import msgspec
-
 from ingest.batch import Batch
-from ingest.clock import from_microseconds
-from ingest.frames import EARLIEST_US, LATEST_US, Moment
+from ingest.clock import from_microseconds, to_microseconds
+from ingest.early import AHEAD, times_of
 from ingest.store import Store
+from ingest.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
 NOTHING_BEFORE = "the stream was never listened to before"
-_decoder = msgspec.json.Decoder(Moment)
+# The first event that a frame from the future brought: nothing was missed before it was logged. 0 where none says.
+FIRST_AHEAD = "select min(loaded_clock) from events where source = ? and seen_at > loaded_clock + ?::interval"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,7 @@ class Gap:
 
 def first_time(batch: Batch) -> int | None:
     """time_us of the first frame that has one; None where none of them does."""
-    if batch.commits is not None:
-        return batch.commits.times_us[0]
-    return next((time_us for frame in batch.raws if (time_us := _time_of(frame)) is not None), None)
-
-
-def _time_of(frame: bytes | str) -> int | None:
-    try:
-        time_us = _decoder.decode(frame).time_us
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return time_us if EARLIEST_US <= time_us <= LATEST_US else None
+    return next((time_us for time_us in times_of(batch) if time_us), None)
 
 
 def find_gap(source: str, cursor_us: int, first_us: int, quiet_seconds: float) -> Gap | None:
@@ -66,10 +56,36 @@ def record_gap(store: Store, gap: Gap) -> bool:
     One that was filled and turns out to reach further is open again.
     """
     with store.write() as txn:
-        known = txn.value("select to_us from gaps where source = ? and from_us = ?", [gap.source, gap.from_us])
-        if known is not None and known >= gap.to_us:
-            return False
-        row = {"source": gap.source, "from_us": gap.from_us, "to_us": gap.to_us, "reason": gap.reason}
-        txn.upsert("gaps", [row | {"found_clock": store.wall(), "filled_clock": None}])
-    log.warning("a gap in the stream: %s", gap.reason)
+        is_new = _keep(txn, gap)
+    if is_new:
+        log.warning("a gap in the stream: %s", gap.reason)
+    return is_new
+
+
+def _keep(txn: Transaction, gap: Gap) -> bool:
+    known = txn.value("select to_us from gaps where source = ? and from_us = ?", [gap.source, gap.from_us])
+    if known is not None and known >= gap.to_us:
+        return False
+    row = {"source": gap.source, "from_us": gap.from_us, "to_us": gap.to_us, "reason": gap.reason}
+    txn.upsert("gaps", [row | {"found_clock": txn.wall(), "filled_clock": None}])
     return True
+
+
+def reset_future_cursor(store: Store, source: str) -> Gap | None:
+    """Put a cursor that lies in the future back to now, and keep what may be missing as a gap; None where it is sound.
+
+    A server that is asked for the future answers with the live tail, so each reconnect may have lost something since
+    the cursor went there. A cursor that was in the past when it was moved stays: then the clock was set back.
+    """
+    with store.write() as txn:
+        sql = "select cursor_us, moved_clock from ingest_state where source = ?"
+        row, now = txn.row(sql, [source]), txn.wall()
+        if row is None or from_microseconds(row["cursor_us"]) <= max(now, row["moved_clock"]) + AHEAD:
+            return None
+        since = txn.value(FIRST_AHEAD, [source, AHEAD])
+        reason = f"the cursor stood at {from_microseconds(row['cursor_us']):%F %T}, in the future, and was reset to now"
+        gap = Gap(source, to_microseconds(since) if since else 0, to_microseconds(now), reason)
+        _keep(txn, gap)
+        txn.execute("update ingest_state set cursor_us = ?, moved_clock = ? where source = ?", [gap.to_us, now, source])
+    log.warning("a gap in the stream: %s", gap.reason)
+    return gap

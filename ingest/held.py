@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ingest.long_texts import LongTexts
 from ingest.mentions import Names
 from ingest.tombstones import PEOPLE
 from ingest.transaction import Rows
@@ -40,7 +41,7 @@ class Table:
         if number is not None:
             found += [(f'"{column}" = ?', number) for column in (*self.numbers, *self.optional_numbers)]
             found += [(f'list_contains("{column}", ?)', number) for column in self.number_lists]
-        for needle in names.needles:
+        for needle in names.column_needles:
             found += [(f'contains(lower("{column}"), ?)', needle) for column in self.texts]
             found += [(f'contains(lower("{column}"::varchar), ?)', needle) for column in self.text_lists]
         return " or ".join(clause for clause, _ in found) or "false", [value for _, value in found]
@@ -91,8 +92,13 @@ def find_names(rows: Rows, did: str) -> tuple[Names, int | None]:
     return Names(did, handle.lower() if handle else None), row["contributor_id"]
 
 
-def held_rows(rows: Rows, names: Names, number: int | None) -> dict[str, list[dict[str, Any]]]:
-    """Every row that tells of a person, by table; tables without one are left out."""
+def whole_row(row: Row, texts: LongTexts) -> dict[str, Any]:
+    """The row with its text in place of a reference."""
+    return {**row, "body": texts.shown(row["body"])} if "body" in row else dict(row)
+
+
+def held_rows(rows: Rows, names: Names, number: int | None, texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
+    """Every row that tells of a person, by table, with its long texts whole; tables without one are left out."""
     found: dict[str, list[dict[str, Any]]] = {}
     for table in tables(rows):
         where, params = table.naming(names, number)
@@ -102,5 +108,5 @@ def held_rows(rows: Rows, names: Names, number: int | None) -> dict[str, list[di
             if table.named_in(row, names, number)
         ]
         if told:
-            found[table.name] = told
+            found[table.name] = [whole_row(row, texts) for row in told]
     return found

@@ -17,9 +17,11 @@ import duckdb
 
 from ingest import dialects
 from ingest.batch import Batch, Events, joined, read_batch
+from ingest.clock import to_microseconds
 from ingest.dialects import Told
+from ingest.early import ClockProblem, Divided, EarlyFrames
 from ingest.frames import LARGEST_FRAME
-from ingest.gaps import Gap, find_gap, first_time, record_gap
+from ingest.gaps import Gap, find_gap, first_time, record_gap, reset_future_cursor
 from ingest.hosts import Hosts
 from ingest.inbox import Chunk, Inbox
 from ingest.load import store_batch
@@ -36,6 +38,7 @@ REWIND_US = 5_000_000
 OLDEST_LIVE_US, OLDEST_RECORDED_US = 1_000_000_000_000_000, 1
 FRAME_GROWTH, LARGEST_FRAME_READ = 4, 16 * LARGEST_FRAME
 STORE_WAIT_SECONDS = 30.0  # between two tries of a store that cannot be written
+CLOCK_SECONDS = 60.0  # a slow clock is told of for so long after it was last noticed: hosts are tried every 30 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,18 @@ class Subscription:
 
     `quiet_seconds` is the longest silence that the stream ever has: after it a host is left for the next one, and a
     first frame that is later than this beside what was asked for is a gap. None for a recording, which is sparse and
-    ends: in one nothing is a gap, and silence is no fault.
+    ends: in one nothing is a gap, silence is no fault, and no frame is ahead of its clock.
     """
 
     source: str
     urls: Sequence[str]
     collections: Sequence[str]
     quiet_seconds: float | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the present of this stream is the wall clock's."""
+        return self.quiet_seconds is not None
 
 
 class Listener(threading.Thread):
@@ -84,6 +92,8 @@ class Listener(threading.Thread):
         self._url = ""
         self._seq_is_kept = True  # whether the store may hold a number of a server's own
         self._began_late = False  # whether the server said itself that it keeps less
+        self._early = EarlyFrames()
+        self._slow_clock = (float("-inf"), 0)  # when frames last showed that the clock is slow, and by how many minutes
         self.cursor_us = 0  # time_us of the newest frame handled, 0 before anything is known of it
         self.problem: str | None = None  # why nothing comes in just now, in words
         self.ended_because: str | None = None  # the error that ended it unasked; a renewed one would listen again
@@ -92,6 +102,12 @@ class Listener(threading.Thread):
     def store_failed(self) -> bool:
         """Whether `problem` is about the store and not about a host."""
         return self._store_failures > 0
+
+    @property
+    def clock_behind_minutes(self) -> int:
+        """By how many minutes this machine's clock seems to be slow, as all events are dated ahead of it; else 0."""
+        noticed, minutes = self._slow_clock
+        return minutes if time.monotonic() - noticed < CLOCK_SECONDS else 0
 
     def run(self) -> None:
         """Connect, listen, reconnect; each failure of a host waits longer, with jitter, up to 30 s where all fail."""
@@ -149,6 +165,8 @@ class Listener(threading.Thread):
             told = f"{url} is not answering ({_first(group)})"
         except* ValueError as group:
             told = f"{url} cannot be listened to ({_first(group)}): check it and the proxy settings"
+        except* ClockProblem as group:
+            told = f"{url} {_first(group)}"
         except* StoreProblem as group:
             told, about_store = _first(group), True
         except* (duckdb.Error, sqlite3.Error) as group:
@@ -162,7 +180,7 @@ class Listener(threading.Thread):
 
     async def _listen(self, url: str) -> None:
         source = self._subscription.source
-        self.cursor_us = await asyncio.to_thread(self._store.bind, source)
+        self.cursor_us = await asyncio.to_thread(self._begin)
         seq = await asyncio.to_thread(dialects.last_seq, self._store, source, url) if dialects.is_v2(url) else None
         self._url, self._began_late = url, False
         try:
@@ -173,11 +191,28 @@ class Listener(threading.Thread):
             self._began_late = True
             await self._follow(url, self._asked_us())
 
+    def _begin(self) -> int:
+        """The cursor to go on at; one that lies in the future is reset first."""
+        source = self._subscription.source
+        cursor_us = self._store.bind(source)
+        gap = reset_future_cursor(self._store, source) if self._subscription.is_live else None
+        if gap is None:
+            return cursor_us
+        self._on_gap(gap)
+        return gap.to_us
+
     def _asked_us(self) -> int:
-        """The time to start at; without one the server would start at the live tail."""
-        recorded = self._subscription.quiet_seconds is None and not dialects.is_v2(self._url)
-        oldest = OLDEST_RECORDED_US if recorded else OLDEST_LIVE_US
-        return max(self.cursor_us - REWIND_US, oldest)
+        """The time to start at; without one the server would start at the live tail.
+
+        Never ahead of now: what a server whose clock is a few minutes slow sends next would be passed over.
+        """
+        is_live = self._subscription.is_live
+        oldest = OLDEST_LIVE_US if is_live or dialects.is_v2(self._url) else OLDEST_RECORDED_US
+        newest = min(self.cursor_us, self._now_us()) if is_live else self.cursor_us
+        return max(newest - REWIND_US, oldest)
+
+    def _now_us(self) -> int:
+        return to_microseconds(self._store.wall())
 
     async def _follow(self, url: str, cursor: int) -> None:
         """Take in what the server sends from there on, until it ends."""
@@ -185,6 +220,7 @@ class Listener(threading.Thread):
         async with Relay(address, self._limit, reads=not dialects.is_v2(url)) as relay:
             inbox = Inbox()
             self._pending, self._is_first, self._heard = 0, True, time.monotonic()
+            self._early = EarlyFrames()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._store_frames(inbox))
                 watch = tasks.create_task(self._notice_silence())
@@ -235,23 +271,39 @@ class Listener(threading.Thread):
             self.problem, self._store_failures = None, 0
             self._on_loaded()
             if ended is not None:
-                raise ConnectionResetError(ended)
+                raise ended
 
-    def _write(self, chunks: Sequence[Chunk]) -> str | None:
-        """Store frames, and why the server ends the stream where it says so.
+    def _write(self, chunks: Sequence[Chunk]) -> Exception | None:
+        """Store frames; the error that ends the connection where the server says one or this machine's clock is slow.
 
         The gap before them comes first, so that no kill is between a gap and what is behind it.
         """
         require_room(self._store.path)
         for told, batch in self._batches(chunks):
             self._began_late |= told.began_late
+            divided = self._divide(batch)
             if self._is_first:
-                self._note_gap(batch)
-            self.cursor_us = store_batch(self._store, self._subscription.source, batch).cursor_us
+                self._note_gap(divided.batch)
+            stored = store_batch(self._store, self._subscription.source, divided.batch, divided.early)
+            self.cursor_us = stored.cursor_us
+            if divided.ends:  # the number stands for frames that are not stored: go on by the time
+                self._keep_seq(None)
+                return ClockProblem("sends only events that are dated ahead of this machine's clock: set it by NTP")
             self._keep_seq(told.seq)
             if told.error is not None:
-                return told.error
+                return ConnectionResetError(told.error)
         return None
+
+    def _divide(self, batch: Batch) -> Divided:
+        """The batch without the frames of a live stream that are dated ahead."""
+        if not self._subscription.is_live:
+            return Divided(batch)
+        divided = self._early.divide(batch, self._now_us())
+        if self._early.behind_us:
+            if not self.clock_behind_minutes:
+                log.warning("this machine's clock seems slow: the newest events are dated ahead of it; set it by NTP")
+            self._slow_clock = time.monotonic(), self._early.behind_us // 60_000_000
+        return divided
 
     def _batches(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Told, Batch]]:
         """The chunks in their order, those of one kind together, each with what a v2 server says about itself."""

@@ -3,18 +3,22 @@
 Letters of events go first, the oldest first: the log holds their text, and a mark of a few bytes in `unread_events`
 stays, which order heeds (ingest/order.py) and by which they are read again (ingest/letters.py). Then go texts that were
 cut, which can never be read again, then those that name no collection of ours. How many went of these is in `hops`.
+Early frames go last: they are few (ingest/early.py) and are read by themselves.
 """
 
 import re
 
-from ingest.load import LETTER_LIMIT
+from ingest.load import LETTER_LIMIT, count_dropped
+from ingest.long_texts import BYTES, IS_REFERENCE
 from ingest.store import Store
 from ingest.transaction import Rows
 
 KEPT_SHARE = 0.9  # left once there are too many, so that the texts are not sorted again for every letter that comes
-LEAST_USEFUL = """
+LEAST_USEFUL = f"""
 select letter_id, event_seq from dead_letters order by case
-  when event_id is not null then 0 when strlen(body) >= ? then 1 when regexp_matches(body, ?) then 3 else 2
+  when due_clock is not null then 4
+  when event_id is not null then 0 when {BYTES.format(column="body")} >= ? then 1
+  when not {IS_REFERENCE.format(column="body")} and regexp_matches(body, ?) then 3 else 2
 end, letter_seq limit ?
 """
 MARK = """
@@ -45,8 +49,7 @@ class LetterBound:
             txn.execute(MARK, [logged])
             ids = [row["letter_id"] for row in going]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?::varchar[]))", [ids])
-            gone = _gone(txn) + len(going) - len(logged)
-            txn.execute("insert or replace into hops values ('letters', ?, ?)", [gone, txn.wall()])
+            count_dropped(txn, len(going) - len(logged))
             self.dropped = _dropped(txn)
         return len(going)
 

@@ -1,6 +1,7 @@
 """Dead letters, read again with today's registry: what now says something is applied, the rest keeps a reason.
 
-Events whose letter was let go (ingest/letter_bound.py) are read again from the log, and stay without one.
+Early frames are read again by themselves when their time has come (ingest/early.py), and by nobody before. Events
+whose letter was let go (ingest/letter_bound.py) are read again from the log, and stay without one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,15 @@ from typing import Any
 import msgspec
 
 from ingest.archive import all_events
+from ingest.batch import read_batch
 from ingest.derive import DeriveBatch, derive
-from ingest.load import LETTER_LIMIT, letter, load
+from ingest.load import LETTER_LIMIT, letter, load, store_batch
+from ingest.long_texts import BYTES
 from ingest.reading import Event
 from ingest.store import Store
 from ingest.transaction import Transaction
 
-CHUNK = 50  # letters at once: the event of each holds a record of up to 1 MB
+CHUNK = 50  # letters at once: the text of each may have 64 kB
 
 LETTERS_OF_EVENTS = """
 with chunk as (
@@ -34,9 +37,13 @@ from {events} where event_seq in (select unnest(?::bigint[])) order by seq
 """
 OF_THE_LETTER = frozenset({"letter_seq", "letter_body", "found_clock"})
 # A text that was cut cannot be read again, nor what no stream brought.
-FRAMES = """
+FRAMES = f"""
 from dead_letters d semi join ingest_state i on i.source = d.source
-where event_id is null and strlen(body) < ? and letter_seq <= ?
+where event_id is null and due_clock is null and {BYTES.format(column="body")} < ? and letter_seq <= ?
+"""
+DUE = """
+select letter_id, source, body from dead_letters where due_clock <= ? and source in (select source from ingest_state)
+order by source, due_clock, letter_seq limit ?
 """
 RETRIED = "retried "  # marks a letter whose frame is being read again; it stays a letter until that is done
 
@@ -62,6 +69,22 @@ def retry_dead_letters(store: Store) -> Retried:
         left = rows.value("select (select count(*) from dead_letters) + (select count(*) from unread_events)")
     read = frames + events + unread
     return Retried(read, read - frames_left - events_left - unread_left, left)
+
+
+def read_due_frames(store: Store) -> int:
+    """Load the early frames whose time has come; how many. A crash repeats some and loses none, and no cursor moves."""
+    read = 0
+    while True:
+        with store.read() as found:
+            rows = found.rows(DUE, [store.wall(), CHUNK])
+        if not rows:
+            return read
+        for source, group in groupby(rows, lambda row: row["source"]):
+            store_batch(store, source, read_batch([_text(store, row["body"]) for row in group]), moves_cursor=False)
+        with store.write() as txn:
+            gone = [row["letter_id"] for row in rows]
+            txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
+        read += len(rows)
 
 
 def _retry_events(store: Store, last: int) -> tuple[int, int]:
@@ -137,8 +160,13 @@ def _retry_frames(store: Store, last: int) -> tuple[int, int]:
         if not rows:
             return read, stay
         for source, group in groupby(rows, lambda row: row["source"]):
-            stay += load(store, source, [row["body"] for row in group]).letters
+            stay += load(store, source, [_text(store, row["body"]) for row in group]).letters
         with store.write() as txn:
             gone = [row["letter_id"] for row in marked]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])
         read += len(rows)
+
+
+def _text(store: Store, body: str) -> str:
+    """The text of a letter; what a lost file leaves is its reference, which no frame is, so that it stays a letter."""
+    return store.long_texts.shown(body) or body

@@ -24,6 +24,10 @@ class Tracker:
         self._files: dict[bytes, dict[int, int]] = {}
         self._counts: dict[int, int] = defaultdict(int)
 
+    def count(self, owner: int) -> int:
+        """Count this owner's lines that are still there."""
+        return sum(found == owner for lines in self._files.values() for found in lines.values())
+
     def forget(self, owners: Iterable[int]) -> None:
         """Follow these owners' lines no more."""
         gone = set(owners)
@@ -72,13 +76,18 @@ class Tracker:
             self._files.pop(path, None)
 
 
+def has_word(text: bytes) -> bool:
+    """Tell whether a line has a letter or a digit; no other line is anybody's."""
+    return _WORD.search(text) is not None
+
+
 def _added(files: Sequence[FileChange]) -> dict[bytes, list[Place]]:
     """Every line that a commit adds, by its text, in the order of files and lines."""
     places: dict[bytes, list[Place]] = defaultdict(list)
     for file in files:
         for hunk in file.hunks:
             for offset, text in enumerate(hunk.new):
-                if _WORD.search(text):
+                if has_word(text):
                     places[text].append((file.after, hunk.into + offset))
     return places
 

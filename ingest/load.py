@@ -16,8 +16,11 @@ import msgspec
 
 from ingest.batch import Batch, Events, events_of, read_batch
 from ingest.clock import from_microseconds, to_microseconds
+from ingest.early import MOST_WAITING, MOST_WAITING_BYTES, Early
 from ingest.frames import Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
-from ingest.log import Arriving, append_events
+from ingest.intake import Hour, sentence
+from ingest.log import Appended, Arriving, append_events
+from ingest.long_texts import BYTES
 from ingest.records import VOUCH
 from ingest.store import Store
 from ingest.tombstones import Tombstones
@@ -25,6 +28,16 @@ from ingest.transaction import Transaction
 
 LETTER_LIMIT = 65_536
 LISTING = "backfill"  # the source of what a listing showed
+EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again by itself once that has come"
+INTAKE = "intake"  # the source of letters about records that were not kept: there is nothing to read again
+# Of the early frames of a source, those beyond the bounds, the ones that are due last.
+TOO_MANY_EARLY = f"""
+delete from dead_letters where letter_id in (
+  select letter_id from dead_letters where source = ? and due_clock is not null
+  window waiting as (order by due_clock, letter_seq rows between unbounded preceding and current row)
+  qualify row_number() over waiting > ? or sum({BYTES.format(column="body")}) over waiting > ?
+) returning letter_id
+"""
 Key = tuple[int, str, str, str, int]  # a commit's place, DID, collection, record key and time_us
 _decode_json = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -67,22 +80,30 @@ def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
     return store_batch(store, source, read_batch(raws))
 
 
-def store_batch(store: Store, source: str, batch: Batch) -> Loaded:
-    """Store a batch of frames and move the source's cursor, all or nothing."""
+def store_batch(
+    store: Store, source: str, batch: Batch, early: Sequence[Early] = (), moves_cursor: bool = True
+) -> Loaded:
+    """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
+
+    The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
+    """
     commits = batch.commits
     read = read_frames(batch.raws) if commits is None else []
     with store.write() as txn:
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
+        waiting = _add_early(txn, source, early)
         if commits is not None and not _name_erased(txn.tombstones, commits):
-            newest = max(cursor, max(commits.times_us))
+            newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
             _move(txn, source, newest, 0)
-            return Loaded(_append_commits(txn, store, Arriving(source, commits)), 0, newest)
+            appended = _append_commits(txn, store, Arriving(source, commits))
+            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest)
         read = read if commits is None else commits.frames()
-        newest = max([cursor, *(item.time_us for item in read)])
+        newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
         admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
         _move(txn, source, newest, admitted.strangers)
-        letters = _add_unread(txn, source, admitted.unread)
-        return Loaded(_append(txn, source, admitted), letters, newest)
+        letters = waiting + _add_unread(txn, source, admitted.unread)
+        appended = _append(txn, source, admitted)
+        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest)
 
 
 def start_at(store: Store, source: str, time_us: int) -> None:
@@ -94,9 +115,9 @@ def start_at(store: Store, source: str, time_us: int) -> None:
 
 def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
     txn.execute(
-        "update ingest_state set cursor_us = ?, dropped_strangers = dropped_strangers + ?, moved_clock = ? "
-        "where source = ?",
-        [cursor_us, strangers, txn.wall(), source],
+        "update ingest_state set cursor_us = $cursor, dropped_strangers = dropped_strangers + $strangers, "
+        "moved_clock = case when $cursor > cursor_us then $wall else moved_clock end where source = $source",
+        {"cursor": cursor_us, "strangers": strangers, "wall": txn.wall(), "source": source},
     )
 
 
@@ -115,12 +136,13 @@ def load_listing(store: Store, listed: Sequence[Listed]) -> int:
     with store.write() as txn:
         named = _first_named(store, map(_key, enumerate(admitted.frames)))
         admitted.first_seen = {did: seen_at for did, (_, seen_at) in named.items()}
-        events = _append(txn, LISTING, admitted)
+        appended = _append(txn, LISTING, admitted)
         _add_unread(txn, LISTING, admitted.unread)
-    return events
+        _add_full(txn, appended.full)
+    return appended.events
 
 
-def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> int:
+def _append_commits(txn: Transaction, store: Store, arriving: Arriving) -> Appended:
     events = arriving.events
     seen, people = store.people.seen_since, zip(events.dids, events.collections, strict=True)
     telling = [place for place, (did, name) in enumerate(people) if name == VOUCH or did not in seen]
@@ -138,8 +160,8 @@ def _name_erased(tombstones: Tombstones, events: Events) -> bool:
     )
 
 
-def _append(txn: Transaction, source: str, admitted: Admitted) -> int:
-    """Append what is new, but for what was seen of erased accounts before they were; returns how many."""
+def _append(txn: Transaction, source: str, admitted: Admitted) -> Appended:
+    """Append what is new, but for what was seen of erased accounts before they were."""
     living = events_of(_living(txn.tombstones, admitted.frames))
     people = txn.tombstones.without_erased_people(admitted.first_seen)
     first_seen = {did: seen_at for did, seen_at in people.items() if seen_at is not None}
@@ -172,6 +194,32 @@ def _with_body(frame: Frame, body: str | None) -> Frame:
 
 def _add_unread(txn: Transaction, source: str, unread: Iterable[Unread]) -> int:
     return add_letters(txn, txn.tombstones.without_erased_letters(_letters(source, unread)), txn.wall())
+
+
+def _add_early(txn: Transaction, source: str, early: Sequence[Early]) -> int:
+    if not early:
+        return 0
+    rows = [letter(source, EARLY, one.text) | {"body": one.text, "due_clock": _due(one)} for one in early]
+    added = add_letters(txn, txn.tombstones.without_erased_letters(rows), txn.wall())
+    gone = txn.rows(TOO_MANY_EARLY, [source, MOST_WAITING, MOST_WAITING_BYTES])
+    if gone:
+        count_dropped(txn, len(gone))
+    return added - len(gone)
+
+
+def _due(one: Early) -> datetime:
+    return from_microseconds(one.time_us)
+
+
+def count_dropped(txn: Transaction, number: int) -> None:
+    """Count dead letters that were let go for good: no event was, and no log holds, what they said."""
+    before = txn.value("select position_seq from hops where name = 'letters'") or 0
+    txn.execute("insert or replace into hops values ('letters', ?, ?)", [before + number, txn.wall()])
+
+
+def _add_full(txn: Transaction, full: Iterable[Hour]) -> int:
+    """One dead letter for each account and hour of which records were left out; returns how many are new."""
+    return add_letters(txn, [letter(INTAKE, sentence(hour), hour[0]) for hour in sorted(full)], txn.wall())
 
 
 def _as_frame(one: Listed) -> Frame:
@@ -253,6 +301,9 @@ def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall:
     last = txn.value("select coalesce(max(letter_seq), 0) from dead_letters")
     unique = {row["letter_id"]: row for row in letters}
     rows = [{**row, "letter_seq": last + n, "found_clock": wall} for n, row in enumerate(unique.values(), start=1)]
+    for row in rows:
+        if row["event_id"] is None:  # else the text is the event's own, as the log has it
+            row["body"] = txn.long_texts.keep(str(row["body"]))
     return txn.append_new("dead_letters", rows)
 
 
@@ -267,6 +318,7 @@ def letter(
         "source": source,
         "reason": reason,
         "body": body[:LETTER_LIMIT],
+        "due_clock": None,
     }
 
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from ingest.archive import LAST, all_events
 from ingest.batch import Events
+from ingest.intake import Hour
+from ingest.long_texts import shorten
 from ingest.tid import IS_TID, ordered
 from ingest.transaction import Transaction
 
@@ -49,6 +51,14 @@ class Arriving:
     listed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """How many events are new, and whose hours were full so that some of theirs were left out."""
+
+    events: int
+    full: frozenset[Hour] = frozenset()
+
+
 @dataclass(slots=True)
 class _Order:
     """How arriving events stand to the revs that were logged before them."""
@@ -63,21 +73,43 @@ def append_events(
     txn: Transaction,
     arriving: Arriving,
     first_seen: Mapping[str, datetime],
-) -> int:
-    """Append the events that are not in the log, with the people they make known; returns how many."""
+) -> Appended:
+    """Append the events that are not in the log, with the people they make known.
+
+    Long texts are written beside the store before this returns. What goes beyond an account's bytes an hour is left
+    out (ingest/intake.py).
+    """
     events = _not_yet_so(txn, arriving.events) if arriving.listed else arriving.events
+    sizes = events.sizes()
+    events, texts = _shortened(events)
     order = _put_in_order(txn, events)
     columns = events.numbered().append_column("late", pa.array(order.late))
-    if order.doubtful:
-        known = _known(txn, events, order, columns)
-        columns = columns.filter(pa.array(np.isin(np.arange(len(columns)), list(known), invert=True)))
+    known = _known(txn, events, order, columns) if order.doubtful else set()
+    fresh = np.delete(np.arange(len(columns)), list(known))
+    dids, times_us = events.dids, events.times_us
+    refused = txn.intake.refused(
+        [dids[place] for place in fresh], [times_us[place] for place in fresh], sizes[fresh].tolist()
+    )
+    fresh = np.delete(fresh, list(refused))
+    if len(fresh) < len(columns):
+        columns = columns.take(pa.array(fresh))
+    if texts:
+        named = set(columns["body"].to_pylist())
+        txn.long_texts.write({reference: text for reference, text in texts.items() if reference in named})
     txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
     last = txn.value(LAST)
     columns = columns.append_column("event_seq", pa.array(np.arange(last + 1, last + 1 + len(columns))))
     txn.arrivals.note_revisions(order.newest)
     with txn.registered(columns):
         txn.execute(INSERT, [arriving.source, txn.wall()])
-    return len(columns)
+    return Appended(len(columns), frozenset(refused.values()))
+
+
+def _shortened(events: Events) -> tuple[Events, dict[str, bytes]]:
+    """The events with references in place of long texts, and those texts."""
+    place = events.table.schema.get_field_index("body")
+    bodies, texts = shorten(events.table["body"])
+    return (Events(events.table.set_column(place, "body", bodies)) if texts else events), texts
 
 
 def _put_in_order(txn: Transaction, events: Events) -> _Order:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -38,6 +39,7 @@ class Inside:
     segments: tuple[str, ...]
     check: str
     tombstones: dict[str, tuple[str, str]]  # mark -> why, erased_at (ISO)
+    gaps: tuple[tuple[datetime, str], ...]  # open ones: when each was found and how it came about
     foreign_code: tuple[str, ...]  # views and macros that no version of ours made
 
 
@@ -56,6 +58,7 @@ def look_inside(path: Path, sums: bool = True) -> Inside:
             segments=tuple(_column(cursor, names, "event_segments", "path")),
             check=meta.get(CHECK) or "",
             tombstones=_tombstones(cursor) if "tombstones" in names else {},
+            gaps=_gaps(cursor) if "gaps" in names else (),
             foreign_code=_foreign(cursor, version),
         )
 
@@ -66,9 +69,9 @@ def _opened(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
     try:
         connection = duckdb.connect(str(path), read_only=True, config=config)
     except (duckdb.Error, OSError) as error:
-        told = " ".join(str(error).split())[:200]
-        holder = re.search(r"held in .{1,200}? \(PID (\d{1,10})\)", told)
-        raise InspectProblem(told, int(holder[1]) if holder else 0) from error
+        told = " ".join(str(error).split())  # whole, since a long path comes before the process
+        holder = re.search(r"held in .{1,4096}? \(PID (\d{1,10})\)", told)
+        raise InspectProblem(told[:200], int(holder[1]) if holder else 0) from error
     try:
         yield connection
     except duckdb.Error as error:
@@ -79,6 +82,11 @@ def _opened(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
 
 def _column(cursor: duckdb.DuckDBPyConnection, names: set[str], table: str, column: str) -> list[str]:
     return [row[0] for row in cursor.execute(f"select {column} from {table}").fetchall()] if table in names else []
+
+
+def _gaps(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[datetime, str], ...]:
+    sql = "select found_clock, reason from gaps where filled_clock is null order by all"
+    return tuple(cursor.execute(sql).fetchall())
 
 
 def _tombstones(cursor: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, str]]:

@@ -1,8 +1,10 @@
-"""Where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown. Pure."""
+"""Where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+from ingest.long_texts import PREFIX, LongTexts
 
 ERASED = "(erased)"
 _PLC = "did:plc:"
@@ -12,10 +14,20 @@ _ENDS = r"(?![A-Za-z0-9%-]|[._:][A-Za-z0-9])"
 
 @dataclass(frozen=True)
 class Names:
-    """What one person is called. `handle` only where its own domain confirmed it: a claimed one may be anybody's."""
+    """What one person is called. `handle` only where its own domain confirmed it: a claimed one may be anybody's.
+
+    `long_texts` are references (ingest/long_texts.py) of texts that name the person: such a reference does so too, and
+    refers to them, since a text that is named by its hash cannot be changed and goes as a whole.
+    """
 
     did: str
     handle: str | None = None
+    long_texts: frozenset[str] = frozenset()
+
+    def with_long_texts(self, texts: LongTexts) -> "Names":
+        """The same, with those of a store's long texts that name the person, which takes as long as reading all."""
+        named = (reference for reference, text in texts.texts() if self.named_in(text))
+        return replace(self, long_texts=frozenset(named))
 
     @property
     def short(self) -> str:
@@ -27,6 +39,11 @@ class Names:
         """Texts of which at least one stands in every text that names the person, in lower case."""
         own = self.did.removeprefix(_PLC) if self.did.startswith(_PLC) else self.did.rpartition(":")[2]
         return tuple(text.lower() for text in (own, self.short, self.handle) if text)
+
+    @cached_property
+    def column_needles(self) -> tuple[str, ...]:
+        """The same for columns, which may hold references of long texts."""
+        return (*self.needles, PREFIX) if self.long_texts else self.needles
 
     @cached_property
     def _did(self) -> str:
@@ -56,7 +73,7 @@ class Names:
 
     def named_in(self, text: str) -> bool:
         """Whether the text names the person anywhere."""
-        return self._anywhere.search(text) is not None
+        return text in self.long_texts or self._anywhere.search(text) is not None
 
     def referred_by(self, text: str) -> bool:
         """Whether the text is a reference: the DID, one of its records, or a look-up that begins with one of them."""
@@ -64,7 +81,7 @@ class Names:
 
     def referred_in_json(self, text: str) -> bool:
         """Whether a text of this JSON is such a reference."""
-        return self._quoted_reference.search(text) is not None
+        return text in self.long_texts or self._quoted_reference.search(text) is not None
 
     def struck_from(self, text: str) -> str:
         """The text with every mention, at-uris whole, replaced by a word."""

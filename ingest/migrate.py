@@ -55,6 +55,8 @@ ADDED = (
     ("current_decisions", "borrowed double"),
     ("current_decisions", "borrowed_from integer"),
     ("repository_settings", "alarm_budget double"),
+    ("reviews", "payer varchar"),
+    ("dead_letters", "due_clock timestamp"),
     ("patches", "git_reading varchar"),
     ("patches", "git_line integer"),
     ("content_reviews", "git_reading varchar"),
@@ -77,6 +79,16 @@ select exists (from duckdb_tables() where table_name = 'current_scores' and not 
 """
 SCORES = "insert into current_scores by name from old_current_scores"
 MADE_ANEW = {"audit_draws": (DRAWN_ONCE, DRAWS), "current_scores": (PACKED, SCORES)}  # table: whether, and its rows
+TO_VERSION_9 = (
+    # A review's rules were named by a hash of their sources. This hash is version 1: what it read is not read again.
+    "update content_reviews set rules = '1' where rules = '1beeb51dfe147950'",
+    # A merge counted as reverted where a commit named it and took away one line of the same text. All are mined once
+    # more: what holds keeps the moment from which it was known, the rest goes, and what only changed some lines of a
+    # merge is found as such.
+    "update mirrors set followups_mark = null",
+    "update landings set followed = false "
+    "where pull_uri in (select pull_uri from pull_followups where kind = 'reverted')",
+)
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
@@ -98,6 +110,8 @@ def add_missing(txn: Transaction, schema: str) -> None:
     for table, rows in moved.items():
         txn.execute(rows)
         txn.execute(f"drop table old_{table}")
+    for statement in TO_VERSION_9:
+        txn.execute(statement)
 
 
 def from_version_1(txn: Transaction, schema: str) -> None:

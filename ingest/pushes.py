@@ -66,9 +66,11 @@ def read_envelope(frame: str | bytes) -> Envelope | None:
 
 def begin(store: Store, host: str) -> int:
     """The cursor from which to read a host's events, always one: without it old servers start now, new ones at 0."""
+    now = store.wall()
     with store.read() as rows:
         known = rows.value("select cursor_ns from event_streams where host = ?", [host])
-    return known or to_microseconds(store.wall() - FIRST_REACH) * 1_000
+    # Never ahead of now: what a host with a slow clock says next would be passed over.
+    return min(known or to_microseconds(now - FIRST_REACH) * 1_000, to_microseconds(now) * 1_000)
 
 
 def store_events(store: Store, host: str, events: Sequence[Envelope]) -> bool:

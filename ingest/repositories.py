@@ -12,6 +12,7 @@ from typing import Any
 
 from ingest import tid
 from ingest.archive import read_log
+from ingest.long_texts import TextLost
 from ingest.records import (
     AT_URI,
     DID,
@@ -75,15 +76,16 @@ def standing_records(rows: Rows, uris: Iterable[str]) -> Mapping[str, int]:
     return {row["uri"]: row["seq"] for row in read_log(rows, STANDING, [tid.PATTERN.pattern, *names, REPOSITORY])}
 
 
-def logged_record(rows: Rows, seq: int | None) -> Standing | None:
+def logged_record(txn: Transaction, seq: int | None) -> Standing | None:
     """The repository's record that this event wrote; None where there is none, or none that can be read."""
-    found = read_log(rows, LOGGED, [seq], "? between first_seq and last_seq", [seq])
+    found = read_log(txn, LOGGED, [seq], "? between first_seq and last_seq", [seq])
     if not found:
         return None
-    event = Event(**found[0])
     try:
+        body = found[0]["body"]
+        event = Event(**found[0] | {"body": txn.long_texts.read(body) if body else body})
         record = read(event)
-    except Unreadable:
+    except (Unreadable, TextLost):
         return None
     return (event, record) if isinstance(record, RepositoryRecord) else None
 

@@ -29,9 +29,10 @@ from ingest.backup_files import (
 from ingest.backups import ASIDE
 from ingest.durable import sync
 from ingest.erase_files import files_below
+from ingest.long_texts import LongTexts
 from ingest.look_inside import Inside, InspectProblem, look_inside
 from ingest.restore_people import Buried, buried_since, hide
-from ingest.state_copy import ACCOUNTS, EVENTS, STORE, copy_sqlite
+from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS, copy_sqlite
 from ingest.store import CONFIG, SCHEMA_VERSION
 from ingest.table_sums import differing
 
@@ -59,7 +60,7 @@ def restore(folder: Path, places: Places, replace: bool, now: datetime) -> Resto
     Raises BackupProblem with everything as it was; after a kill in the midst nothing starts until it is done again.
     """
     manifest = read_manifest(folder)
-    _require_nobody(places.store)
+    require_nobody(places.store)
     occupied = occupied_by(places)
     if occupied and not replace:
         # By its path: a DUCKDB_PATH that the shell still exports leads to another drive's store.
@@ -128,7 +129,8 @@ def _has_accounts(path: Path) -> bool:
         return True
 
 
-def _require_nobody(store: Path) -> None:
+def require_nobody(store: Path) -> None:
+    """Refuse, with BackupProblem, to replace a store that a worker holds."""
     if not store.exists():
         return
     try:
@@ -223,6 +225,7 @@ def _move_aside(places: Places, manifest: Manifest, aside: Path, buried: Buried)
         keys = [name for name in keys if name != "tombstones"]
     going = [
         *((places.store.with_name(places.store.name + end), f"{STORE}{end}") for end in ("", ".wal")),
+        *_children(LongTexts(places.store).folder, TEXTS),
         *_children(places.staging, "staging"),
         *_children(places.diffs, "diffs"),
         *_children(places.models, "models"),

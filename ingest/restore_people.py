@@ -4,6 +4,7 @@ A tombstone is a keyed hash, so people are found by hashing every DID that the b
 """
 
 import hmac
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -13,11 +14,13 @@ from pathlib import Path
 import duckdb
 
 from ingest.backup_files import BackupProblem, Places
+from ingest.long_texts import texts_below
 from ingest.look_inside import Inside, InspectProblem, look_inside
-from ingest.state_copy import ACCOUNTS, EVENTS
+from ingest.state_copy import ACCOUNTS, EVENTS, TEXTS
 from ingest.tombstones import CHECK, mark_of
 
 DID = r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)"
+_DID = re.compile(DID)
 NAMED = f"""
 select did from contributors
 union select unnest(regexp_extract_all(concat_ws(' ', did, rkey, body), '{DID}')) from ({{events}})
@@ -105,6 +108,8 @@ def _named(connection: duckdb.DuckDBPyConnection, staged: Path) -> Iterator[str]
     if files:
         events, given = f"{events} union all select did, rkey, body from read_parquet(?)", [files]
     yield from (row[0] for row in connection.execute(NAMED.replace("{events}", events), given).fetchall())
+    for _, text in texts_below(staged / TEXTS):
+        yield from _DID.findall(text)
     if (staged / ACCOUNTS).is_file():
         with closing(sqlite3.connect(staged / ACCOUNTS)) as accounts:
             try:

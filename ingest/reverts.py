@@ -1,13 +1,18 @@
-"""Which commits take a merge back, and which bring it again, judged by what they change and not by what they say alone.
+"""Find the commits that take a merge back and those that bring it again.
 
-A message that names a commit counts where the commit does take some of it back: whoever offers a pull request writes
-its message.
+A message or an inverse patch-id finds a candidate; the candidate counts where most lines of the merge go. Both are
+written by whoever offers a pull request: a message may name any commit, and a copy of somebody's lines that is removed
+again has the patch-id that removes the original.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.changes import FileChange
+from ingest.changes import FileChange, Hunk
+from ingest.lines import Tracker, has_word
+
+MOST = 0.5  # of the own lines of a commit, above which it counts as undone
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Branch:
     def follow(self, fate: Fate, takes_back: Callable[[str, Collection[str]], bool]) -> None:
         """Find what took a merge back, brought it again, and took that back, until nothing more is found.
 
-        `takes_back(commit, others)` says whether a commit undoes some of what the others did.
+        `takes_back(commit, others)` says whether a commit undoes most of what one of the others did.
         """
         before = -1
         while before != len(fate.carriers) + len(fate.reverters):
@@ -63,34 +68,97 @@ class Branch:
         known: Mapping[str, int],
         takes_back: Callable[[str, Collection[str]], bool],
     ) -> None:
-        """Add to `found` what undoes `done`: by an exact inverse, or by its message and some of its lines."""
-        if not done:
-            return
-        first = min(done.values())
-        exact = [step for name in names for step in self.by_patch.get(name, ())]
-        said = [step for step in self.naming if any(_names(step, commit) for commit in done)]
-        for step in exact + said:
-            fresh = step.commit_id not in found and step.commit_id not in known and step.place > first
-            if fresh and (step in exact or takes_back(step.commit_id, [one for one in done if _names(step, one)])):
-                found[step.commit_id] = step.place
+        """Add to `found` what undoes `done`: a commit with the inverse patch-id, or one whose message names it."""
+        exact = {step.commit_id: step for name in names for step in self.by_patch.get(name, ())}
+        said = {step.commit_id: step for step in self.naming if any(_names(step, commit) for commit in done)}
+        for commit, step in {**said, **exact}.items():
+            before = [one for one, place in done.items() if place < step.place]
+            others = before if commit in exact else [one for one in before if _names(step, one)]
+            if commit not in found and commit not in known and others and takes_back(commit, others):
+                found[commit] = step.place
 
 
 def _names(step: Step, commit: str) -> bool:
     return any(commit.startswith(name) for name in step.reverts)
 
 
-def undoes(change: Sequence[FileChange], other: Sequence[FileChange]) -> bool:
-    """Whether one commit takes away a line that another added, or adds one that it took away."""
-    if texts(change, "old") & texts(other, "new") or texts(change, "new") & texts(other, "old"):
-        return True
-    plain = not (texts(other, "old") or texts(other, "new"))  # modes, renames and binary files have no lines
-    return plain and bool(_paths(change) & _paths(other))
+@dataclass(frozen=True)
+class OwnLines:
+    """The lines by which a commit is judged, each without white space, with how often it has it.
+
+    Lines that it adds and does not move from elsewhere; where it only moves, those; where it only takes away, those
+    that it took. Lines without a letter or a digit weigh nothing. `kind` is 'added', 'moved', 'removed' or 'none'.
+    """
+
+    kind: str
+    counts: Counter[bytes]
+
+    @classmethod
+    def of(cls, change: Sequence[FileChange]) -> "OwnLines":
+        added, removed = _counts(change, "new"), _counts(change, "old")
+        kinds = {"added": added - removed, "moved": added, "removed": removed}
+        kind = next((kind for kind, counts in kinds.items() if counts), "none")
+        return cls(kind, kinds.get(kind, Counter()))
+
+    def may_go(self, change: Sequence[FileChange]) -> bool:
+        """Tell whether a change has enough of these lines to undo most of them, wherever it has them."""
+        other = _counts(change, "new" if self.kind == "removed" else "old")
+        return (self.counts & other).total() > MOST * self.counts.total()
+
+
+def share_undone(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> float:
+    """Return the share of the own lines of `other` that `change` undoes where they are by then, 0 if it has none.
+
+    `between` leads from the state behind `other` to the one before `change`, so that lines are followed through edits
+    around them, moves and renames: the same text in another place is not the line.
+    """
+    own = OwnLines.of(other)
+    if own.kind == "none":
+        return 0.0
+    if own.kind == "removed":
+        return _come_back(change, between, other) / own.counts.total()
+    tracker, left = Tracker(), Counter(own.counts)
+
+    def claim(text: bytes) -> int | None:
+        left[text] -= 1
+        return 0 if left[text] >= 0 else None
+
+    tracker.apply(other, claim)
+    whole = tracker.count(0)
+    tracker.apply(between, lambda _: None)
+    before = tracker.count(0)
+    # A move that is taken back moves the lines once more; of any other change a line that moves lives on.
+    tracker.apply(_removals(change) if own.kind == "moved" else change, lambda _: None)
+    return (before - tracker.count(0)) / whole if whole else 0.0
+
+
+def _come_back(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> int:
+    """How many of the lines that `other` took away `change` adds to the same files, by the names they have then."""
+    names = {file.before: file.after for file in between if file.before and file.after}
+    back: dict[bytes, Counter[bytes]] = {}
+    for file in change:
+        back.setdefault(file.after, Counter()).update(_counts([file], "new") - _counts([file], "old"))
+    taken: dict[bytes, Counter[bytes]] = {}
+    for file in other:
+        name = file.after or file.before
+        taken.setdefault(names.get(name, name), Counter()).update(_counts([file], "old"))
+    return sum((lines & back.get(name, Counter())).total() for name, lines in taken.items())
+
+
+def _removals(change: Sequence[FileChange]) -> list[FileChange]:
+    """The same change, without the text of the lines that it adds."""
+    return [FileChange(file.before, file.after, [_removal(hunk) for hunk in file.hunks]) for file in change]
+
+
+def _removal(hunk: Hunk) -> Hunk:
+    return Hunk(hunk.start, hunk.old_count, hunk.into, hunk.new_count, hunk.old, [])
+
+
+def _counts(change: Sequence[FileChange], side: str) -> Counter[bytes]:
+    lines = (text for file in change for hunk in file.hunks for text in getattr(hunk, side))
+    return Counter(text for text in lines if has_word(text))
 
 
 def texts(change: Sequence[FileChange], side: str) -> set[bytes]:
-    """Every line that a commit takes away ('old') or adds ('new'), without white space."""
+    """Return every line that a commit takes away ('old') or adds ('new'), without white space."""
     return {text for file in change for hunk in file.hunks for text in getattr(hunk, side) if text}
-
-
-def _paths(change: Sequence[FileChange]) -> set[bytes]:
-    return {name for file in change for name in (file.before, file.after) if name}

@@ -5,6 +5,7 @@ databases by path: reopening one name after a rename silently serves the old dat
 """
 
 import logging
+import os
 import shutil
 import subprocess
 import threading
@@ -78,17 +79,28 @@ def _make(store: Store, folder: Path) -> tuple[int, float]:
 
 
 def current_number(folder: Path) -> int:
-    """Number of the newest snapshot; 0 where nothing was published."""
+    """Number of the newest snapshot; 0 where nothing was published, or CURRENT cannot be read."""
     try:
         return int((folder / "CURRENT").read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (OSError, ValueError):
         return 0
+
+
+def snapshot_files(folder: Path) -> list[Path]:
+    """The finished snapshots that lie there, newest first."""
+    finished = [(number, path) for path, number in _numbers(folder).items() if path.suffix == ".duckdb"]
+    return [path for _, path in sorted(finished, reverse=True)]
 
 
 def _numbers(folder: Path) -> dict[Path, int]:
     """The snapshots that lie there, finished or not, with their numbers."""
-    found = {path: path.name.removeprefix("serve-").split(".")[0] for path in folder.glob("serve-*")}
-    return {path: int(number) for path, number in found.items() if number.isdecimal()}
+    return {path: number for path in folder.glob("serve-*") if (number := _number_of(path))}
+
+
+def _number_of(path: Path) -> int:
+    """The number in the name of a snapshot; 0 where it is none."""
+    number = path.name.removeprefix("serve-").split(".")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _check_room(store: Store, folder: Path) -> None:
@@ -111,7 +123,10 @@ def _point(folder: Path, number: int) -> None:
     partial = folder / "CURRENT.partial"
     partial.write_text(str(number))
     sync(partial)
-    partial.rename(folder / "CURRENT")
+    try:
+        partial.rename(folder / "CURRENT")
+    except IsADirectoryError as problem:
+        raise PublishProblem(f"{folder / 'CURRENT'} is a folder: remove it, and publishing goes on") from problem
     sync(folder)
 
 
@@ -124,8 +139,9 @@ def _drop_old(folder: Path, newest: int) -> None:
 
 def drop_but_newest(folder: Path) -> None:
     """Remove every snapshot before the newest: they hold people who were erased since."""
-    newest = current_number(folder)
-    for path, number in _numbers(folder).items():
+    numbers = _numbers(folder)
+    newest = current_number(folder) or max(numbers.values(), default=0)
+    for path, number in numbers.items():
         if number != newest:
             path.unlink(missing_ok=True)
     sync(folder)
@@ -200,6 +216,11 @@ class Publisher(threading.Thread):
             self.publish_now()
 
 
+def is_damage(error: BaseException) -> bool:
+    """Whether an error of DuckDB's says that the file that it read is damaged, or cannot be read any more."""
+    return isinstance(error, duckdb.IOException) or (isinstance(error, duckdb.Error) and "Corrupt" in str(error))
+
+
 class Snapshot(Rows):
     """One published state, the same for as long as it is pinned."""
 
@@ -224,7 +245,7 @@ def _refuse() -> duckdb.DuckDBPyConnection:
 
 
 class SnapshotReader:
-    """Serves the newest snapshot to many threads; an old one is let go when no request holds it."""
+    """Serves the newest snapshot that can be read to many threads; an old one is let go when no request holds it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -235,7 +256,9 @@ class SnapshotReader:
         self._pins: dict[int, int] = {}
         self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {}  # one to open takes as long as to look somebody up
         self._published: dict[int, datetime] = {}
-        self._newest = 0
+        self._newest = 0  # the one that is served
+        self._unreadable: set[int] = set()  # told of already
+        self._damaged: set[int] = set()  # opened, and found damaged by who read it
         self._looked = float("-inf")
 
     @contextmanager
@@ -270,20 +293,61 @@ class SnapshotReader:
             return
         self._looked = time.monotonic()
         number = current_number(self._folder)
-        if number in (0, self._newest):
+        if self._newest and number in (0, self._newest):
             return
+        # Three publishes may have gone by since CURRENT was read: then the next look finds the newest.
+        for one in [number, *(self._beside(number) if not self._newest else ())]:
+            if one and one not in self._damaged and self._attached(one):
+                before, self._newest = self._newest, one
+                self._detach_if_free(before)
+                return
+
+    def _beside(self, number: int) -> list[int]:
+        """The other finished snapshots, newest first: one of them serves where `number` cannot be read."""
+        try:
+            return [one for path in snapshot_files(self._folder) if (one := _number_of(path)) != number]
+        except OSError:
+            return []
+
+    def _attached(self, number: int) -> bool:
+        """Open a snapshot for reading, and say whether that worked; a damaged one is told of once."""
+        if number in self._pins:  # it is still open
+            return True
         path = self._folder / f"serve-{number}.duckdb"
         quoted = str(path).replace("'", "''")
         try:
-            self._published[number] = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
+            published = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(tzinfo=None)
             self._database.execute(f"attach '{quoted}' as s{number} (read_only)")
-        except (FileNotFoundError, duckdb.Error) as problem:
-            # Three publishes may have gone by since CURRENT was read: the next look finds the newest.
-            log.warning("snapshot %s cannot be read, the one before it serves on: %s", number, problem)
-            return
-        before, self._newest = self._newest, number
+        except (OSError, duckdb.Error) as problem:
+            if number not in self._unreadable:
+                self._unreadable.add(number)
+                log.warning("snapshot %s cannot be read, so the newest that can be read serves: %s", number, problem)
+            return False
+        self._published[number] = published
         self._pins[number], self._idle[number] = 0, []
-        self._detach_if_free(before)
+        return True
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether something was published and none of it can be read."""
+        if self._newest:
+            return False
+        try:
+            return bool(snapshot_files(self._folder)) or (
+                os.path.lexists(self._folder / "CURRENT") and not current_number(self._folder)
+            )
+        except OSError:
+            return True
+
+    def leave(self, number: int) -> None:
+        """Serve another snapshot from here on: who read this one found it damaged."""
+        with self._lock:
+            self._damaged.add(number)
+            if number == self._newest:
+                log.error("snapshot %s is damaged, so one before it serves until the next is published", number)
+                self._newest = 0
+                self._look()
+                self._detach_if_free(number)
 
     def _release(self, number: int, given_back: Sequence[duckdb.DuckDBPyConnection]) -> None:
         with self._lock:

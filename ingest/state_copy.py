@@ -16,7 +16,7 @@ from urllib.parse import quote
 from ingest.durable import sync
 from ingest.store import Store, StoreProblem
 
-STORE, ACCOUNTS, EVENTS = "trust.duckdb", "web.sqlite3", "events"
+STORE, ACCOUNTS, EVENTS, TEXTS = "trust.duckdb", "web.sqlite3", "events", "texts"
 BUSY_SECONDS = 20.0
 
 

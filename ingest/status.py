@@ -40,6 +40,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failing_hops: tuple[str, ...] = ()
     hosts_left_alone: int = 0
     hosts_named: tuple[str, ...] = ()  # some of them
+    clock_behind_minutes: int = 0  # by which this machine's clock seems slow, as all events are dated ahead of it
     letters_dropped: int = 0  # dead letters that were let go since there were too many
     free_bytes: int = 0
     drive_full: bool = False  # less is free than ingest keeps in reserve

@@ -1,5 +1,6 @@
 """The one DuckDB file: opened here and nowhere else, by the one process that owns it."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -12,13 +13,17 @@ import pyarrow as pa
 
 from ingest.clock import from_microseconds, wall_now
 from ingest.compact import Gate, clear_leftovers, compacted
+from ingest.intake import Spent, load_spent
+from ingest.long_texts import LongTexts
 from ingest.people import People, load_people
 from ingest.plain_words import plain
 from ingest.records import REGISTRY, Registry
 from ingest.tombstones import Tombstones, WrongKey, load_tombstones
 from ingest.transaction import Rows, Transaction
 from ingest.unopened import StoreProblem as StoreProblem
-from ingest.unopened import why_unopened
+from ingest.unopened import is_out_of_memory, why_unopened
+
+log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
 SCHEMA_VERSION = 9
@@ -54,6 +59,8 @@ class Store:
         self.opened_clock = wall()  # what says that it runs since before then was killed
         self.registry = registry  # what the records in it mean
         self.people = People()
+        self.spent = Spent()
+        self.long_texts = LongTexts(path)
         self.tombstones = Tombstones(b"", {})
         self._database = database
         # Held over the transactions of one scoring pass: no snapshot shows half of it, since publishing waits.
@@ -65,6 +72,7 @@ class Store:
         self.files = threading.Lock()
         self._writer = threading.Lock()
         self._gate = Gate()
+        self._lacked_memory = False  # a checkpoint did not fit into the memory that it may take
         self._is_invalid = False  # DuckDB met a drive that took no bytes and refuses everything until it is opened anew
         self._schemas: dict[str, pa.Schema] = {}
 
@@ -79,12 +87,33 @@ class Store:
     ) -> "Store":
         """Own the file, made or migrated as needed; `key` is the drive's, under which erased people are remembered.
 
-        DuckDB keeps to `memory_mb` and lays what is beyond in a folder beside the file while it works. Raises
-        StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
+        DuckDB keeps to `memory_mb` and lays what is beyond in a folder beside the file while it works. A file that
+        cannot be opened or checkpointed within it is opened once with what memory the machine has, which mends it.
+        Raises StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
         """
+        config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
+        try:
+            return cls._opened(path, wall, registry, key, config)
+        except StoreProblem as problem:
+            if not is_out_of_memory(problem):
+                raise
+            log.warning(
+                "%s does not open within the %d MB of DUCKDB_MEMORY_MB: it is opened once with what memory this "
+                "machine has, to move long texts out of it (%s)",
+                path,
+                memory_mb,
+                problem,
+            )
+        cls._opened(path, wall, registry, key, CONFIG).close()
+        log.warning("%s is mended: it is opened again within %d MB", path, memory_mb)
+        return cls._opened(path, wall, registry, key, config)
+
+    @classmethod
+    def _opened(
+        cls, path: Path, wall: Callable[[], datetime], registry: Registry, key: bytes, config: Config
+    ) -> "Store":
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
             database = duckdb.connect(str(path), config=config)
         except (duckdb.Error, OSError) as error:
             raise StoreProblem(why_unopened(path, str(error))) from error
@@ -92,8 +121,10 @@ class Store:
         try:
             clear_leftovers(path)
             store._migrate()
+            store._sweep_texts()
             with store.read() as rows:
                 store.people = load_people(rows, registry)
+                store.spent = load_spent(rows)
                 store.tombstones = load_tombstones(rows, key)
         except WrongKey as problem:
             database.close()
@@ -116,14 +147,30 @@ class Store:
             )
         if version < SCHEMA_VERSION:
             self._bring_up(version)
+        self._move_texts()
         # A WAL that holds DDL is the one that fails to replay (duckdb #22124), so none is left behind.
         if self.path.with_name(f"{self.path.name}.wal").exists():
             self.checkpoint()
 
+    def _move_texts(self) -> None:
+        from ingest.move_texts import are_moved, move_long_texts
+
+        with self.read() as rows:
+            if are_moved(rows):
+                return
+        with self.write() as txn:
+            move_long_texts(self, txn, _schema())
+
+    def _sweep_texts(self) -> None:
+        """Remove what a crash left of long texts whose rows were not committed."""
+        from ingest.archive import sweep_texts  # which imports this module
+
+        sweep_texts(self)
+
     def _bring_up(self, version: int) -> None:
         """Make the tables of today out of those of an earlier version, 0: of none."""
         with self.write() as txn:
-            schema = "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
+            schema = _schema()
             if version:
                 from ingest import migrate  # which reads the log's rules, and those this module
 
@@ -181,12 +228,24 @@ class Store:
             with self._gate.shut(after_another=True):  # of several that meet it the first opens it
                 if self._is_invalid:
                     self._database.close()
+                    if self._lacked_memory:
+                        self._checkpoint_once()
                     self._database = duckdb.connect(str(self.path), config=self._config)
-                    self._is_invalid = False
+                    self._is_invalid = self._lacked_memory = False
         except (TimeoutError, duckdb.Error) as error:
             raise StoreProblem(f"{self.path} cannot be opened anew ({plain(error)}): it is tried again") from error
         with self.read() as rows:  # what was in hand may have been committed, or not
             self.people = load_people(rows, self.registry)
+            self.spent = load_spent(rows)
+
+    def _checkpoint_once(self) -> None:
+        """Checkpoint with what memory the machine has, as nobody else uses the file."""
+        log.warning("%s is checkpointed once with what memory this machine has", self.path)
+        database = duckdb.connect(str(self.path), config=CONFIG)
+        try:
+            database.execute("force checkpoint").fetchall()
+        finally:
+            database.close()
 
     @contextmanager
     def read(self) -> Generator[Rows]:
@@ -209,6 +268,7 @@ class Store:
                 yield txn
                 cursor.execute("commit")
                 txn.arrivals.keep()
+                txn.intake.keep()
             except BaseException:
                 with suppress(duckdb.Error):  # a failed commit has already rolled back; what it failed of is raised
                     cursor.execute("rollback")
@@ -229,7 +289,7 @@ class Store:
             elif bound != source:
                 raise StoreProblem(
                     f"{self.path} was filled from {bound!r} and this run reads {source!r}: "
-                    "use another DATA_ROOT, or move that file away to start afresh."
+                    "use another DATA_ROOT, or move that file and the snapshots away to start afresh."
                 )
             return txn.value("select cursor_us from ingest_state where source = ?", [source])
 
@@ -251,6 +311,7 @@ class Store:
             try:
                 cursor.execute("force checkpoint").fetchall()
             except duckdb.Error as error:
+                self._lacked_memory |= is_out_of_memory(error)
                 raise StoreProblem(f"{self.path} could not be checkpointed: {error}") from error
             finally:
                 cursor.close()
@@ -274,6 +335,11 @@ class Store:
             self.checkpoint()
         finally:
             self._database.close()
+
+
+def _schema() -> str:
+    """The statements that make an empty store."""
+    return "".join(part.read_text() for part in sorted(SCHEMA.glob("*.sql")))
 
 
 class StreamClock:

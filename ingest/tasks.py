@@ -17,6 +17,7 @@ from ingest.followups import mine_followups
 from ingest.history import read_history
 from ingest.jobs import JOBS, JobProblem
 from ingest.landings import find_landings
+from ingest.letters import read_due_frames
 from ingest.lookups import forget_future
 from ingest.mirror import fetch_mirrors
 from ingest.queue import huey
@@ -155,4 +156,5 @@ def sweep() -> None:
     """Once a minute wake every hop: work that a kill or a failure left behind is found by asking the tables."""
     runtime = current()
     forget_future(runtime.store, runtime.store.wall())
+    read_due_frames(runtime.store)
     runtime.changed("sweep")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ingest.intake import Intake
 from ingest.people import Arrivals, new_contributor
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Transaction(Rows):
         self._store = store
         self._changed = False
         self.arrivals = Arrivals(store.people)
+        self.intake = Intake(store.spent)
+        self.long_texts = store.long_texts
         self.tombstones = store.tombstones
         self.registry = store.registry
 

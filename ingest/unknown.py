@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.archive import events_at_hand
+from ingest.long_texts import TextLost
 from ingest.reading import Event, Unreadable, decode
 from ingest.records import Kind
 from ingest.shapes import last_word
@@ -93,8 +94,8 @@ def forget_shapes(txn: Transaction, did: str) -> None:
         if kind is None:
             shapes.note_collection(event)
         elif event.body is not None:
-            with suppress(Unreadable):
-                shapes.note_record(event, decode(event.body, "a record"), kind)
+            with suppress(Unreadable, TextLost):
+                shapes.note_record(event, decode(txn.long_texts.read(event.body), "a record"), kind)
     shapes.forget()
 
 

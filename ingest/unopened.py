@@ -3,9 +3,16 @@
 import re
 from pathlib import Path
 
+_NO_MEMORY = re.compile(r"Out of Memory|failed to (?:pin|allocate)|could not allocate")
+
 
 class StoreProblem(Exception):
     """The store cannot be used; the message is one sentence that says what to do."""
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether DuckDB had not the memory for something. A checkpoint that fails for it says so in words alone."""
+    return error is not None and _NO_MEMORY.search(str(error)) is not None
 
 
 def why_unopened(path: Path, error: str) -> str:
@@ -27,4 +34,7 @@ def why_unopened(path: Path, error: str) -> str:
             f"{wal} cannot be replayed ({told}): nothing in it is lost for good, the stream and the accounts bring it "
             f"again; run `mv {wal} {wal}.damaged` and start again."
         )
-    return f"{path} cannot be opened ({told}): restore a backup, or move the file away to start afresh."
+    return (
+        f"{path} cannot be opened ({told}): restore a backup, or the newest snapshot "
+        "(`manage.py restore --snapshot --replace`)."
+    )

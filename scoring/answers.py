@@ -275,6 +275,7 @@ class Dashboard:
     reading_p95: float | None = None
     shadow: int = 0  # watched repositories in shadow mode
     asks_claude: int = 0  # watched repositories whose maintainers chose that Claude reads their changes
+    gap_reason: str = ""  # how the newest open gap came about
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +298,7 @@ class PullLine:
     opened_at: datetime
     state: Literal["open", "merged", "closed", "abandoned"]
     outcome: str  # in words: "clean merge", "closed unmerged", "open", …
+    watched: bool = False  # whether its repository is, so that its history has a page
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from scoring.explain_conditions import ATTESTATION_WORDS
-from scoring.explain_content import FLAG_WORDS, MISSING_WORDS
+from scoring.explain_content import FLAG_WORDS, missing_words
 from scoring.figures import count_of, hundredths, number_of, things
 from scoring.verdict import Estimate, Lane, Param, Reason, Verdict
 
@@ -71,7 +71,7 @@ def _flag(params: Params) -> str:
 
 
 def _missing(params: Params) -> str:
-    why = MISSING_WORDS.get(str(params.get("missing")))
+    why = missing_words(str(params.get("missing")))
     return f"there is no verdict on its content{f', as {why}' if why else ''}"
 
 

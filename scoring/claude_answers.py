@@ -28,6 +28,8 @@ Why = Literal[
     "no_such_model",
     "too_large",
     "over_budget",
+    "over_repository_budget",
+    "over_own_budget",
     "under_way",
     "abandoned",
 ]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Literal
 
 Mode = Literal["off", "deterministic", "claude"]
@@ -15,6 +16,7 @@ Reason = Literal[
     "below_t_low",
     "fast_lane_shut",
     "over_budget",
+    "over_repository_budget",
     "base_elsewhere",
 ]
 
@@ -39,8 +41,9 @@ class Ask:
     """What is known of one change before any call.
 
     `structural_trust` in [0, 1] is that of its author from the target repository's seeds, `sensitive` whether the diff
-    touches a path that is always read. `spent` and `budget` are dollars of the present day. `base_stands` is
-    false where the change is told from a commit that is not known to be on the target branch.
+    touches a path that is always read. `spent` and `budget` are dollars of the present day for the whole site,
+    `repository_spent` and `repository_budget` for the target repository. `base_stands` is false where the change is
+    told from a commit that is not known to be on the target branch.
     """
 
     mode: Mode
@@ -50,6 +53,8 @@ class Ask:
     screens: bool = False
     spent: float = 0.0
     budget: float = 0.0
+    repository_spent: float = 0.0
+    repository_budget: float = inf
     base_stands: bool = True
 
 
@@ -70,10 +75,17 @@ def decide(ask: Ask, t_low: float | None, t_high: float | None) -> tuple[Call, R
     if not ask.has_key:
         return Call.DETERMINISTIC, "no_key"
     reason = _why_read(ask, t_low, t_high)
-    affordable = ask.spent < ask.budget
+    over = _what_is_spent(ask)
     if reason == "trusted":
-        return (Call.SCREEN if ask.screens and affordable else Call.DETERMINISTIC), reason
-    return (Call.CLAUDE, reason) if affordable else (Call.MISSING, "over_budget")
+        return (Call.SCREEN if ask.screens and over is None else Call.DETERMINISTIC), reason
+    return (Call.CLAUDE, reason) if over is None else (Call.MISSING, over)
+
+
+def _what_is_spent(ask: Ask) -> Reason | None:
+    """Name the budget that has no dollars left; None where both have some."""
+    if ask.repository_spent >= ask.repository_budget:
+        return "over_repository_budget"
+    return "over_budget" if ask.spent >= ask.budget else None
 
 
 def _why_read(ask: Ask, t_low: float | None, t_high: float | None) -> Reason:
@@ -87,5 +99,6 @@ def _why_read(ask: Ask, t_low: float | None, t_high: float | None) -> Reason:
 def _check(ask: Ask) -> None:
     if not 0 <= ask.structural_trust <= 1:  # also true of NaN
         raise ValueError(f"structural trust must be a number in [0, 1], not {ask.structural_trust}")
-    if not (ask.spent >= 0 and ask.budget >= 0):
-        raise ValueError(f"dollars must be numbers from 0 up, not {ask.spent} and {ask.budget}")
+    dollars = (ask.spent, ask.budget, ask.repository_spent, ask.repository_budget)
+    if not all(amount >= 0 for amount in dollars):
+        raise ValueError(f"dollars must be numbers from 0 up, not {', '.join(map(str, dollars))}")

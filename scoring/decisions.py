@@ -1,11 +1,8 @@
 """What makes a decision on an open pull request: which ones are judged, what of them, and the row that comes of it."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +10,7 @@ import msgspec
 from ingest.decoding import decode_json
 from scoring.audit import NOT_DRAWN, Ballot, Judged
 from scoring.figures import basis_points
+from scoring.gate import GATE_VERSION
 from scoring.inputs import Inputs, judge_inputs, write_inputs
 from scoring.policy import Policy
 from scoring.review_rows import content_of
@@ -20,9 +18,6 @@ from scoring.rules import Thresholds
 from scoring.serving import Predictions
 from scoring.starter import Borrowed
 from scoring.verdict import Circumstances, Draw, Evidence, Reason, Verdict
-
-# The modules whose rules make a verdict of its inputs: with any of them, every decision is made anew.
-RULES = ("gate", "conditions", "rules", "estimators", "threshold", "verdict", "inputs")
 
 OPEN_PULLS = """
 select p.pull_uri, p.author_id, p.repository_id, p.record_cid, p.round, t.patch_id,
@@ -115,18 +110,11 @@ def inputs_of(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Ci
         strength=one.policy.strength,
         measure=one.policy.measure,
         model_version=one.predictions.model,
-        gate_version=gate_version(),
+        gate_version=GATE_VERSION,
         review_version=pull["review_version"],
         circumstances=around,
         prediction=one.predictions.changes.get(pull["pull_uri"]),
     )
-
-
-@cache
-def gate_version() -> str:
-    """16 hex digits that change with every rule by which a lane is chosen."""
-    sources = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in RULES]
-    return hashlib.sha256(b"\x00".join(sources)).hexdigest()[:16]
 
 
 def reasons_json(reasons: Iterable[Reason]) -> str:

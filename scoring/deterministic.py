@@ -21,6 +21,8 @@ from scoring.assessment import (
 )
 from scoring.content.change import Change, FileChange
 from scoring.content.finding import Finding, Severity
+from scoring.evidence._unread_languages import languages_without_rules
+from scoring.explain_content import NO_RULES
 from scoring.figures import visible
 
 FLOOR = {Severity.LOW: 0.10, Severity.MED: 0.40, Severity.HIGH: 0.80}
@@ -28,6 +30,7 @@ FLOOR = {Severity.LOW: 0.10, Severity.MED: 0.40, Severity.HIGH: 0.80}
 STEP = {Severity.LOW: 0.02, Severity.MED: 0.05, Severity.HIGH: 0.03}
 CEILING = {Severity.LOW: 0.39, Severity.MED: 0.79, Severity.HIGH: 0.99}
 SIZE_STEP, SIZE_CEILING = 0.01, 0.09  # for each doubling of the changed lines, below the floor of a low finding
+LANGUAGES_NAMED = 3  # of those without rules
 LARGE = 1000  # changed lines from which nobody vouches for a change without reading it
 SPOKEN = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
 WHOLE = "the change as a whole"
@@ -36,12 +39,23 @@ Weighed = TypeVar("Weighed", Finding, Flag)
 
 
 def review_without_model(change: Change, findings: Sequence[Finding], unfinished: Sequence[str] = ()) -> Review:
-    """The whole review where no model is asked; `unfinished` are ids of scanners that could not look at all of it."""
+    """The whole review where no model is asked; `unfinished` are ids of scanners that could not look at all of it.
+
+    Code in a language without rules is no verdict either: that nothing was found in it says nothing.
+    """
     assessment = assess(change, findings)
-    if not unfinished:
-        return Review(assessment, DETERMINISTIC, change.coverage)
-    assessment = assessment.model_copy(update={"review_recommended": True})
-    return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", "findings_incomplete")
+    if unfinished:
+        assessment = assessment.model_copy(update={"review_recommended": True})
+        return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", "findings_incomplete")
+    unread = languages_without_rules(change)
+    if unread:
+        return Review(assessment, DETERMINISTIC, change.coverage, "no content verdict", NO_RULES + _names(unread))
+    return Review(assessment, DETERMINISTIC, change.coverage)
+
+
+def _names(languages: Sequence[str]) -> str:
+    more = f", {len(languages) - LANGUAGES_NAMED} more" if len(languages) > LANGUAGES_NAMED else ""
+    return ", ".join(languages[:LANGUAGES_NAMED]) + more
 
 
 def assess(change: Change, findings: Sequence[Finding]) -> Assessment:

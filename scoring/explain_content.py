@@ -36,7 +36,9 @@ MISSING_WORDS: Mapping[str, str] = {
     "no_access": "the key for the model is not accepted",
     "no_such_model": "the configured model does not exist",
     "too_large": "the change is too large for the model",
-    "over_budget": "the day's budget for reviews is spent",
+    "over_budget": "the day's budget for reviews on this site is spent",
+    "over_repository_budget": "the day's budget for reviews of this repository is spent",
+    "over_own_budget": "the day's budget for diffs that you send by hand is spent",
     "review_off": "content review is off for this repository",
     "under_way": "the same content is being reviewed",
     "abandoned": "its reading was broken off",
@@ -44,6 +46,16 @@ MISSING_WORDS: Mapping[str, str] = {
     "base_elsewhere": "the commit that its change is told from is not known to be on the target branch",
     "on_trial": "a new model or prompt is still being tried beside the old one",
 }
+NO_RULES = "no_rules:"  # before the languages that no rule reads, separated by commas
+
+
+def missing_words(code: str | None) -> str | None:
+    """Return why there is no content verdict, in words; None for a code that is not known here."""
+    if code and code.startswith(NO_RULES):
+        return f"nobody read this: no rules for {code.removeprefix(NO_RULES)}"
+    return MISSING_WORDS.get(code or "")
+
+
 ALARMS = {"high_flag", "content_risk_high"}  # codes that send a change to a person whoever sent it
 UNCLEAR = {  # codes by which a change's review holds it back
     "content_not_reviewed",
@@ -77,7 +89,7 @@ def _say_risk_above(params: Params) -> str:
 
 
 def _say_no_verdict(params: Params) -> str:
-    why = MISSING_WORDS.get(str(params["missing"]))
+    why = missing_words(str(params["missing"]))
     return f"There is no verdict on the content{f': {why}' if why else ''}."
 
 

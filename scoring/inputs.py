@@ -1,7 +1,7 @@
 """All that a decision on a pull request is made from, as one value that is kept beside it and can be judged again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -11,6 +11,9 @@ from scoring.rules import Thresholds
 from scoring.verdict import Circumstances, Content, Evidence, Measure, Prediction, Verdict
 
 NOTABLE = 0.005  # a smaller change of a figure alone, as vouches age, is no event worth a row
+# Until they had numbers, rules were named by a hash of their sources: those of version 1 had these names. Stored
+# decisions keep what they were written with, since a decision's id is a hash of its inputs.
+NUMBERED = {"27687f2edd8ccd78": "1", "1beeb51dfe147950": "1"}
 # Told, and no reason to decide anew by itself: how many pull requests settled, which would touch all open ones, and the
 # shares of a model's P(clean) and what would raise it, which move with every day that passes.
 TOLD = frozenset({"settled", "factors", "ways"})
@@ -51,8 +54,13 @@ def write_inputs(inputs: Inputs) -> str:
 
 
 def read_inputs(stored: str) -> Inputs:
-    """The inputs of a stored row, also of an older version; msgspec.ValidationError for what is none."""
-    return decode_json(stored, Inputs)
+    """The inputs of a stored row, also of an older version; raises msgspec.ValidationError for other JSON."""
+    inputs = decode_json(stored, Inputs)
+    return replace(
+        inputs,
+        gate_version=NUMBERED.get(inputs.gate_version, inputs.gate_version),
+        review_version=NUMBERED.get(inputs.review_version or "", inputs.review_version),
+    )
 
 
 def differ_notably(before: object, after: object) -> bool:
@@ -62,6 +70,8 @@ def differ_notably(before: object, after: object) -> bool:
         return any(differ_notably(before.get(name), after.get(name)) for name in names)
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         return any(map(differ_notably, before, after))
+    if isinstance(before, str) and isinstance(after, str):
+        return NUMBERED.get(before, before) != after
     if isinstance(before, float) and isinstance(after, float):
         return abs(before - after) >= NOTABLE
     return before != after

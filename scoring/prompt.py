@@ -15,7 +15,7 @@ from scoring.assessment import Assessment
 from scoring.claude import Block, Request
 from scoring.rendering import RENDERING, Rendering
 
-PARTS = ("prompt.md", "prompt_change.md", "prompt_contract.md", "prompt_words.md")
+PARTS = ("prompt.md", "prompt_change.md", "prompt_masked.md", "prompt_contract.md", "prompt_words.md")
 
 
 @cache
@@ -43,15 +43,21 @@ def nonce(key: bytes, data: str) -> str:
     return hmac.digest(key, data.encode(), hashlib.sha256).hex()[:32]
 
 
-def first_request(model: str, change: Rendering, key: bytes, kept: bool = False) -> Request:
-    """The first pass: diff and findings, and the contract. `kept` where a second pass over the same data follows."""
+def first_request(model: str, change: Rendering, key: bytes, kept: bool = False, masked: bool = False) -> Request:
+    """Diff and findings, and the contract. `kept` where a second pass over the same data follows.
+
+    `masked` where the words of the change are not there, which the model is told.
+    """
     mark = nonce(key, change.text)
     data = Block(_filled("prompt_change.md", mark, change.text), kept)
-    return Request(model, prompt_part("prompt.md"), (data, Block(_filled("prompt_contract.md", mark))), (mark,))
+    contract = _filled("prompt_contract.md", mark)
+    if masked:
+        contract = f"{prompt_part('prompt_masked.md')}\n{contract}"
+    return Request(model, prompt_part("prompt.md"), (data, Block(contract)), (mark,))
 
 
 def second_request(model: str, change: Rendering, words: Rendering, key: bytes) -> Request:
-    """The second pass: the same data, then title, description and discussion, for what was meant."""
+    """All of the change, then title, description and discussion, for what was meant."""
     first = first_request(model, change, key, kept=True)
     mark = nonce(key, words.text)
     blocks = (first.blocks[0], Block(_filled("prompt_words.md", mark, words.text)))

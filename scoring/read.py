@@ -27,7 +27,7 @@ from scoring.answers import (
 )
 from scoring.lane_closures import Closure, closed_because
 from scoring.objections import RecordObjection, is_left_out, record_objections
-from scoring.pull_lines import outcome_in_words
+from scoring.pull_lines import outcome_in_words, troubles_in_words
 from scoring.read_approvals import (
     Approved,
     ChangedApproval,
@@ -173,6 +173,7 @@ __all__ = [
     "stored_whole",
     "subjects",
     "taken_keys",
+    "troubles_in_words",
     "unsealed",
     "vouch_graph",
     "vouches_worth_making",

@@ -17,7 +17,9 @@ LISTED = f"contributor_id not in ({LEFT_OUT})"
 LEADERBOARD = f"""
 with reverted as (
   select q.author_id as contributor_id, count(*) as reverts
-  from pull_followups u join pull_requests q using (pull_uri) where u.kind = 'reverted' group by q.author_id
+  from pull_followups u join pull_requests q using (pull_uri)
+  where u.kind = 'reverted' and u.pull_uri not in (select pull_uri from marks where outcome = 'clean')
+  group by q.author_id
 ), placed as (
   select c.contributor_id, c.probability, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance,
     coalesce(r.reverts, 0) as reverts

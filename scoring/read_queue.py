@@ -58,6 +58,7 @@ QUEUE_ORDER: Mapping[QueueSort, str] = {
     "oldest": "c.opened_at, c.pull_uri",
     "newest": "c.opened_at desc, c.pull_uri",
 }
+GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
 Clause = tuple[str, list[object]]
 Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
@@ -269,6 +270,7 @@ def dashboard(rows: Rows) -> Dashboard:
         dead_letters=count("dead_letters"),
         dropped_strangers=rows.value("select coalesce(sum(dropped_strangers), 0)::bigint from ingest_state"),
         gaps_open=count("gaps where filled_clock is null"),
+        gap_reason=rows.value(GAP_REASON) or "",
         unknown_shapes=count("unknown_shapes"),
         newest_event_at=from_microseconds(cursor) if cursor else None,
         t_low=thresholds.t_low,

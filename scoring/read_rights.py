@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.export import export, export_tables
+from ingest.long_texts import LongTexts
 from ingest.records import VOUCH
 from ingest.transaction import Rows
 from scoring.decisions import read_reasons
@@ -33,15 +34,15 @@ class Stored:
     files: tuple[dict[str, Any], ...] = ()
 
 
-def stored(rows: Rows, did: str) -> Stored | None:
-    """What the tables hold; None where nothing is held."""
-    held = export_tables(rows, did)
+def stored(rows: Rows, did: str, store: Path) -> Stored | None:
+    """What the tables hold; None where nothing is held. `store` is the main file, beside which long texts lie."""
+    held = export_tables(rows, did, LongTexts(store))
     return _theirs(did, held, []) if held else None
 
 
-def stored_whole(rows: Rows, did: str, diffs: Path, folders: Iterable[Path]) -> Stored | None:
+def stored_whole(rows: Rows, did: str, diffs: Path, folders: Iterable[Path], store: Path) -> Stored | None:
     """The same with archived events and files, which takes as long as reading those folders."""
-    held = export(rows, did, diffs, folders)
+    held = export(rows, did, diffs, folders, LongTexts(store))
     if held is None:
         return None
     tables = held["tables"] | ({"archived_events": held["archived_events"]} if held["archived_events"] else {})

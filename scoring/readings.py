@@ -44,14 +44,17 @@ class Ticket:
     pull_uri: str | None = None
 
 
+Reserved = Literal["reserved", "over_budget", "over_repository_budget", "over_own_budget", "under_way"]
+
+
 class Ledger(Protocol):
     """Where readings and their costs are kept."""
 
     def find(self, cache_key: str) -> Reading | None:
         """The whole reading of this prompt version, model and content; None where there is none yet."""
 
-    def reserve(self, ticket: Ticket) -> Literal["reserved", "over_budget", "under_way"]:
-        """Set the dollars aside before the call, or say why not: the day's budget, or the same reading under way."""
+    def reserve(self, ticket: Ticket) -> Reserved:
+        """Set the dollars aside before the call, or say why not: a budget of the day, or the same reading under way."""
 
     def settle(self, ticket: Ticket, reading: Reading) -> None:
         """Replace what was set aside by what it cost and what was said."""
@@ -69,7 +72,7 @@ class MemoryLedger:
         """A whole reading of this process."""
         return self._readings.get(cache_key)
 
-    def reserve(self, ticket: Ticket) -> Literal["reserved", "over_budget", "under_way"]:
+    def reserve(self, ticket: Ticket) -> Reserved:
         """Only the budget can be in the way: one thread reads."""
         if self._spent + ticket.dollars > self._budget:
             return "over_budget"

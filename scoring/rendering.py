@@ -18,9 +18,10 @@ from scoring.content.paths import rank
 from scoring.content.submission import Submission
 from scoring.deterministic import changed_lines, strongest_first
 from scoring.placing import finding_place
+from scoring.prose_mask import masked_file, masked_path
 from scoring.scrub import Scrubber
 
-RENDERING = 1  # raise it with any change of what is written here
+RENDERING = 2  # raise it with any change of what is written here, or of what is masked
 NAMING_SCANNERS = frozenset({"dependencies", "licences", "typosquats"})  # whose explanations name what they found
 FINDINGS_SENT = 100  # the strongest
 NAMES_SENT = 200  # of files that are left out
@@ -75,13 +76,17 @@ class _Row:
     whole: bool = True
 
 
-def render_change(case: Case, characters: int) -> Rendering:
-    """Diff and findings in about `characters` at most, the most dangerous files first."""
+def render_change(case: Case, characters: int, masked: bool = False) -> Rendering:
+    """Diff and findings in about `characters` at most, the most dangerous files first.
+
+    With `masked` the words of the change are not there: the same lines, of which none is longer.
+    """
     files = case.scrubbed.change.files
     lines = [_json({"findings": list(_findings(case))})]
     room, changed, read, left_out = characters - len(lines[0]), 0, 0, list[int]()
     for index in sorted(range(len(files)), key=lambda index: (rank(files[index].path), index)):
-        rows, whole = _taken(index, files[index], room)
+        file = masked_file(files[index]) if masked and room > HEAD_LENGTH else files[index]
+        rows, whole = _taken(index, file, room)
         room -= sum(len(row.text) + 1 for row in rows)
         lines += [row.text for row in rows]
         changed += changed_lines(files[index])
@@ -89,7 +94,8 @@ def render_change(case: Case, characters: int) -> Rendering:
         if not whole:
             left_out.append(index)
     if left_out:
-        names = [{"file": f"F{index + 1}", "path": files[index].path} for index in left_out[:NAMES_SENT]]
+        written = masked_path if masked else str
+        names = [{"file": f"F{index + 1}", "path": written(files[index].path)} for index in left_out[:NAMES_SENT]]
         lines.append(_json({"left_out": names, "in_all": len(left_out)}))
     return Rendering("\n".join(lines), read / changed if changed else float(not left_out), tuple(left_out))
 

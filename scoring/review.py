@@ -1,7 +1,9 @@
 """The content review: findings first, then, where the cost gate asks, Claude in two passes; risk only ever rises.
 
-Pass one sees diff and findings; pass two title, description and discussion too, since what an author says of a change
-makes readers miss what it does (facts/content.md §1.5). What fails leaves what was said before it, and no verdict.
+Pass one reads the code with its words masked; pass two all of it, with title, description and discussion. Words make a
+reader miss what code does, be they an honest author's or an attacker's (arXiv 2603.18740: 16 to 93 % fewer faults are
+found where the text calls a change free of bugs), so a risk that falls between the passes is a finding. A change
+without words needs one pass. A pass that fails leaves what was said before it, and no verdict.
 """
 
 import hashlib
@@ -9,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scoring.assessment import DETERMINISTIC, EXPLANATION_LENGTH, Assessment, Flag, Review, plain_text, tidied
-from scoring.claude import OUTPUT_TOKENS, Claude
+from scoring.claude import OUTPUT_TOKENS, Claude, Request
 from scoring.claude_answers import NoAnswer
 from scoring.claude_models import Price, Usage, capability
 from scoring.content.finding import Severity
 from scoring.content.paths import Rank, rank
 from scoring.cost_gate import Call
 from scoring.deterministic import FLOOR, WHOLE, changed_lines, combine, review_without_model
+from scoring.explain_content import NO_RULES
 from scoring.placing import resolved
 from scoring.prompt import content_hash, first_request, prompt_version, second_request
 from scoring.readings import Ledger, Reading, Ticket
@@ -26,6 +29,9 @@ FITTING = 4  # times the data is cut before it is called too large
 HARD_LINES = 50  # changed lines of CI, build or authentication from which the strong model reads
 HARD_TYPES = frozenset({"security", "subtle_bug"})
 NAMES_TOLD = 5
+# Of risk from the first pass to the second. The contract sets .8 for a high, .4 for a med and .1 for a low flag: one of
+# the first two that the words explain away is more than this, a low one is less.
+DROP = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,15 @@ class Models:
     screen: str | None
     prices: Mapping[str, Price]
     input_tokens: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """What a model is asked, each request with its counted tokens, and the change as the last one holds it."""
+
+    change: Rendering
+    requests: Sequence[Request]
+    tokens: Sequence[int]
 
 
 class Reviewer:
@@ -77,45 +92,63 @@ class Reviewer:
             self._claude.tell_found(model)
             return replace(known, dollars=0.0)
         try:
-            change, *tokens = self._fitted(case, change, model)
-            if words is not None:
-                tokens.append(self._claude.count_tokens(second_request(model, change, words, self._key)))
+            passes = self._passes(case, words, model)
         except NoAnswer as problem:
             return Reading(model, reason=problem.reason)
-        ticket = Ticket(key, content, version, model, self._most(model, tokens), pull_uri)
+        ticket = Ticket(key, content, version, model, self._most(model, passes.tokens), pull_uri)
         outcome = self._ledger.reserve(ticket)
         if outcome != "reserved":
             return Reading(model, reason=outcome)
         reading = Reading(model, reason="abandoned", dollars=ticket.dollars)
         try:
-            reading = self._asked(change, words, model, tokens)
+            reading = self._asked(passes, words, model)
         finally:  # an error of ours leaves no row that says for half an hour that somebody is reading
             self._ledger.settle(ticket, reading)
         return reading
 
-    def _fitted(self, case: Case, change: Rendering, model: str) -> tuple[Rendering, int]:
-        """The data in as many tokens as a pass may have, and their number; NoAnswer where that cannot be reached."""
+    def _passes(self, case: Case, words: Rendering | None, model: str) -> _Passes:
+        """The requests of a reading, each with its counted tokens; NoAnswer where the change does not fit.
+
+        What is said beside the change has room of its own.
+        """
+        change, masked, sizes = self._fitted(case, model)
+        if masked is None:
+            requests = [first_request(model, change, self._key, kept=words is not None)]
+        else:
+            requests = [first_request(model, masked, self._key, masked=True), first_request(model, change, self._key)]
+        if words is not None:
+            requests = [requests[0], second_request(model, change, words, self._key)]
+            sizes = [sizes[0], self._claude.count_tokens(requests[1])]
+        return _Passes(change, requests, sizes)
+
+    def _fitted(self, case: Case, model: str) -> tuple[Rendering, Rendering | None, list[int]]:
+        """The data in as many tokens as a pass may have, the same masked, and the tokens of both, masked first.
+
+        None in place of the masked data where there is nothing to mask.
+        """
         limit = min(self._models.input_tokens, capability(model).context_tokens - OUTPUT_TOKENS)
+        room = self._models.input_tokens * CHARACTERS_A_TOKEN
         for _ in range(FITTING):
-            tokens = self._claude.count_tokens(first_request(model, change, self._key))
-            if tokens <= limit:
-                return change, tokens
-            change = render_change(case, int(len(change.text) * 0.9 * limit / tokens))
+            change, masked = render_change(case, room), render_change(case, room, masked=True)
+            requests = [first_request(model, change, self._key)]
+            if masked.text != change.text:
+                requests.insert(0, first_request(model, masked, self._key, masked=True))
+            sizes = [self._claude.count_tokens(request) for request in requests]
+            if max(sizes) <= limit:
+                return change, masked if len(requests) > 1 else None, sizes
+            room = int(len(change.text) * 0.9 * limit / max(sizes))
         raise NoAnswer("too_large", f"the change cannot be cut to {limit} tokens")
 
     def _most(self, model: str, tokens: Sequence[int]) -> float:
         """The most dollars that passes with so many tokens count for: a lost attempt counts as all of its input."""
         return self._models.prices[model].most(self._claude.attempts * sum(tokens), len(tokens) * OUTPUT_TOKENS)
 
-    def _asked(self, change: Rendering, words: Rendering | None, model: str, tokens: Sequence[int]) -> Reading:
-        """Both passes; the second only where something was said, and not after a first one that failed."""
-        requests = [first_request(model, change, self._key, kept=words is not None)]
-        if words is not None:
-            requests.append(second_request(model, change, words, self._key))
+    def _asked(self, passes: _Passes, words: Rendering | None, model: str) -> Reading:
+        """Every pass in turn, none after one that failed."""
         said: list[Assessment] = []
         usage, reason = Usage(), None
         try:
-            for request, size in zip(requests, tokens, strict=True):
+            for request, size in zip(passes.requests, passes.tokens, strict=True):
                 assessment, cost = self._claude.ask(request, size)
                 said.append(tidied(assessment))
                 usage += cost
@@ -124,8 +157,8 @@ class Reviewer:
         return Reading(
             model=model,
             assessments=tuple(said),
-            coverage=change.coverage,
-            left_out=change.left_out,
+            coverage=passes.change.coverage,
+            left_out=passes.change.left_out,
             words_whole=words is None or words.coverage == 1,
             reason=reason,
             usage=usage,
@@ -150,9 +183,11 @@ def asks_for_more(screened: Review) -> bool:
 
 def finish(case: Case, ground: Review, reading: Reading) -> Review:
     """A reading joined with the findings on this case: the highest risk, every flag at its place, what was not read."""
-    unread = _unread(case, reading)
-    base = ground.assessment.model_copy(update={"flags": (*ground.assessment.flags, *unread)})
     said = [_placed(case, one) for one in reading.assessments]
+    if ground.reason and ground.reason.startswith(NO_RULES) and reading.reason is None and not reading.left_out:
+        ground = replace(ground, state="content verdict", reason=None)  # the model read what no rule does
+    own = [*_unread(case, reading), *_lowered(said)]
+    base = ground.assessment.model_copy(update={"flags": (*ground.assessment.flags, *own)})
     review = Review(
         assessment=combine(base, said),
         reviewer=reading.model if said else DETERMINISTIC,
@@ -177,6 +212,30 @@ def _without_verdict(review: Review, reason: str) -> Review:
 def _placed(case: Case, assessment: Assessment) -> Assessment:
     flags = tuple(resolved(flag, case.sent.change) for flag in assessment.flags)
     return assessment.model_copy(update={"flags": flags})
+
+
+def _lowered(said: Sequence[Assessment]) -> list[Flag]:
+    """A high flag where the second pass, which sees more, found much less: the words must have done that."""
+    if len(said) < 2:
+        return []
+    first, second = said
+    before, after = _own_risk(first), _own_risk(second)
+    if before - after < DROP and not (_has_high(first) and not _has_high(second)):
+        return []
+    words = (
+        f"The words of this change lowered the reviewer's risk: {before:.2f} without them, {after:.2f} with them. "
+        "Read the code before its comments."
+    )
+    return [Flag(type="security", severity=Severity.HIGH, location=WHOLE, explanation=words)]
+
+
+def _own_risk(one: Assessment) -> float:
+    """The risk of one pass, at least the floor of its strongest flag."""
+    return max([one.content_risk, *(FLOOR[flag.severity] for flag in one.flags)])
+
+
+def _has_high(one: Assessment) -> bool:
+    return any(flag.severity is Severity.HIGH for flag in one.flags)
 
 
 def _unread(case: Case, reading: Reading) -> list[Flag]:

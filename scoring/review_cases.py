@@ -13,6 +13,7 @@ from scoring.content.examine import examine
 from scoring.content.finding import Finding, Severity
 from scoring.content.reading import compared, read_change
 from scoring.content.submission import Account, Knowledge, Submission
+from scoring.content.whole_files import whole_files
 from scoring.rendering import Case
 
 COMMENTS = 30  # of other people, the newest
@@ -80,4 +81,5 @@ def _submission(rows: Rows, row: Row, change: Change, knowledge: Knowledge) -> S
         description=row["body"],
         discussion=tuple((roles[one["author_id"]], one["body"]) for one in reversed(said)),
         knowledge=replace(knowledge, account=knowledge.account or account),
+        whole=whole_files(change, knowledge.base_files(change)),
     )

@@ -1,8 +1,8 @@
 """Readings in the store: found again by their content, paid for within the day's budget, counted for ever."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
+from math import inf
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
@@ -12,12 +12,17 @@ from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.assessment import Assessment
 from scoring.claude_models import Usage
-from scoring.readings import Reading, Ticket
+from scoring.readings import Reading, Reserved, Ticket
 
 RUNNING = "running"
 # The longest reading that settings allow takes 1 h 50 min: two calls, five attempts of 600 s, and 60 s between them.
 ABANDONED_AFTER = timedelta(hours=3)
 SPENT = "select coalesce(sum(dollars), 0) from reviews where started_clock >= ?"
+SPENT_BY = f"{SPENT} and payer = ?"
+SPENT_BY_REPOSITORY = """
+select split_part(payer, ':', 2)::integer as repository_id, sum(dollars) as dollars
+from reviews where started_clock >= ? and starts_with(payer, 'repository:') group by payer
+"""
 ABANDON = """
 update reviews set state = 'no content verdict', reason = 'abandoned', ended_clock = ?
 where state = 'running' and (started_clock < ? or started_clock < ?)
@@ -52,13 +57,24 @@ class _Verdict(msgspec.Struct):
 class StoreLedger:
     """The ledger of a site. `budget` is in dollars for a day of UTC, `now` the wall clock without a time zone.
 
-    What says that it runs since before `opened`, when this process opened the store, was killed with another one.
+    Of that budget each repository may spend `repository_budget` on its pull requests and `sender`, whose diff is read
+    by hand, `own_budget`, so that nobody spends what everybody shares. What says that it runs since before `opened`,
+    when this process opened the store, was killed with another one.
     """
 
     def __init__(
-        self, store: Store, budget: float, now: Callable[[], datetime], opened: datetime = datetime.min
+        self,
+        store: Store,
+        budget: float,
+        now: Callable[[], datetime],
+        opened: datetime = datetime.min,
+        *,
+        repository_budget: float = inf,
+        sender: str | None = None,
+        own_budget: float = inf,
     ) -> None:
         self._store, self._budget, self._now, self._opened = store, budget, now, opened
+        self._repository_budget, self._sender, self._own_budget = repository_budget, sender, own_budget
 
     def find(self, cache_key: str) -> Reading | None:
         """The newest whole reading; one that cannot be understood counts as none."""
@@ -86,7 +102,7 @@ class StoreLedger:
             temperature_sent=row["temperature_sent"],
         )
 
-    def reserve(self, ticket: Ticket) -> Literal["reserved", "over_budget", "under_way"]:
+    def reserve(self, ticket: Ticket) -> Reserved:
         """One transaction: of two workers with the same content, or with the last dollars, one gets them."""
         now = self._now()
         with self._store.write() as txn:
@@ -94,10 +110,23 @@ class StoreLedger:
             earlier = txn.rows("select state from reviews where cache_key = ?", [ticket.cache_key])
             if any(row["state"] == RUNNING for row in earlier):
                 return "under_way"
+            payer = self._payer(txn, ticket)
+            if spent_by(txn, payer, _midnight(now)) + ticket.dollars > self._share(ticket):
+                return "over_own_budget" if ticket.pull_uri is None else "over_repository_budget"
             if spent_since(txn, _midnight(now)) + ticket.dollars > self._budget:
                 return "over_budget"
-            _begin(txn, ticket, f"{ticket.cache_key}-{len(earlier)}", now)
+            _begin(txn, ticket, payer, f"{ticket.cache_key}-{len(earlier)}", now)
         return "reserved"
+
+    def _payer(self, rows: Rows, ticket: Ticket) -> str | None:
+        """Name whose share a reading is paid from: the sender's, or that of the pull request's repository."""
+        if ticket.pull_uri is None:
+            return self._sender
+        number = rows.value("select repository_id from pull_requests where pull_uri = ?", [ticket.pull_uri])
+        return None if number is None else f"repository:{number}"
+
+    def _share(self, ticket: Ticket) -> float:
+        return self._own_budget if ticket.pull_uri is None else self._repository_budget
 
     def settle(self, ticket: Ticket, reading: Reading) -> None:
         """The row that was reserved gets what was said and what it cost."""
@@ -122,6 +151,17 @@ class StoreLedger:
         """Dollars of this day, with what running readings may cost."""
         with self._store.read() as rows:
             return spent_since(rows, _midnight(self._now()))
+
+    def spent_by_repository(self) -> Mapping[int, float]:
+        """Dollars of this day of each repository that spent any, with what running readings may cost."""
+        with self._store.read() as rows:
+            found = rows.rows(SPENT_BY_REPOSITORY, [_midnight(self._now())])
+        return {row["repository_id"]: row["dollars"] for row in found}
+
+
+def spent_by(rows: Rows, payer: str | None, moment: datetime) -> float:
+    """Dollars of one payer's readings that began since; 0 for nobody."""
+    return rows.value(SPENT_BY, [moment, payer]) if payer else 0.0
 
 
 def spent_since(rows: Rows, moment: datetime) -> float:
@@ -150,7 +190,7 @@ def verdict_json(reading: Reading) -> str:
     return msgspec.json.encode(told).decode()
 
 
-def _begin(txn: Transaction, ticket: Ticket, review_id: str, now: datetime) -> None:
+def _begin(txn: Transaction, ticket: Ticket, payer: str | None, review_id: str, now: datetime) -> None:
     row = {
         "review_id": review_id,
         "cache_key": ticket.cache_key,
@@ -158,6 +198,7 @@ def _begin(txn: Transaction, ticket: Ticket, review_id: str, now: datetime) -> N
         "prompt_version": ticket.prompt_version,
         "model": ticket.model,
         "pull_uri": ticket.pull_uri,
+        "payer": payer,
         "state": RUNNING,
         "verdict": verdict_json(Reading(ticket.model)),
         "coverage": 0.0,

@@ -34,15 +34,17 @@ def reply_key(job: str, prefix: str = PREFIX) -> str:
     return f"{prefix}:{job}"
 
 
-def review_sent(store: Store, artefact: Mapping[str, Any]) -> dict[str, Any]:
+def review_sent(store: Store, artefact: Mapping[str, Any], sender: str) -> dict[str, Any]:
     """The review of one sent artefact, as told to programs. Claude reads it where a key is set and the day has room.
+
+    `sender` names the person or the token, as limits count them, whose share of the day's dollars pays for it.
 
     Nobody is known to have written it, so the cost gate asks as for somebody without trust.
     """
     sent = Artefact(
         artefact["diff"].encode(), artefact["title"], artefact["description"], tuple(artefact["discussion"])
     )
-    ledger = ledger_from_settings(store)
+    ledger = ledger_from_settings(store, sender)
     reviewer = reviewer_from_settings(ledger, time.sleep) if settings.ANTHROPIC_API_KEY else None
     review, findings = review_artefact(sent, Knowledge(sensitive_paths=tuple(settings.SENSITIVE_PATHS)), reviewer)
     usage = None if review.usage is None else asdict(review.usage)

@@ -4,11 +4,10 @@ What is due is found by asking the tables; a review happens outside any lock and
 'running', before the reading begins: content on which the program dies is begun TRIES times and then has no verdict.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,12 +17,14 @@ from ingest.transaction import Rows, Transaction
 from scoring.assessment import Review
 from scoring.claude_answers import PASSING
 from scoring.content.change import Change
+from scoring.content.examine import REVIEW_VERSION
 from scoring.content.likeness import record_vector
 from scoring.content.paths import is_sensitive
 from scoring.content.submission import Knowledge, Submission
 from scoring.content.touched import touched_files
 from scoring.cost_gate import Ask, Call, Mode, decide
 from scoring.gate import Thresholds
+from scoring.known_bad import follow_known_bad
 from scoring.rendering import Case
 from scoring.review_cases import case_of_pull, kept_change
 from scoring.review_rows import BEGUN as EMPTY
@@ -38,7 +39,8 @@ TRIES = 2
 TRIED_AGAIN = timedelta(hours=1)
 AGAIN = 5  # times that a reading is tried anew, each an hour later than the one before
 # What stands now and was not read by these rules, or would be read by somebody else if it were asked today; newest
-# first, since that is what somebody is waiting for. What the day had no dollars for waits until there are some.
+# first, since that is what somebody is waiting for. What the site or the repository had no dollars for waits until
+# there are some.
 # Of two commits its author chose the base: where that is not on the target branch, a merge brings more than the patch.
 DUE = """
 with compared as (
@@ -64,7 +66,8 @@ where p.state = 'open' and k.sha256 is not null
   and (r.state is null or r.state = 'running' or (r.missing = 'on_trial' and not $trying) or (
     list_contains($passing, r.missing) and r.failures <= $most and r.reviewed_clock < $now - to_hours(r.failures)
   ) or (
-    r.missing = 'over_budget' and $has_dollars and r.reviewed_clock < $now - to_hours(1)
+    r.missing in ('over_budget', 'over_repository_budget') and $has_dollars
+    and not list_contains($spent_out, p.repository_id) and r.reviewed_clock < $now - to_hours(1)
   ) or (
     r.asked_because = 'review_off' and w.review <> 'off'
   ) or k.git_reading <> coalesce(r.git_reading, 'same') or (
@@ -77,20 +80,17 @@ order by p.seen_at desc, p.pull_uri limit $limit
 """
 EARLIER = "from content_reviews where pull_uri = ? and patch_ref = ? and said = ? and rules = ?"
 MODE = "select review from watched_repositories where repository_id = ?"
-# What was taken back on the target branch is what a later change must not repeat.
-KNOWN_BAD = """
-update diff_vectors set known_bad = true
-where not known_bad and pull_uri in (select pull_uri from pull_followups where kind = 'reverted')
-"""
 Row = Mapping[str, Any]
 ReviewCase = Callable[[Case, Call, tuple[str, ...], str], Review]
 
 
 @dataclass(frozen=True, slots=True)
 class Reviewing:
-    """How changes are reviewed here. `spent` is what this day's readings cost so far, in dollars.
+    """How changes are reviewed here.
 
-    `review` is `Reviewer.review`; `knowledge` answers from these rows for the pull request of that address.
+    `spent` and `spent_by_repository` are what this day's readings cost so far, `budget` and `repository_budget` what
+    those of the site and of one repository may cost, in dollars. `review` is `Reviewer.review`; `knowledge` answers
+    from these rows for the pull request of that address.
     """
 
     thresholds: Thresholds
@@ -101,6 +101,8 @@ class Reviewing:
     screens: bool = False
     budget: float = 0.0
     spent: Callable[[], float] = lambda: 0.0
+    repository_budget: float = inf
+    spent_by_repository: Callable[[], Mapping[int, float]] = dict
     learn: Callable[[Change], object] = lambda change: None  # asks outside about what a change names, where allowed
     clock: Callable[[], float] = monotonic
     version: str = ""  # of the prompt
@@ -117,21 +119,11 @@ class Outcome:
     change: Change | None = None
 
 
-@cache
-def rules_version() -> str:
-    """16 hex digits that change with every rule by which changes are read: the scanners and the reading itself."""
-    here = Path(__file__).parent
-    files = sorted(path for name in ("evidence", "content", "packages") for path in (here / name).rglob("*"))
-    kept = [path for path in files if path.is_file() and path.suffix != ".pyc"]
-    digest = hashlib.sha256(b"\x00".join(path.read_bytes() for path in kept))
-    return digest.hexdigest()[:16]
-
-
 def review_due(store: Store, reviewing: Reviewing) -> int:
     """One turn: review what is due, else one more for a trial; returns how many were read, 0 where nothing is due."""
     known = _known(reviewing) | {"now": store.wall(), "limit": BATCH}
     with store.write() as txn:
-        txn.execute(KNOWN_BAD)
+        follow_known_bad(txn)
         left = _left_to_try(txn, reviewing)
         due = txn.rows(DUE, {**known, "trying": bool(left)})
     if left and not due:
@@ -147,12 +139,14 @@ def review_due(store: Store, reviewing: Reviewing) -> int:
 
 def _known(reviewing: Reviewing) -> dict[str, Any]:
     """What decides, beside the tables, whether a review is due."""
+    spent = reviewing.spent_by_repository()
     return {
-        "rules": rules_version(),
+        "rules": REVIEW_VERSION,
         "passing": list(PASSING),
         "most": AGAIN,
         "has_key": reviewing.has_key,
         "has_dollars": reviewing.has_key and reviewing.spent() < reviewing.budget,
+        "spent_out": [number for number, dollars in spent.items() if dollars >= reviewing.repository_budget],
         "t_high": reviewing.thresholds.t_high,
     }
 
@@ -192,6 +186,8 @@ def _reviewed(store: Store, row: Row, reviewing: Reviewing) -> Outcome:
     ask = _ask(row, mode, case.sent, reviewing)
     call, because = decide(ask, reviewing.thresholds.t_low, reviewing.thresholds.t_high)
     review = reviewing.review(case, call, unfinished, row["pull_uri"])
+    if call is Call.MISSING:
+        review = replace(review, reason=because)
     if is_trial and review.model and review.state == "content verdict":
         review = replace(review, state="no content verdict", reason="on_trial")
     if not row["base_stands"]:
@@ -244,6 +240,8 @@ def _ask(row: Row, mode: Mode, submission: Submission, reviewing: Reviewing) -> 
         screens=reviewing.screens,
         spent=reviewing.spent(),
         budget=reviewing.budget,
+        repository_spent=reviewing.spent_by_repository().get(row["repository_id"], 0.0),
+        repository_budget=reviewing.repository_budget,
         base_stands=row["base_stands"],
     )
 
@@ -274,7 +272,7 @@ def _touched(one: Outcome, change: Change) -> dict[str, Any]:
 
 def _row(txn: Transaction, one: Outcome) -> dict[str, Any]:
     names = ("pull_uri", "patch_ref", "said", "repository_id", "record_cid", "round")
-    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], rules_version()]
+    key = [one.pull["pull_uri"], one.pull["patch_ref"], one.pull["said"], REVIEW_VERSION]
     begun = {"attempts": 0, "failures": 0, "begun_clock": txn.wall(), "reviewed_clock": None}
     kept = {**begun, **(txn.row(EARLIER, key) or {})}
-    return {**kept, **{name: one.pull[name] for name in names}, "rules": rules_version(), **one.columns}
+    return {**kept, **{name: one.pull[name] for name in names}, "rules": REVIEW_VERSION, **one.columns}

@@ -9,6 +9,7 @@ from ingest.ask_advisories import Wanted, learn_of_packages
 from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Rows
+from scoring.base_files import base_files_in
 from scoring.claude import Access, Claude
 from scoring.claude_models import parse_prices
 from scoring.content.change import Change
@@ -54,9 +55,17 @@ def reviewer_from_settings(ledger: Ledger, sleep: Callable[[float], None]) -> Re
     return Reviewer(claude, models_from_settings(), str(settings.AUDIT_KEY).encode(), ledger)
 
 
-def ledger_from_settings(store: Store) -> StoreLedger:
-    """Readings and what this day's may cost."""
-    return StoreLedger(store, settings.REVIEW_DOLLARS_A_DAY, store.wall, store.opened_clock)
+def ledger_from_settings(store: Store, sender: str | None = None) -> StoreLedger:
+    """Readings and what this day's may cost; `sender` pays for what is read by hand."""
+    return StoreLedger(
+        store,
+        settings.REVIEW_DOLLARS_A_DAY,
+        store.wall,
+        store.opened_clock,
+        repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
+        sender=sender,
+        own_budget=settings.REVIEW_DOLLARS_A_DAY_BY_HAND,
+    )
 
 
 def reviewing_from_settings(runtime: Runtime) -> Reviewing:
@@ -77,6 +86,8 @@ def reviewing_from_settings(runtime: Runtime) -> Reviewing:
         screens=settings.CLAUDE_SCREEN,
         budget=settings.REVIEW_DOLLARS_A_DAY,
         spent=ledger.spent_today,
+        repository_budget=settings.REVIEW_DOLLARS_A_DAY_PER_REPOSITORY,
+        spent_by_repository=ledger.spent_by_repository,
         learn=learn,
         version=prompt_version(),
         models=full,
@@ -93,4 +104,5 @@ def knowledge_from_settings(rows: Rows, pull_uri: str) -> Knowledge:
         advisories=advisories_in(rows),
         secret_rules=None if settings.SECRET_RULES is None else settings.SECRET_RULES.read_text("utf-8", "replace"),
         likeness=likeness_in(rows, pull_uri),
+        base_files=base_files_in(rows, settings.MIRROR_DIR, pull_uri),
     )

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ingest.transaction import Rows
-from scoring.decisions import gate_version, to_json
+from scoring.decisions import to_json
+from scoring.gate import GATE_VERSION
 from scoring.lane_certificates import CERTIFICATES, Certificates, thresholds_of
 from scoring.policy import Policy
 from scoring.repository_settings import RepositorySettings
@@ -44,7 +45,7 @@ class Ruling:
     def of_judgements(self) -> str:
         """Everything but what is known that a judgement depends on, in 16 hex digits."""
         settings = replace(self.policy, audit_key=b"", models=None, starter=None)
-        told = [settings, version_of(self.served), gate_version()]
+        told = [settings, version_of(self.served), GATE_VERSION]
         return hashlib.sha256(to_json(told).encode()).hexdigest()[:16]
 
     def of_pass(self) -> str:

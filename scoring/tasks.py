@@ -24,7 +24,7 @@ from scoring.training_child import TrainingChild
 PATIENCE_SECONDS = 1.0  # what takes longer is judged without it first
 LOOK_SECONDS = 0.02
 
-_sent: deque[tuple[dict[str, Any], str]] = deque()  # diffs that wait, with where their answers go
+_sent: deque[tuple[dict[str, Any], str, str]] = deque()  # diffs that wait, where answers go, and who sent each
 _reading = Lock()
 _training: list[TrainingChild] = []  # of this process, once there is one
 
@@ -61,14 +61,14 @@ def review_pulls() -> None:
 
 
 @huey.task()
-def review_by_hand(artefact: dict[str, Any], reply: str) -> None:
-    """Review a diff that somebody sent to the API; what came of it is put under `reply` and kept for an hour."""
+def review_by_hand(artefact: dict[str, Any], reply: str, sender: str) -> None:
+    """Review a diff that `sender` sent to the API; what came of it is put under `reply` and kept for an hour."""
     from scoring.review_jobs import BUSY, MOST_WAITING
 
     if len(_sent) >= MOST_WAITING:
         huey.put(reply, BUSY)
         return
-    _sent.append((artefact, reply))
+    _sent.append((artefact, reply, sender))
     read_sent.call_local()
 
 
@@ -80,10 +80,10 @@ def read_sent() -> None:
     if not _reading.acquire(blocking=False):
         return  # whoever holds it looks again after letting go of it
     try:
-        artefact, reply = _sent.popleft()
+        artefact, reply, sender = _sent.popleft()
         answer = FAILED
         try:
-            answer = review_sent(current().store, artefact)
+            answer = review_sent(current().store, artefact, sender)
         finally:
             huey.put(reply, answer)
     finally:

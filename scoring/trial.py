@@ -20,7 +20,7 @@ with today as (
   select * from reviews where pull_uri is not null and prompt_version = $version and list_contains($models, model)
 ), tried as (
   select pull_uri, max(started_clock) as tried_clock,
-    count(*) filter (reason is distinct from 'over_budget') as tries,
+    count(*) filter (not coalesce(reason in ('over_budget', 'over_repository_budget'), false)) as tries,
     bool_or(
       state = 'content verdict' or (state = 'no content verdict' and not list_contains($passing, reason))
     ) as is_read
@@ -45,7 +45,7 @@ where not coalesce(n.is_read, false) and not coalesce(n.tries >= {GIVEN_UP} and 
 ), false)
 order by coalesce(n.tries, 0), old.read_at desc, p.pull_uri
 """
-LEFT_OPEN = [*PASSING, "over_budget", "abandoned"]  # after these the change was not read
+LEFT_OPEN = [*PASSING, "over_budget", "over_repository_budget", "abandoned"]  # after these the change was not read
 
 
 def left_to_read(rows: Rows, prompt_version: str, models: Sequence[str], screen: str = "") -> list[dict[str, Any]]:

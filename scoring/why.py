@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from ingest.transaction import Rows
-from scoring.decisions import gate_version
 from scoring.explain import sentence
 from scoring.figures import shown, visible_name
+from scoring.gate import GATE_VERSION
 from scoring.inputs import judge_inputs, read_inputs
 from scoring.shaping import read_verdict
 from scoring.verdict import Verdict
@@ -56,7 +56,7 @@ def judge_again(row: Mapping[str, Any]) -> Replayed:
     if row["inputs"] is None:
         return Replayed(row, told, None, same_rules=False)
     inputs = read_inputs(row["inputs"])
-    return Replayed(row, told, judge_inputs(inputs), inputs.gate_version == gate_version())
+    return Replayed(row, told, judge_inputs(inputs), inputs.gate_version == GATE_VERSION)
 
 
 def why_json(found: Replayed) -> dict[str, Any]:

@@ -108,6 +108,6 @@ def current_freshness(snapshot: Snapshot | None) -> Freshness:
     board = dashboard_of(snapshot)
     return state.with_state(
         freshness(board.newest_event_at, present(snapshot), recorded),
-        state.troubles(status, now, board.gaps_open, recorded, bool(settings.BACKFILL_HOSTS)),
+        state.troubles(status, now, board.gaps_open, recorded, bool(settings.BACKFILL_HOSTS), board.gap_reason),
         (*state.notes(status, now, board.dead_letters, board.unknown_shapes), *webhook_notes(timezone.now())),
     )

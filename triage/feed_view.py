@@ -15,6 +15,7 @@ from triage.middleware import Request
 from triage.page_state import digest, page_state
 from triage.permissions import roles_of
 from triage.problems import mark_private
+from triage.token_access import counted_as
 from triage.tokens import find_token
 
 ATOM = "application/atom+xml; charset=utf-8"
@@ -40,7 +41,7 @@ def _feed(request: Request, name: str) -> HttpResponse:
     if found is None:
         throttle.count_failure(PURPOSE, address, now)
         raise Http404
-    if throttle.count("api", f"token:{found.secret_hash}", throttle.MINUTE, now) > settings.API_REQUESTS_A_MINUTE:
+    if throttle.count("api", counted_as(found), throttle.MINUTE, now) > settings.API_REQUESTS_A_MINUTE:
         wait = throttle.seconds_left(throttle.MINUTE, now)
         return _unreferred(HttpResponse(status=429, headers={"Retry-After": str(wait)}))
     if request.snapshot is None:

@@ -26,6 +26,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     shown = {
         "subject": subject,
         "past": as_shown.past_actions(snapshot, uri),
+        "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
         "difference": _difference(snapshot, subject, changed) if changed else None,

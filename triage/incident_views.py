@@ -66,6 +66,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
         "incident": found,
         "subject": subject,
         "mark": mark,
+        "trouble": read.troubles_in_words(snapshot, [mark.pull_uri]).get(mark.pull_uri),
         "corrected": newest if newest.outcome not in BAD else None,
         "lane": pills.lane_word(found.verdict),
         "reasons": [visible(explain.sentence(reason)) for reason in explain.told_reasons(found.verdict)],

@@ -21,7 +21,7 @@ from django.http.response import HttpResponseBase
 from django_htmx.middleware import HtmxDetails
 
 from ingest.preparing import told_of
-from ingest.snapshot import Snapshot, SnapshotReader
+from ingest.snapshot import Snapshot, SnapshotReader, is_damage
 from triage.models import ApiToken, Person
 from triage.problems import ApiProblem, prefers_json, problem_response
 from triage.sessions import SessionStore
@@ -39,6 +39,11 @@ UNKEPT = (
     "of you between two pages could not be written. Look whether it was done before you try it again. For whoever runs "
     "the site `manage.py doctor` says what is wrong.\n"
 )
+UNREADABLE = (
+    "What this site shows cannot be read from its drive just now, and nothing is lost: try again in a while. For "
+    "whoever runs the site `manage.py doctor` says what is wrong.\n"
+)
+HEALTH = "/health"  # which says itself that nothing can be read
 log = logging.getLogger(__name__)
 
 
@@ -213,6 +218,16 @@ def _is_program(request: HttpRequest) -> bool:
     return request.headers.get("Authorization", "").lower().startswith("bearer ")
 
 
+def leave_damaged(request: HttpRequest, problem: Exception) -> bool:
+    """Whether the snapshot of this request turned out to be damaged; then another one serves from the next on."""
+    snapshot = getattr(request, "snapshot", None)
+    if snapshot is None or not is_damage(problem):
+        return False
+    log.error("snapshot %s cannot be read: %s", snapshot.number, problem)
+    snapshot_reader().leave(snapshot.number)
+    return True
+
+
 class SnapshotMiddleware:
     """Pins one snapshot as `request.snapshot` and releases it once the response is rendered or streamed."""
 
@@ -224,11 +239,18 @@ class SnapshotMiddleware:
         if request.path_info.startswith(settings.STATIC_URL):
             request.snapshot = None
             return self.get_response(request)
+        reader = snapshot_reader()
         with ExitStack() as held:
-            request.snapshot = held.enter_context(snapshot_reader().pin())
+            request.snapshot = held.enter_context(reader.pin())
+            if request.snapshot is None and request.path_info != HEALTH and reader.is_unreadable:
+                return _unavailable(UNREADABLE)
             if not _is_program(request):
                 told_of(request.snapshot)
             response = self.get_response(request)
             if isinstance(response, StreamingHttpResponse):
                 response.streaming_content = _Held(response.streaming_content, held.pop_all())
             return response
+
+    def process_exception(self, request: Request, problem: Exception) -> HttpResponseBase | None:
+        """The 503 for a snapshot that turned out to be damaged: the next request is answered from one before it."""
+        return _unavailable(UNREADABLE) if leave_damaged(request, problem) else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scoring.assessment import DETERMINISTIC, LOCATION_LENGTH
 from scoring.deterministic import place
-from scoring.explain_content import FLAG_WORDS, MISSING_WORDS
+from scoring.explain_content import FLAG_WORDS, missing_words
 from scoring.read import ContentReview, ShownFinding, ShownFlag
 from triage.diff_places import named_path, place_anchor, read_place
 from triage.words import visible
@@ -23,6 +23,7 @@ ASKED_WORDS = {
     "below_t_low": "The author has little trust here, so Claude was asked for a concrete reason.",
     "fast_lane_shut": "The fast lane is shut, so no trust spares a reading: Claude was asked.",
     "over_budget": "Claude would have been asked; the day's budget for reviews is spent.",
+    "over_repository_budget": "Claude would have been asked; the day's budget for reviews of this repository is spent.",
     "base_elsewhere": "Its base is not known to be on the target branch, so its patch may not be all that is merged.",
     "review_failed": "Its reading ended the reviewer's program each time, so a person is asked.",
 }
@@ -109,7 +110,7 @@ def _state(found: ContentReview) -> str:
     read = f"Read by {reviewer_words(found.reviewer)}: {share} of the changed lines."
     if found.has_verdict:
         return read
-    why = MISSING_WORDS.get(found.missing or "", "the review did not end as it should")
+    why = missing_words(found.missing) or "the review did not end as it should"
     return f"{read} There is no verdict: {why}."
 
 

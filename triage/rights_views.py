@@ -180,9 +180,9 @@ def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
     if request.snapshot is None:
         return None
     if not whole:
-        return read.stored(request.snapshot, did)
+        return read.stored(request.snapshot, did, settings.DUCKDB_PATH)
     folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
-    return read.stored_whole(request.snapshot, did, settings.DIFF_CORPUS_DIR, folders)
+    return read.stored_whole(request.snapshot, did, settings.DIFF_CORPUS_DIR, folders, settings.DUCKDB_PATH)
 
 
 def _document(

@@ -36,16 +36,24 @@ class Trouble:
 
 
 def troubles(
-    status: Status | None, now: float, gaps_open: int, recorded: bool, has_hosts: bool = True
+    status: Status | None, now: float, gaps_open: int, recorded: bool, has_hosts: bool = True, gap_reason: str = ""
 ) -> tuple[Trouble, ...]:
     """What is wrong at `now` (unix seconds), the worst first. A recording is at rest once its worker has stopped.
 
-    `has_hosts`: whether BACKFILL_HOSTS names anybody, without whom no gap is ever filled.
+    `has_hosts`: whether BACKFILL_HOSTS names anybody, without whom no gap is ever filled. `gap_reason`: how the newest
+    open gap came about.
     """
-    missing = () if recorded else _gaps(gaps_open, has_hosts)
+    missing = () if recorded else _gaps(gaps_open, has_hosts, gap_reason)
     if status is None or not status.is_alive(now):
         return missing if recorded else (_not_running(status, now), *missing)
-    found = [_store(status), _listener(status), _publisher(status), _backfill(status), _event_streams(status)]
+    found = [
+        _store(status),
+        _clock(status),
+        _listener(status),
+        _publisher(status),
+        _backfill(status),
+        _event_streams(status),
+    ]
     found += map(_hop, status.failing_hops)
     return (*(trouble for trouble in found if trouble), *missing)
 
@@ -98,6 +106,16 @@ def _store(status: Status) -> Trouble | None:
     return Trouble("Not storing", f"Nothing new is stored: {said(status.store_problem)}. {SEE_LOG}", "stopped")
 
 
+def _clock(status: Status) -> Trouble | None:
+    if not status.clock_behind_minutes:
+        return None
+    behind = duration_words(status.clock_behind_minutes * 60)
+    sentence = f"The clock of this machine is wrong: all new events are dated {behind} or more ahead of it."
+    return Trouble(
+        "Clock wrong", f"{sentence} They wait until whoever runs this site has set it (by NTP); none is lost."
+    )
+
+
 def _listener(status: Status) -> Trouble | None:
     if status.listener_problem is None:
         return None
@@ -135,12 +153,13 @@ def _hop(name: str) -> Trouble:
     )
 
 
-def _gaps(count: int, has_hosts: bool) -> tuple[Trouble, ...]:
+def _gaps(count: int, has_hosts: bool, reason: str) -> tuple[Trouble, ...]:
     if not count:
         return ()
     how = "" if has_hosts else " It stays so until whoever runs this site names hosts in BACKFILL_HOSTS."
     sentence = f"{_counted(count, 'gap', 'gaps')} in the stream not filled yet: what happened then may be missing here."
-    return (Trouble(_counted(count, "gap", "gaps"), sentence + how),)
+    why = f" The newest: {said(reason)}." if reason else ""
+    return (Trouble(_counted(count, "gap", "gaps"), sentence + why + how),)
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -23,6 +23,11 @@ def token_of(request: Request) -> ApiToken | None:
     return request.token
 
 
+def counted_as(token: ApiToken) -> str:
+    """Return whom limits count for a token: its person, so that a new token begins no new count, else the token."""
+    return f"person:{token.person.pk}" if token.person else f"token:{token.pk}"
+
+
 def bearer_token(request: Request, scope: str) -> ApiToken | None:
     """The valid token that came, where it has `scope`."""
     token = token_of(request)

@@ -20,6 +20,7 @@ from typing import Literal
 Mode = Literal["drive", "demo", "replay"]
 
 MARKER = ".sunstead"
+MARK = "State of Sunstead lies below this folder; this file tells it from an empty mount point.\n"
 MADE = ".made-by-sunstead"  # in folders that are emptied without asking
 FREE_BYTES = 200_000_000
 RESTORING = Path(".restoring") / "swapping"  # while a restore moves files: ingest/restore.py
@@ -136,6 +137,40 @@ def require(place: Place) -> None:
         place.root.mkdir(mode=0o700, exist_ok=True)
 
 
+def require_store_folder(store: Path, root: Path) -> None:
+    """Refuse, with DriveProblem, a folder of DUCKDB_PATH on another drive than `root` that may not be mounted.
+
+    It carries the same mark; one that holds a store without it, as drives of older versions do, is marked here.
+    """
+    folder = store.parent
+    if not is_outside(folder, root) or (folder / MARKER).is_file():
+        return
+    if not store.exists():
+        raise DriveProblem(
+            f"DUCKDB_PATH={store} lies in a folder outside DATA_ROOT without a mark ({MARKER}), as a drive that is not "
+            "mounted: mount it, or run `manage.py init_drive` once if this is the folder you mean."
+        )
+    mark_store_folder(store, root)
+
+
+def is_outside(folder: Path, root: Path) -> bool:
+    """Whether a folder lies on another place than the drive, links followed: it may be a drive of its own."""
+    return not folder.resolve().is_relative_to(root.resolve())
+
+
+def mark_store_folder(store: Path, root: Path) -> None:
+    """Make the folder of DUCKDB_PATH (mode 700 if it is new) and mark it, where it lies outside the drive."""
+    if not is_outside(store.parent, root):
+        return
+    try:
+        store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (store.parent / MARKER).write_text(MARK)
+    except OSError as problem:
+        raise DriveProblem(
+            f"DUCKDB_PATH={store}: its folder cannot be marked ({problem.strerror}): give this user the folder."
+        ) from problem
+
+
 def claim(folder: Path) -> None:
     """Make `folder` (mode 700) one of ours, which may be emptied; DriveProblem where it holds what is not ours."""
     if folder.exists() and not folder.is_dir():
@@ -221,9 +256,7 @@ def mark(root: Path) -> None:
     check_ground(root)
     try:
         root.chmod(0o700)
-        (root / MARKER).write_text(
-            "All state of Sunstead lies below this folder; this file tells it from an empty mount point.\n"
-        )
+        (root / MARKER).write_text(MARK)
     except OSError as problem:
         raise DriveProblem(
             f"DATA_ROOT={root} cannot be marked ({problem.strerror}): give this user the folder."

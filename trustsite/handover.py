@@ -14,6 +14,7 @@ from ingest.clock import Clock, WallClock
 from ingest.jobs import JOBS, JobProblem
 from ingest.letter_bound import LetterBound
 from ingest.mirror import Limits
+from ingest.missing_store import require_store
 from ingest.net import Fetcher
 from ingest.records import build_registry
 from ingest.snapshot import PublishProblem, publish
@@ -29,7 +30,13 @@ FOLLOWED_DAYS = settings.LABEL_WINDOW_DAYS + 30  # a merge's patch is wanted whi
 
 
 def open_store() -> Store:
-    """Own the store; StoreProblem where that cannot be."""
+    """Own the store; StoreProblem where that cannot be, or where it is missing and was there before."""
+    if settings.PLACE.mode == "drive":
+        require_store(settings.DUCKDB_PATH, settings.SNAPSHOT_DIR)
+        try:
+            drive.require_store_folder(settings.DUCKDB_PATH, settings.PLACE.root)
+        except drive.DriveProblem as problem:
+            raise StoreProblem(str(problem)) from problem
     return Store.open(
         settings.DUCKDB_PATH,
         registry=build_registry(settings.LEXICON_AUTHORITY),

@@ -63,6 +63,7 @@ def status_of(
         failing_hops=tuple(sorted(hops.failures)),
         hosts_left_alone=len(left_alone),
         hosts_named=tuple(left_alone[:10]),
+        clock_behind_minutes=listener.clock_behind_minutes,
         letters_dropped=letters_dropped,
         free_bytes=free,
         drive_full=free < RESERVE_BYTES,

@@ -11,7 +11,7 @@ from scoring import read
 from scoring.assessment import DETERMINISTIC
 from scoring.derived import display_name
 from scoring.explain import sentence, told_reasons
-from scoring.explain_content import MISSING_WORDS
+from scoring.explain_content import missing_words
 from scoring.figures import shown, things, visible_name
 from scoring.review_rows import ShownFlag
 from scoring.verdict import Lane, Verdict
@@ -183,7 +183,7 @@ def _review(rows: Rows, uri: str) -> Read | None:
         content_risk=found.risk,
         recommended=found.recommended,
         coverage=found.coverage,
-        missing=None if found.has_verdict else MISSING_WORDS.get(found.missing or "", found.missing),
+        missing=None if found.has_verdict else missing_words(found.missing) or found.missing,
         summary=found.summary,
         flags=found.flags[:FLAGS],
     )

@@ -172,6 +172,12 @@ for _model in (CLAUDE_MODEL, CLAUDE_HARD_MODEL, CLAUDE_SCREEN_MODEL):
     if _model and _model not in parse_prices(CLAUDE_PRICES):
         raise EnvError(f"The model {_model} has no price: add it to CLAUDE_PRICES, else its cost has no bound.")
 REVIEW_DOLLARS_A_DAY: float = env.float("REVIEW_DOLLARS_A_DAY", 5.0, validate=check.Range(min=0, max=100_000))
+REVIEW_DOLLARS_A_DAY_PER_REPOSITORY: float = env.float(
+    "REVIEW_DOLLARS_A_DAY_PER_REPOSITORY", 2.5, validate=check.Range(min=0, max=100_000)
+)
+REVIEW_DOLLARS_A_DAY_BY_HAND: float = env.float(
+    "REVIEW_DOLLARS_A_DAY_BY_HAND", 2.0, validate=check.Range(min=0, max=100_000)
+)
 SECRET_RULES: Path | None = None
 if env.str("SECRET_RULES", ""):
     SECRET_RULES = env.path("SECRET_RULES", validate=check.Predicate("is_file", error="{input} is no file"))

@@ -15,7 +15,7 @@ create table ingest_state (
   dropped_strangers bigint not null,  -- identity and account events of DIDs that never wrote here
   server_seq bigint,                  -- a v2 server's own number of that frame; null: the stream is v1
   server varchar,                     -- host that gave the number: it means nothing to another
-  moved_clock timestamp not null
+  moved_clock timestamp not null      -- when the cursor last moved: it was in the future if it was later than this
 );
 
 -- Spans that the stream did not bring: a server that began later than it was asked to.
@@ -79,8 +79,9 @@ create table dead_letters (
   event_seq bigint,                   -- that event's place in the log; null with it
   source varchar not null,
   reason varchar not null,            -- one sentence
-  body varchar not null,              -- the text, cut at 64 kB
-  found_clock timestamp not null
+  body varchar not null,              -- the text, cut at 64 kB unless due_clock is given
+  found_clock timestamp not null,
+  due_clock timestamp                 -- the time of a frame dated ahead, which is read again then; else null
 );
 
 -- Events that could not be understood either and whose letter was let go: the log holds what they say.

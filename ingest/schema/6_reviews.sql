@@ -19,8 +19,9 @@ create table reviews (
   dollars double not null,            -- while it runs the most that it may cost
   temperature_sent double,            -- null: the request named none
   started_clock timestamp not null,
-  ended_clock timestamp
-);
+  ended_clock timestamp,
+  payer varchar                       -- whose share of the budget: 'repository:' or, by hand, 'person:' or 'token:', and
+);                                    -- a number; null: a version before 9
 
 -- What the review of a round came to, by everybody who read it: one row for what was sent, what was said beside it and
 -- the rules that it was read by. The newest row of what stands now is the one that counts.

@@ -1,9 +1,10 @@
 """What the scanners are given: the change, what was said beside it, and what is known besides. Pure data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scoring.content.change import Change
+from scoring.content.change import Change, FileChange
+from scoring.content.whole_files import NewSide, whole_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ def _no_likeness(_change: Change) -> tuple[float, str] | None:
     return None
 
 
+def _no_files(_change: Change) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Knowledge:
     """What is known besides the artefact; the default knows nothing and everything still runs.
@@ -53,6 +58,7 @@ class Knowledge:
     `advisories` answers for many packages at once, in their order. `likeness` gives the cosine in [0, 1] to the nearest
     diff known bad, with its pull request. `popular` maps an ecosystem to names that are imitated. `secret_rules` is the
     text of a gitleaks-format rule file, `sarif` the text of SARIF logs that the operator's own tools wrote.
+    `base_files` gives the files that a change touches as they are before it: path to text, those that are known.
     """
 
     licence: str | None = None  # SPDX expression of the target repository
@@ -63,12 +69,15 @@ class Knowledge:
     popular: dict[str, frozenset[str]] = field(default_factory=dict)
     secret_rules: str | None = None
     sarif: tuple[str, ...] = ()
+    base_files: Callable[[Change], Mapping[str, str]] = _no_files
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
     """One pull request as it was sent. `discussion` holds (role, text) in order, roles author, reviewer-1, bot, ….
 
+    `whole` gives the new side of each file of the change, in its order, where all of it is known, else None. Without
+    it, that of added files is taken from the change alone.
     Title, description and discussion are empty where only a diff is at hand.
     """
 
@@ -77,3 +86,9 @@ class Submission:
     description: str = ""
     discussion: tuple[tuple[str, str], ...] = ()
     knowledge: Knowledge = field(default_factory=Knowledge)
+    whole: tuple[NewSide | None, ...] | None = None
+
+    def files(self) -> tuple[tuple[FileChange, NewSide | None], ...]:
+        """Return each file of the change with its whole new side, None where that is not known."""
+        whole = whole_files(self.change, {}) if self.whole is None else self.whole
+        return tuple(zip(self.change.files, whole, strict=True))

@@ -22,7 +22,7 @@ STATEMENT = re2.compile(
 
 def is_code_file(file: FileChange) -> bool:
     """Whether a file is code of the project itself, in a language that rules exist for."""
-    return language_of_file(file) not in ("other", "config") and role(file.path) == "code"
+    return language_of_file(file) not in ("other", "config", "template", "sql") and role(file.path) == "code"
 
 
 def code_files(change: Change) -> list[FileChange]:

@@ -1,9 +1,10 @@
 """The new side of a hunk as a text that a tolerant parser can read, and the way back to its lines. Pure."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scoring.content.change import Hunk, Line
+from scoring.content.whole_files import NewSide
 
 LINE_LENGTH = 4_000  # characters: what is longer is no line that a person wrote, and is left out of the parse
 DEPTH = 200  # of brackets: rules that look upwards and downwards take time in its square (.4 s at 2,000)
@@ -11,29 +12,28 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 # Not behind the sign by which YAML begins a text of several lines.
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
+_PHP_TAG = re.compile(r"<\?|\?>")
 _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A piece of source. `lines` gives for each row of `text` the line of the change, None for one that was put in."""
-
-    text: str
-    lines: tuple[Line | None, ...]
-
-    def added(self, first: int, last: int) -> Line | None:
-        """The first added line among the rows `first` to `last` (both included, from 0)."""
-        rows = self.lines[first : last + 1]
-        return next((line for line in rows if line is not None and line.mark == "+"), None)
-
-
-def fragment_of(hunk: Hunk, language: str) -> Fragment:
+def fragment_of(hunk: Hunk, language: str) -> NewSide:
     """Context and added lines in order; for Python below the blocks that they would have to stand in."""
     kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
     texts = [_clean(line.text) if line is not None else "" for line in kept]
-    opened = _python_blocks(texts) if language == "python" else []
-    return Fragment("\n".join([*opened, *texts, ""]), (*(None for _ in opened), *kept))
+    opened = _python_blocks(texts) if language == "python" else _php_tag(texts) if language == "php" else []
+    return NewSide("\n".join([*opened, *texts, ""]), (*(None for _ in opened), *kept))
+
+
+def _php_tag(texts: list[str]) -> list[str]:
+    """Return the tag that has to stand above code that begins within a block of PHP."""
+    first = _PHP_TAG.search("\n".join(texts))
+    return [] if first and first[0] == "<?" else ["<?php"]
+
+
+def cleaned(side: NewSide) -> NewSide:
+    """Return the new side of a whole file as the parser takes it, row by row."""
+    return NewSide("\n".join(_clean(text) for text in side.text.split("\n")), side.lines)
 
 
 def continued(lines: list[Line]) -> list[Line]:

@@ -6,30 +6,95 @@ from typing import Literal
 from scoring.content.change import FileChange
 from scoring.content.globs import clean_path, first_match
 
-Language = Literal["python", "javascript", "go", "rust", "shell", "config", "other"]
+Language = Literal[
+    "python",
+    "javascript",
+    "go",
+    "rust",
+    "php",
+    "ruby",
+    "java",
+    "c",
+    "csharp",
+    "kotlin",
+    "lua",
+    "shell",
+    "powershell",
+    "perl",
+    "sql",
+    "template",
+    "config",
+    "other",
+]
 
-# As ast-grep names them. TypeScript is read as TSX: its old type assertions `<T>value` are read as an element.
-GRAMMARS = {"python": "python", "javascript": "tsx", "go": "go", "rust": "rust"}
+# As ast-grep names them. TypeScript is read as TSX: its old type assertions `<T>value` are read as an element. C is
+# read as C++, which has its expressions.
+GRAMMARS = {
+    "python": "python",
+    "javascript": "tsx",
+    "go": "go",
+    "rust": "rust",
+    "php": "php",
+    "ruby": "ruby",
+    "java": "java",
+    "c": "cpp",
+    "csharp": "csharp",
+    "kotlin": "kotlin",
+    "lua": "lua",
+}
 NAMES: dict[Language, tuple[str, ...]] = {
     "python": ("*.py", "*.pyi", "*.pyw", "*.pyx", "sconstruct", "wscript"),
     "javascript": ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts"),
     "go": ("*.go",),
     "rust": ("*.rs",),
-    "shell": (
-        "*.sh",
-        "*.bash",
-        "*.zsh",
-        "*.ksh",
-        "*.bats",
-        ".bashrc",
-        ".profile",
-        ".envrc",
-        "/debian/*inst",
-        "/.husky/*",
+    # Blade's templates first: their markup is no code of PHP.
+    "template": (
+        *("*.blade.php", "*.html", "*.htm", "*.xhtml", "*.jinja", "*.jinja2", "*.j2", "*.erb", "*.rhtml", "*.ejs"),
+        *(
+            "*.vue",
+            "*.svelte",
+            "*.hbs",
+            "*.handlebars",
+            "*.mustache",
+            "*.njk",
+            "*.twig",
+            "*.liquid",
+            "*.haml",
+            "*.slim",
+        ),
+        *(
+            "*.pug",
+            "*.jade",
+            "*.jsp",
+            "*.jspx",
+            "*.ftl",
+            "*.cshtml",
+            "*.razor",
+            "*.tmpl",
+            "*.gohtml",
+            "*.astro",
+            "*.svg",
+        ),
     ),
+    "php": ("*.php", "*.php3", "*.php4", "*.php5", "*.php7", "*.phtml", "*.phar", "*.inc", "*.module"),
+    "ruby": ("*.rb", "*.rake", "*.gemspec", "*.ru", "rakefile", "gemfile", "vagrantfile", "fastfile", "podfile"),
+    "java": ("*.java",),
+    "c": ("*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh", "*.hxx", "*.ino"),
+    "csharp": ("*.cs", "*.csx"),
+    "kotlin": ("*.kt", "*.kts"),
+    "lua": ("*.lua",),
+    "shell": (
+        *("*.sh", "*.bash", "*.zsh", "*.ksh", "*.bats", "*.command", ".bashrc", ".bash_profile", ".zshrc", ".profile"),
+        *(".envrc", "/debian/*inst", "/debian/*rm", "/.husky/*", "/.githooks/*", "/githooks/*"),
+    ),
+    "powershell": ("*.ps1", "*.psm1", "*.psd1", "*.bat", "*.cmd"),
+    "perl": ("*.pl", "*.pm", "*.t", "*.cgi"),
+    "sql": ("*.sql", "*.pgsql", "*.psql", "*.ddl"),
     "config": (
         *("dockerfile*", "*.dockerfile", "containerfile*", "makefile*", "*.mk", "justfile", "jenkinsfile*", "*.yml"),
         *("*.yaml", "*.toml", "*.cfg", "*.ini", "*.conf", "*.json", "procfile", "*.service", "*.tf", "*.gradle"),
+        *("*.npmrc", "*.yarnrc", ".cargo/config", "go.mod", "pom.xml", "*.csproj", "*.targets", "*.props"),
+        *("cmakelists.txt", "*.cmake", "*.properties"),
     ),
 }
 
@@ -41,13 +106,18 @@ def language_of(path: str) -> Language:
 
 
 _INTERPRETER = re.compile(
-    r"#!\s{0,4}\S{0,200}?(?:/|\benv\s+(?:-\S+\s+)?)(python|node|deno|bun|sh|bash|zsh|dash|ksh)[\d.]{0,8}(?:\s|$)"
+    r"#!\s{0,4}\S{0,200}?(?:/|\benv\s+(?:-\S+\s+)?)(python|node|deno|bun|sh|bash|zsh|dash|ksh|perl|ruby|php|lua|pwsh)[\d.]{0,8}(?:\s|$)"
 )
 _INTERPRETED: dict[str, Language] = {
     "python": "python",
     "node": "javascript",
     "deno": "javascript",
     "bun": "javascript",
+    "perl": "perl",
+    "ruby": "ruby",
+    "php": "php",
+    "lua": "lua",
+    "pwsh": "powershell",
 }
 
 

@@ -4,7 +4,9 @@
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
 line that is taken away. `beside` must match another line that the same hunk adds; `unless` must match no line that the
 file adds (for `removed`: that the change adds). One of `needles` must stand in the text, which is what makes the rules
-fast. `bad` is found and `good` is not; a test plays both.
+fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests, documentation,
+generated and vendored files) a rule of type `security` weighs the same, as builds run those files; one that is
+`lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not; a test plays both.
 """
 
 from functools import cache, cached_property
@@ -15,6 +17,7 @@ import msgspec
 import re2
 
 from scoring.content.finding import FlagType, Severity
+from scoring.content.globs import clean_path, first_match
 from scoring.content.paths import Role
 from scoring.evidence._languages import GRAMMARS, Language
 
@@ -23,7 +26,7 @@ SHARED = "shared.yml"  # parts of rules, by language
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """One rule; the module says what its fields mean. `roles` empty: everywhere, one step lower outside of code."""
+    """One rule; the module says what its fields mean. `roles` empty: everywhere."""
 
     id: str
     severity: Severity
@@ -33,6 +36,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     type: FlagType | None = None
     languages: tuple[Language, ...] = ()
     roles: tuple[Role, ...] = ()
+    paths: tuple[str, ...] = ()
     needles: tuple[str, ...] = ()
     rule: dict[str, Any] | None = None
     constraints: dict[str, Any] = {}
@@ -40,10 +44,16 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     removed: str | None = None
     beside: str | None = None
     unless: str | None = None
+    lighter_outside: bool = False
 
     def __post_init__(self) -> None:
         if [self.rule, self.lines, self.removed].count(None) != 2:
             raise ValueError(f"the rule {self.id} needs exactly one of rule, lines and removed")
+
+    @property
+    def weighs_everywhere(self) -> bool:
+        """Whether the rule weighs the same outside of code."""
+        return bool(self.roles) or (self.type == "security" and not self.lighter_outside)
 
     @cached_property
     def pattern(self) -> "re2._Regexp":
@@ -59,6 +69,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def companion(self) -> "re2._Regexp | None":
         """The expression of `beside`."""
         return re2.compile(self.beside) if self.beside else None
+
+    def looks_at(self, path: str, part: Role) -> bool:
+        """Return whether the rule is for files of this path and role."""
+        is_meant = not self.paths or first_match(self.paths, clean_path(path).lower())
+        return is_meant and (not self.roles or part in self.roles)
 
     def may_match(self, text: str) -> bool:
         """Whether the text holds what the rule cannot do without."""

@@ -7,10 +7,11 @@ from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
 from scoring.content.paths import Role, role
 from scoring.content.submission import Submission
-from scoring.evidence._fragments import CONTINUED, Fragment, continued, fragment_of, is_too_deep
+from scoring.content.whole_files import NewSide
+from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
 from scoring.evidence._languages import GRAMMARS, Language, language_of_file
 from scoring.evidence._rules import Rule, rules_for
-from scoring.evidence._tree_rules import tree_rules
+from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
 
 SCANNER = "dangerous"
@@ -41,40 +42,82 @@ class _Reading:
 def scan(submission: Submission) -> Iterator[Finding]:
     """Findings on added lines, and on removed ones where a safeguard goes; the worst first, in bounded time.
 
-    One step lower in tests, documentation, generated and vendored files. What is too long or too deep for the rules is
-    a finding of its own.
+    What runs, fetches or sends something weighs the same in tests, documentation, generated and vendored files, since
+    builds run those; the rest one step less. What is too long or too deep for the rules is a finding of its own.
     """
     reading = _Reading(submission.change)
-    found = [finding for file in submission.change.files for finding in _scan_file(reading, file)]
+    found = [finding for file, whole in submission.files() for finding in _scan_file(reading, file, whole)]
     yield from worst_first([*found, *_unread(reading)])
 
 
-def _scan_file(reading: _Reading, file: FileChange) -> Iterator[Finding]:
+def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> Iterator[Finding]:
     if not file.hunks:
         return
     language, part = language_of_file(file), role(file.path)
-    rules = [rule for rule in rules_for(language) if not rule.roles or part in rule.roles]
+    rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
-    for hunk in file.hunks:
-        for rule, line in _matches(reading, file, hunk, rules, language):
-            severity = rule.severity if rule.roles or part == "code" else lowered(rule.severity)
-            number = line.new or line.old or 0
-            lines = seen.setdefault(rule.id, set())
-            if severity and number not in lines and len(lines) < ONCE:
-                lines.add(number)
-                yield _finding(rule, severity, file, line)
+    for rule, line in _matches(reading, file, whole, rules, language):
+        severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
+        number = line.new or line.old or 0
+        lines = seen.setdefault(rule.id, set())
+        if severity and number not in lines and len(lines) < ONCE:
+            lines.add(number)
+            yield _finding(rule, severity, file, line)
 
 
 def _matches(
+    reading: _Reading, file: FileChange, whole: NewSide | None, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    tree = [rule for rule in rules if rule.rule is not None]
+    is_whole = whole is not None and _fits(reading, cleaned(whole), tree)
+    if whole is not None and is_whole and any(file.added()):
+        yield from _tree_matches(reading, cleaned(whole), tree, language)
+    for hunk in file.hunks:
+        if not is_whole:
+            yield from _hunk_matches(reading, file, hunk, tree, language)
+        yield from _text_matches(reading, file, hunk, rules, language)
+
+
+def _hunk_matches(
     reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    added = [line for line in hunk.lines if line.mark == "+"]
-    text = "\n".join(cut(line.text, LINE_LENGTH) for line in added)
-    meant = [rule for rule in rules if rule.removed is None and rule.may_match(text)]
-    yield from _tree_matches(reading, file, hunk, [rule for rule in meant if rule.rule is not None], language)
+    """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
+    if all(line.mark != "+" for line in hunk.lines):
+        return
+    side = fragment_of(hunk, language)
+    if _fits(reading, side, rules):
+        yield from _tree_matches(reading, side, rules, language)
+    elif rules:
+        reading.unread.setdefault(file.path, next(line for line in hunk.lines if line.mark == "+"))
+
+
+def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
+    """Return whether what may still be parsed of the change has room for this text."""
+    size = len(side.text)
+    is_small = size <= min(reading.left, FRAGMENT_CHARACTERS) and len(rules) <= reading.plays
+    return is_small and not is_too_deep(side.text)
+
+
+def _tree_matches(
+    reading: _Reading, side: NewSide, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    """Play the rules that may match on a syntax tree; each match with the first added line that it was made of."""
+    meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
+    if not meant or language not in GRAMMARS:
+        return
+    reading.left -= len(side.text)
+    reading.plays -= sum(rule.may_match(side.text) for rule in meant)
+    yield from tree_matches(side, meant, language)
+
+
+def _text_matches(
+    reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
+) -> Iterator[tuple[Rule, Line]]:
+    """Play rules on single lines, added and removed."""
+    added, text = [line for line in hunk.lines if line.mark == "+"], _added_text(hunk)
     whole = [*added, *continued(added)] if language in CONTINUED else added
-    for rule in meant:
-        if rule.lines is not None:
+    for rule in rules:
+        if rule.lines is not None and rule.may_match(text):
             yield from _line_matches(rule, whole, text)
     yield from _removed_matches(reading, hunk, rules)
     long = next((line for line in added if len(line.text) > LINE_LENGTH), None)
@@ -82,35 +125,8 @@ def _matches(
         reading.unread.setdefault(file.path, long)
 
 
-def _tree_matches(
-    reading: _Reading, file: FileChange, hunk: Hunk, rules: list[Rule], language: Language
-) -> Iterator[tuple[Rule, Line]]:
-    grammar = GRAMMARS.get(language)
-    if not rules or grammar is None:
-        return
-    fragment = fragment_of(hunk, language)
-    size = len(fragment.text)
-    is_too_much = size > min(reading.left, FRAGMENT_CHARACTERS) or len(rules) > reading.plays
-    if is_too_much or is_too_deep(fragment.text):
-        reading.unread.setdefault(file.path, next(line for line in hunk.lines if line.mark == "+"))
-        return
-    reading.left -= size
-    reading.plays -= len(rules)
-    yield from _parsed_matches(fragment, grammar, rules, language)
-
-
-def _parsed_matches(
-    fragment: Fragment, grammar: str, rules: list[Rule], language: Language
-) -> Iterator[tuple[Rule, Line]]:
-    from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
-
-    root = SgRoot(fragment.text, grammar).root()
-    for rule in rules:
-        for node in root.find_all(tree_rules(language)[rule.id]):
-            reach = node.range()
-            line = fragment.added(reach.start.line, reach.end.line)
-            if line:
-                yield rule, line
+def _added_text(hunk: Hunk) -> str:
+    return "\n".join(cut(line.text, LINE_LENGTH) for line in hunk.lines if line.mark == "+")
 
 
 def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Rule, Line]]:

@@ -3,12 +3,14 @@
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 
 import duckdb
 import pytest
 
 from ingest import inbox, jetstream
 from ingest.batch import Batch
+from ingest.early import Early
 from ingest.frames import LARGEST_FRAME
 from ingest.inbox import Chunk, Inbox
 from ingest.jetstream import Listener, Subscription
@@ -168,12 +170,12 @@ def test_a_slow_store_holds_the_peer_back_instead_of_filling_memory(
     monkeypatch.setattr(inbox, "FLUSH_BYTES", 500_000)
     most = 0
 
-    def slow(store: Store, source: str, batch: Batch) -> Loaded:
+    def slow(store: Store, source: str, batch: Batch, early: Sequence[Early]) -> Loaded:
         nonlocal most
         assert (batch.commits.table.nbytes if batch.commits else 0) < 1_300_000
         time.sleep(0.05)
         most = max(most, listener._pending)
-        return store_batch(store, source, batch)
+        return store_batch(store, source, batch, early)
 
     monkeypatch.setattr(jetstream, "store_batch", slow)
     frames = Frames()

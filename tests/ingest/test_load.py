@@ -176,7 +176,8 @@ def test_a_frame_larger_than_any_record_is_a_dead_letter_and_passed(store: Store
     raw = frame(commit={"record": "x" * LARGEST_FRAME})
     loaded = load(store, SOURCE, [raw])
     assert (loaded.events, loaded.letters, loaded.cursor_us) == (0, 1, FIRST_US)
-    assert rows(store, "select length(body) from dead_letters") == [(65_536,)]
+    ((body,),) = rows(store, "select body from dead_letters")
+    assert len(store.long_texts.read(body)) == 65_536
 
 
 def test_two_unreadable_frames_that_begin_alike_are_two_letters(store: Store) -> None:

@@ -21,7 +21,7 @@ CHANGED = (
     "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
     "insert into old.contributors by name select * exclude archived_rev from contributors",
-    "insert into old.dead_letters by name select * exclude event_seq "
+    "insert into old.dead_letters by name select * exclude (event_seq, due_clock) "
     "replace (if(event_id is null, letter_id, 'old') as letter_id) from dead_letters",
 )
 
@@ -235,6 +235,40 @@ def test_a_backup_of_the_version_before_is_brought_up_once_it_is_restored(tmp_pa
     assert rows(restored, INDEXES) == indexes != []
     assert digest_of(restored) == told
     restored.close()
+
+
+def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("*.sql")):
+            old.execute(part.read_text())
+        old.execute(
+            "insert into mirrors by name select 1 as repository_id, 'fetched' as state, 0 as bytes, '{}' as refs, "
+            "'14 mark' as followups_mark"
+        )
+        for pull, kind in (("one", "reverted"), ("two", "patched")):
+            old.execute(
+                "insert into landings by name select ? as pull_uri, 'c' as commit_id, 'main' as branch, 0 as round, "
+                "'2026-01-01'::timestamp as landed_at, 'patch_id' as proof, true as followed, true as proven",
+                [pull],
+            )
+            old.execute("insert into pull_followups values (?, ?, '2026-01-02', '2026-01-02', 'd', null)", [pull, kind])
+        old.execute("insert into meta values ('schema_version', '8')")
+    migrated = Store.open(path)
+    assert rows(migrated, "select followups_mark from mirrors") == [(None,)]
+    assert rows(migrated, "select pull_uri, followed from landings order by pull_uri") == [
+        ("one", False),
+        ("two", True),
+    ]
+    assert rows(migrated, "select count(*) from pull_followups") == [(2,)]
+    migrated.close()
+    again = Store.open(path)
+    with again.write() as txn:
+        txn.execute("update mirrors set followups_mark = '14 mark'")
+    again.close()
+    again = Store.open(path)
+    assert rows(again, "select followups_mark from mirrors") == [("14 mark",)]
+    again.close()
 
 
 def test_a_store_of_version_8_has_patches_that_git_was_not_asked_about_yet(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -263,6 +263,99 @@ def test_a_snapshot_that_cannot_be_read_leaves_the_one_before_it_in_service(
     put(store, 3)
     publish(store, folder)
     assert told(reader) == "3"
+
+
+def is_a_folder(pointer: Path) -> None:
+    pointer.unlink()
+    pointer.mkdir()
+
+
+def fails_to_read(pointer: Path) -> None:
+    """The kernel answers EIO to whoever reads the first bytes of this file."""
+    pointer.unlink()
+    pointer.symlink_to("/proc/self/mem")
+
+
+def names_what_never_was(pointer: Path) -> None:
+    pointer.write_text("999999")
+
+
+@pytest.fixture
+def three(store: Store, folder: Path) -> Path:
+    """The folder with three snapshots, which tell 1, 2 and 3."""
+    for number in (1, 2, 3):
+        put(store, number)
+        publish(store, folder)
+    return folder
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:9_000])
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut, lambda path: path.write_bytes(b"x" * 9_000)])
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_new_process_serves_the_newest_snapshot_that_can_be_read(
+    three: Path, reader: SnapshotReader, damage: Callable[[Path], None], damaged: int
+) -> None:
+    for number in range(3, 3 - damaged, -1):
+        damage(three / f"serve-{number}.duckdb")
+    assert told(reader) == str(3 - damaged)
+    assert not reader.is_unreadable
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, is_a_folder, fails_to_read, names_what_never_was])
+def test_without_a_pointer_that_can_be_read_the_newest_snapshot_is_served(
+    three: Path, folder: Path, reader: SnapshotReader, spoil: Callable[[Path], None]
+) -> None:
+    spoil(folder / "CURRENT")
+    assert told(reader) == "3"
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, is_a_folder, fails_to_read, names_what_never_was])
+def test_a_process_that_reads_already_goes_on_whatever_becomes_of_the_pointer(
+    three: Path, reader: SnapshotReader, spoil: Callable[[Path], None]
+) -> None:
+    assert told(reader) == "3"
+    spoil(three / "CURRENT")
+    assert told(reader) == "3"
+
+
+def test_where_nothing_can_be_read_that_is_not_taken_for_a_new_drive(three: Path, reader: SnapshotReader) -> None:
+    for path in three.glob("serve-*"):
+        path.write_bytes(b"x" * 9_000)
+    assert told(reader) is None
+    assert reader.is_unreadable
+
+
+def test_a_damaged_snapshot_is_told_of_once_and_served_as_soon_as_it_can_be_read(
+    three: Path, reader: SnapshotReader, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = (three / "serve-3.duckdb").read_bytes()
+    (three / "serve-3.duckdb").write_bytes(b"x" * 9_000)
+    assert [told(reader) for _ in range(3)] == ["2", "2", "2"]
+    assert len([line for line in caplog.messages if "snapshot 3 cannot be read" in line]) == 1
+    (three / "serve-3.duckdb").write_bytes(whole)
+    assert told(reader) == "3"
+
+
+def test_a_snapshot_that_is_left_while_others_read_it_stays_open_for_them(three: Path, reader: SnapshotReader) -> None:
+    with reader.pin() as pinned:
+        assert pinned is not None
+        reader.leave(3)
+        assert told(reader) == "2"
+        assert pinned.value("select value from meta where key = 'told'") == "3"
+    assert attached(reader) == 1
+    assert told(reader) == "2"
+
+
+def test_a_pointer_that_is_a_folder_is_a_problem_that_says_what_to_do(store: Store, three: Path) -> None:
+    is_a_folder(three / "CURRENT")
+    with pytest.raises(PublishProblem, match="CURRENT is a folder: remove it"):
+        publish(store, three)
+    (three / "CURRENT").rmdir()
+    publish(store, three)
+    assert current_number(three) > 3
 
 
 def test_a_folder_that_is_a_file_is_a_problem_in_words(store: Store, folder: Path) -> None:

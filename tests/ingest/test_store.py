@@ -121,7 +121,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path, statement: s
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trust.duckdb"
     path.write_bytes(Random(1).randbytes(50_000))
-    assert "restore a backup, or move the file away to start afresh" in refusal(path)
+    assert "restore a backup, or the newest snapshot" in refusal(path)
 
 
 def test_a_cut_file_is_refused(tmp_path: Path) -> None:

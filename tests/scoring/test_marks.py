@@ -154,3 +154,41 @@ def test_an_answer_of_the_audit_stays_beside_the_mined_label_and_replaces_neithe
     with merged.reading() as rows:
         (outcome,) = audited_outcomes(rows, MARKED)
     assert (outcome.would_merge, outcome.weight, outcome.mined_clean, outcome.mined_from) == (False, 2.0, True, QUIET)
+
+
+def test_a_mark_of_clean_stands_for_a_revert_that_was_found_and_the_pages_name_its_commit(merged: Result) -> None:
+    commit = "1f0c" * 10
+    found = {"pull_uri": OFFERED, "kind": "reverted", "evidence": commit, "carried_by": None}
+    with merged.store.write() as txn:
+        moments = {"happened_at": MERGED_AT + DAY, "known_from": MERGED_AT + DAY}
+        txn.append("pull_followups", [{**found, **moments}])
+        number = txn.value("select repository_id from pull_requests where pull_uri = ?", [OFFERED])
+        told = {
+            "repository_id": number,
+            "commit_id": commit,
+            "patch_id": None,
+            "proves": True,
+            "subject": "Take <it> back",
+        }
+        rest = {"change_id": None, "reverts": [], "signature": None, "absent_at": None}
+        dates = dict.fromkeys(("authored_at", "committed_at", "appeared_at"), MERGED_AT)
+        txn.append("commits", [{**told, **rest, **dates}])
+    again(merged, MARKED)
+    assert [clean for clean, _ in labels(merged)] == [False]
+    words = 'reverted by commit 1f0c1f0c1f0c ("Take <it> back")'
+    with merged.reading() as rows:
+        page, board = read.contributor(rows, MARA), read.leaderboard(rows, "reverts", True, 1)
+    assert page is not None
+    assert (page.pulls[0].outcome, page.pulls[0].watched) == (f"merged, then {words}", True)
+    assert {row.person.did: row.reverts for row in board.rows}[MARA] == 1
+    mark(merged, "clean")
+    again(merged, MARKED)
+    assert [clean for clean, _ in labels(merged)] == [True]
+    assert counts(merged, MARA)[:2] == (1, 0)
+    with merged.reading() as rows:
+        told = read.outcome_in_words(rows, OFFERED)
+        board = read.leaderboard(rows, "reverts", True, 1)
+    assert told is not None
+    assert told.startswith("marked clean by ")
+    assert told.endswith(f"; mined: {words}")
+    assert {row.person.did: row.reverts for row in board.rows}[MARA] == 0

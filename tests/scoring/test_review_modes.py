@@ -191,6 +191,21 @@ def test_what_the_day_had_no_dollars_for_is_read_once_there_are_some_however_lat
     assert site.calls == ["missing", "claude"]
 
 
+def test_a_repository_that_spent_its_share_waits_for_it_and_says_so(site: Site) -> None:
+    site.switch("claude")
+    number = site.result.value("select repository_id from watched_repositories")
+    spent = {number: 0.5}
+    share = {"repository_budget": 0.5, "spent_by_repository": lambda: spent}
+    assert [site.turn(**share) for _ in range(3)] == [1, 0, 0]
+    assert (site.calls, kept(site.result)[0]["missing"]) == (["missing"], "over_repository_budget")
+    with site.result.store.write() as txn:
+        txn.execute("update content_reviews set reviewed_clock = reviewed_clock - to_hours(2)")
+    assert site.turn(**share) == 0, "the site has dollars, the repository has none"
+    spent = {number + 1: 0.5}
+    assert [site.turn(**share), site.turn(**share)] == [1, 0]
+    assert site.calls == ["missing", "claude"]
+
+
 def test_what_is_read_again_keeps_its_flags_until_the_new_reading_is_there(site: Site) -> None:
     offer(site.result, LEAK, ref="blob:two")
     site.turn()

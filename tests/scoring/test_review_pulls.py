@@ -1,5 +1,6 @@
 """The review hop: what is due is read once, what it says reaches the decision, and nothing ends it for good."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -8,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scoring import review_pulls
+from ingest.store import Store
+from scoring import decisions, review_pulls
 from scoring.assessment import Review
 from scoring.content.submission import Knowledge
 from scoring.cost_gate import Call
+from scoring.inputs import NUMBERED
 from scoring.rendering import Case
 from scoring.review_pulls import TRIES, ReviewCase, Reviewing, review_due
 from scoring.verdict import Lane
@@ -146,7 +149,7 @@ def test_what_new_rules_have_not_read_yet_keeps_its_old_review_meanwhile(
     queued: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued.review()
-    monkeypatch.setattr(review_pulls, "rules_version", lambda: "of tomorrow")
+    monkeypatch.setattr(review_pulls, "REVIEW_VERSION", "of tomorrow")
     with queued.store.write() as txn:
         txn.inputs_changed()
     queued.judge()
@@ -258,6 +261,34 @@ def test_what_failed_for_a_reason_that_passes_is_tried_again_later_and_a_refusal
     much_later = later + timedelta(days=9)
     monkeypatch.setattr(queued.store, "wall", lambda: much_later)
     assert review_due(queued.store, reviewing(queued, failing)) == 0
+
+
+def test_a_store_judged_under_hashes_of_sources_comes_over_without_a_new_reading_or_decision(
+    queued: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(review_pulls, "REVIEW_VERSION", "1")
+    monkeypatch.setattr(decisions, "GATE_VERSION", "1")
+    queued.review()
+    gate, review = NUMBERED
+    with queued.store.write() as txn:
+        txn.execute("update content_reviews set rules = ?", [review])
+        for table in ("scores", "current_decisions"):
+            for name, digest in (("gate", gate), ("review", review)):
+                said = f'"{name}_version":'
+                txn.execute(f"update {table} set inputs = replace(inputs, ?, ?)", [f'{said}"1"', f'{said}"{digest}"'])
+        txn.execute("update meta set value = '8' where key = 'schema_version'")
+    decided = queued.rows("select * from scores order by data_version")
+    assert review in decided[-1]["inputs"]
+    queued.store.checkpoint()
+    path = queued.folder / "of_today.duckdb"
+    shutil.copy(queued.store.path, path)
+    opened = replace(queued, store=Store.open(path))
+    assert opened.review() == 0
+    assert opened.judge() > 0, "a process that begins judges at once"
+    assert opened.rows("select * from scores order by data_version") == decided
+    (stands,) = opened.rows("select inputs from current_decisions")
+    assert '"gate_version":"1"' in stands["inputs"]
+    opened.store.close()
 
 
 def read_by_git(result: Result, reading: str | None, line: int | None = None) -> None:

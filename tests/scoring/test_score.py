@@ -197,6 +197,6 @@ def test_other_settings_or_rules_judge_everyone_anew(result: Result, monkeypatch
     result.policy = Policy(thresholds=Thresholds(t_low=0.2))
     assert result.judge() == 2
     assert result.judge() == 0
-    monkeypatch.setattr(scoring.ruling, "gate_version", lambda: "newer")
+    monkeypatch.setattr(scoring.ruling, "GATE_VERSION", "newer")
     assert result.judge() == 2
     assert result.judge() == 0

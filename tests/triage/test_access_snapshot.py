@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db
 class CountingReader:
     """Stands where the reader does and counts pins; what is pinned is of no interest here."""
 
+    is_unreadable = False
+
     def __init__(self) -> None:
         self.taken = 0
         self.held = 0

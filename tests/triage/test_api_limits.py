@@ -1,5 +1,6 @@
 """What the API refuses whoever asks: too much, too large, no JSON, another method, another site's script."""
 
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ from django.urls import URLPattern, get_resolver
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.conftest import Count
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.triage.test_permissions import TABLE, Asked, operations, pages, send
 from triage import throttle
 from triage.api import api
 from triage.api.bodies import LIMITS, SMALL
-from triage.models import Maintainer, Person
+from triage.models import ApiToken, Maintainer, Person
 from triage.problems import NOTHING
-from triage.tokens import create_token
+from triage.tokens import create_token, revoke_token
 
 pytestmark = pytest.mark.django_db
 ORIGIN = "https://overlay.example"
@@ -99,6 +101,54 @@ def test_reviews_are_counted_by_the_hour() -> None:
     robot = program("review")
     answers = [robot.post("/review/pr", {}, content_type="application/json") for _ in range(3)]
     assert [refused(answer, 3590) for answer in answers] == [False, False, True]
+
+
+def of_person(person: Person, *scopes: str) -> tuple[Client, ApiToken]:
+    """A program with a new token of this person."""
+    secret = create_token("robot", scopes or ["read"], timezone.now(), person)
+    return Client(headers={"authorization": f"Bearer {secret}"}), ApiToken.objects.latest("pk")
+
+
+def test_a_person_who_makes_and_revokes_tokens_begins_no_new_count() -> None:
+    """The attack: 24 reviews and 30 requests were answered where 3 and 5 were allowed."""
+    person = Person.objects.create(did=ANA)
+    Maintainer.objects.create(person=person, repo_key=REPO)
+    reviews, requests = [], []
+    for _ in range(6):
+        robot, token = of_person(person, "review", "read")
+        reviews.append(robot.post("/review/pr", {}, content_type="application/json"))
+        revoke_token(token, person, timezone.now())
+    assert [refused(answer, 3590) for answer in reviews[:3]] == [False, False, True]
+    assert [answer.status_code for answer in reviews[5:]] == [429], "each of these counted as a request too"
+    for _ in range(3):
+        robot, token = of_person(person)
+        requests.append(robot.get("/metrics"))
+        revoke_token(token, person, timezone.now())
+    assert all(refused(answer, 50) for answer in requests)
+    other, _ = of_person(Person.objects.create(did=MARA))
+    assert other.get("/metrics").status_code == 200, "somebody else has a count of their own"
+
+
+def test_whatever_somebody_asks_with_they_are_answered_no_more_than_one_person(count: Count) -> None:
+    """Pages, tokens old and new, and feeds of one person in any order share one count."""
+    for seed in range(count(5, 300)):
+        cache.clear()
+        draw, person = random.Random(seed), Person.objects.create(did=f"did:plc:{seed:024}".replace("0", "a"))
+        browser, tokens, answered = Client(), [of_person(person)], 0
+        browser.force_login(person)
+        for _ in range(15):
+            act = draw.choice(["page", "token", "new", "revoke", "feed"])
+            if act == "new" or not tokens:
+                tokens.append(of_person(person))
+            elif act == "revoke":
+                revoke_token(tokens.pop(draw.randrange(len(tokens)))[1], person, timezone.now())
+            elif act == "feed":
+                secret = create_token("feed", ["read"], timezone.now(), person)
+                answered += Client().get(f"/feed/{secret}.atom").status_code == 200
+            else:
+                asked = browser if act == "page" else draw.choice(tokens)[0]
+                answered += asked.get("/metrics").status_code == 200
+        assert answered <= 5, seed
 
 
 def test_health_is_asked_more_often_than_the_rest() -> None:

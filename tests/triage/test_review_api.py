@@ -192,10 +192,10 @@ def test_an_error_in_the_program_is_told_and_the_next_diff_is_read(
 ) -> None:
     broken, fine = (send(client, bearer, diff=diff).json()["url"] for diff in (LEAK, CLEAN))
 
-    def fail(store: Store, artefact: dict[str, Any]) -> dict[str, Any]:
+    def fail(store: Store, artefact: dict[str, Any], sender: str) -> dict[str, Any]:
         if artefact["diff"] == LEAK:
             raise ZeroDivisionError
-        return review_sent(store, artefact)
+        return review_sent(store, artefact, sender)
 
     monkeypatch.setattr(review_jobs, "review_sent", fail)
     work(store, monkeypatch)
@@ -212,11 +212,11 @@ def test_one_diff_is_read_at_a_time_and_each_content_paid_once_however_many_are_
         monkeypatch.setattr(tasks, "current", lambda: Standing(store))
         reading, most = 0, 0
 
-        def count(store: Store, artefact: dict[str, Any]) -> dict[str, Any]:
+        def count(store: Store, artefact: dict[str, Any], sender: str) -> dict[str, Any]:
             nonlocal reading, most
             reading += 1
             most = max(most, reading)
-            told = review_sent(store, artefact)
+            told = review_sent(store, artefact, sender)
             reading -= 1
             return told
 
@@ -261,6 +261,32 @@ def test_a_budget_that_is_spent_is_said_and_what_the_scanners_found_stands(
         "deterministic",
     )
     assert (review["content_risk"] >= 0.8, review["review_recommended"]) == (True, True)
+
+
+def test_one_person_spends_their_share_by_hand_and_leaves_the_rest_to_others(
+    client: Client, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new token of the same person has no dollars of its own."""
+    person, other = Person.objects.create(did=PERSON), Person.objects.create(did=PERSON.replace("ana", "ben"))
+    for one in (person, other):
+        Maintainer.objects.create(person=one, repo_key="did:plc:repo2222222222222222222a")
+
+    def missing(whose: Person, diff: str) -> str | None:
+        headers = {"Authorization": f"Bearer {create_token('robot', ['review'], timezone.now(), whose)}"}
+        place = send(client, headers, diff=diff).json()["url"]
+        work(store, monkeypatch)
+        return client.get(place, headers=headers).json()["missing"]
+
+    with ClaudeStandIn() as claude:
+        settings.ANTHROPIC_API_KEY, settings.ANTHROPIC_BASE_URL = KEY, claude.base_url
+        assert missing(person, LEAK) is None
+        with store.read() as rows:
+            (paid,) = rows.rows("select dollars, payer from reviews")
+        assert paid["payer"] == f"person:{person.pk}"
+        settings.REVIEW_DOLLARS_A_DAY_BY_HAND = paid["dollars"] * 1.5
+        assert missing(person, CLEAN) == "over_own_budget"
+        settings.REVIEW_DOLLARS_A_DAY_BY_HAND = 2.0
+        assert missing(other, CLEAN) is None
 
 
 SIZE = 1_000_000 - len('{"diff": ""}')

@@ -133,6 +133,20 @@ def test_open_gaps_are_told_with_what_else_is_wrong(
     assert any("names hosts in BACKFILL_HOSTS" in sentence for sentence in pill(client)[2])
 
 
+def test_a_slow_clock_of_the_machine_is_told_on_pages_and_to_monitors(client: Client, beat: Beat) -> None:
+    beat(clock_behind_minutes=180)
+    tone, said, sentences = pill(client)
+    assert (tone, said) == ("late", "Clock wrong")
+    assert any("all new events are dated 3 hours or more ahead of it" in sentence for sentence in sentences)
+    assert client.get("/health").json()["clock_behind_minutes"] == 180
+
+
+def test_a_gap_says_how_it_came_about() -> None:
+    reason = "the cursor stood at 2099-12-31 23:59:58, in the future, and was reset to now"
+    (trouble,) = state.troubles(Status(written_at=1.0), 1.0, 1, recorded=False, gap_reason=reason)
+    assert trouble.sentence.endswith(f"may be missing here. The newest: {reason}.")
+
+
 def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Client, beat: Beat) -> None:
     beat(hosts_left_alone=5, hosts_named=["a.test", "b.test", "c.test", "d.test"])
     tone, said, sentences = pill(client)

@@ -123,7 +123,9 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "a key for all": ("keys", lambda root: (root / "keys/django").chmod(0o644), "can be read by others"),
     "a damaged store": ("store", lambda root: put(root / "duckdb/trust.duckdb"), "restore DIR --replace"),
     "a damaged log": ("store", damage_log, ".wal.damaged` and start again, nothing is lost"),
-    "no snapshot": ("snapshot", lambda root: (root / "snapshots/CURRENT").unlink(), "nothing was published"),
+    "no pointer": ("snapshot", lambda root: (root / "snapshots/CURRENT").unlink(), "remove it and start the worker"),
+    "no snapshot": ("snapshot", lambda root: shutil.rmtree(root / "snapshots"), "nothing was published"),
+    "no main file": ("store", lambda root: (root / "duckdb/trust.duckdb").unlink(), "manage.py restore --snapshot"),
     "half a snapshot": ("snapshot", lambda root: put(root / "snapshots/serve-1.duckdb"), "cannot be read"),
     "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop the worker and delete it"),
     "a deep queue": ("queue", fill_queue, "2,000 tasks wait"),
@@ -153,7 +155,7 @@ def test_what_is_broken_is_told_in_its_own_line_and_in_no_other(patient: Patient
     spoil(patient.places.root)
     found = {one.name: one for one in examine(patient, [one for one in CHECKS if one[0] != "speed"])}
     assert told in found[name].told
-    others = {"archive"} if name == "snapshot" else set[str]()  # whose list stands in the snapshot
+    others = {"archive", "gaps"} if name == "snapshot" else set[str]()  # whose list stands in the snapshot
     assert {one for one in found if not found[one].ok} - others == {name}
 
 
@@ -174,7 +176,13 @@ def test_what_is_broken_is_told_in_its_own_line_and_in_no_other(patient: Patient
             "answering: see the network, or take it out of",
         ),
         ({"failing_hops": ("derive_events",)}, "worker", "derive_events fails"),
-        ({"cursor_us": to_microseconds(datetime(2126, 1, 1))}, "clock", "set it by NTP"),
+        (
+            {"cursor_us": to_microseconds(datetime(2099, 1, 1))},
+            "clock",
+            "an event dated 2099-01-01 00:00",
+        ),
+        ({"written_at": 4_000_000_000.0}, "clock", "behind what the worker wrote: set it by NTP"),
+        ({"clock_behind_minutes": 180}, "clock", "180 min or more behind all new events, which wait: it is wrong"),
         ({"cursor_us": 1}, "clock", "the stream is behind, or the clock wrong"),
     ],
 )

@@ -19,7 +19,7 @@ from triage.access import may_read
 from triage.api.bodies import too_large
 from triage.api.schemas import ProblemOut
 from triage.dids import MalformedDid, parse_did
-from triage.middleware import Request
+from triage.middleware import UNREADABLE, Request, leave_damaged
 from triage.page_state import digest, page_state
 from triage.permissions import SignInNeeded
 from triage.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
@@ -153,6 +153,8 @@ def answer_problem(request: HttpRequest, exc: Exception | type[Exception]) -> Ht
     """Any exception as problem details; what is nobody's fault but ours is logged and says nothing of its inside."""
     if isinstance(exc, NotChanged):
         return marked(request, exc.response)
+    if isinstance(exc, Exception) and leave_damaged(request, exc):
+        return problem_response(ApiProblem(503, UNREADABLE.strip(), {"Retry-After": str(RETRY_SECONDS)}))
     return problem_response(_as_problem(exc))
 
 

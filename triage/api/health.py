@@ -26,6 +26,10 @@ class HealthOut(Schema):
     lag_seconds: float | None = Field(
         ge=0, description="Between the newest event handled and now; null: none yet, or a recording is played."
     )
+    clock_behind_minutes: int = Field(
+        ge=0,
+        description="By how much the worker's clock is slow at least: all events are dated ahead of it. 0: it is not.",
+    )
 
 
 @router.get(
@@ -53,6 +57,7 @@ def _health(request: Request, now: float) -> HealthOut:
         snapshot=snapshot.number if snapshot else None,
         snapshot_age_seconds=_since(snapshot.published_at, now) if snapshot else None,
         lag_seconds=max(0.0, now - newest) if newest is not None and not settings.STREAM_CLOCK else None,
+        clock_behind_minutes=status.clock_behind_minutes if runs and status is not None else 0,
     )
 
 

@@ -13,7 +13,7 @@ from ninja.utils import check_csrf
 
 from triage.api.base import problems
 from triage.api.review_schemas import ArtefactIn, JobOut, ReviewOut
-from triage.api.throttles import Requests, Reviews
+from triage.api.throttles import Requests, Reviews, caller
 from triage.middleware import Request
 from triage.models import Person
 from triage.permissions import Role, roles_of
@@ -73,7 +73,7 @@ def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Stat
 
     job = new_job(time.time())
     huey.put(reply_key(job), WAITING)
-    review_by_hand(artefact.model_dump(), reply_key(job))
+    review_by_hand(artefact.model_dump(), reply_key(job), caller(request)[0])
     deadline = time.monotonic() + settings.REVIEW_WAIT_SECONDS
     while (answer := _answer(job)) == WAITING and time.monotonic() < deadline:
         time.sleep(STEP_SECONDS)

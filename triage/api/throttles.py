@@ -13,23 +13,25 @@ from ninja.throttling import BaseThrottle
 
 from triage import throttle
 from triage.middleware import Request
-from triage.token_access import token_of
+from triage.token_access import counted_as, token_of
 
 
 def caller(request: Request) -> tuple[str, bool]:
-    """Who is counted, and whether they are known: the person signed in, else the token, else the network address.
+    """Return who is counted and whether they are known: the person, else the token, else the network address.
+
+    A person's tokens count with their pages, so that making and revoking tokens begins no new count.
 
     The address is the server's word. X-Forwarded-For is never read: waitress puts a trusted proxy's into REMOTE_ADDR.
     """
     if request.user.is_authenticated:
         return f"person:{request.user.pk}", True
     if (token := token_of(request)) is not None:
-        return f"token:{token.secret_hash}", True
+        return counted_as(token), True
     return throttle.network_of(request.META.get("REMOTE_ADDR", "")), False
 
 
 class Requests(BaseThrottle):
-    """API_REQUESTS_A_MINUTE of a person or a token, API_ANONYMOUS_A_MINUTE of an address, each `times` over."""
+    """API_REQUESTS_A_MINUTE of a person or a lone token, API_ANONYMOUS_A_MINUTE of an address, each `times` over."""
 
     def __init__(self, purpose: str = "api", times: int = 1) -> None:
         self.purpose = purpose
@@ -47,7 +49,7 @@ class Requests(BaseThrottle):
 
 
 class Reviews(BaseThrottle):
-    """REVIEWS_AN_HOUR of a person or a token: each may cost money."""
+    """REVIEWS_AN_HOUR of a person or a lone token: each may cost money."""
 
     def allow_request(self, request: HttpRequest) -> bool:
         """Count it; False beyond the limit."""

@@ -15,6 +15,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("wal", state.check_wal),
     ("worker", state.check_worker),
     ("snapshot", state.check_snapshot),
+    ("gaps", state.check_gaps),
     ("queue", state.check_queue),
     ("accounts", state.check_accounts),
     ("archive", state.check_archive),

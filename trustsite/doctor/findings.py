@@ -22,11 +22,9 @@ EXPECTED = (
     sqlite3.Error,
     BackupProblem,
     CertificateProblem,
-    DriveProblem,
     FetchProblem,
     InspectProblem,
     ModelProblem,
-    StoreProblem,
 )
 
 
@@ -68,7 +66,7 @@ def examine(patient: Patient, checks: Iterable[tuple[str, Check]]) -> list[Findi
 def _one(patient: Patient, name: str, check: Check) -> Finding:
     try:
         ok, told = check(patient)
-    except DriveProblem as problem:
+    except (DriveProblem, StoreProblem) as problem:
         ok, told = False, str(problem)
     except EXPECTED as problem:
         ok, told = False, f"cannot be looked at, so see drive and settings first: {plain(problem)}"

@@ -21,6 +21,7 @@ SLOWEST_BYTES = 10_000_000  # a second: below it a store of 500 MB cannot be pub
 SLOWEST_SYNC = 0.5  # seconds: the worker syncs several times a second
 PUBLISH_SPARE = 200_000_000
 AHEAD = timedelta(minutes=1)
+EARLY = timedelta(minutes=6)  # an event may be dated 5 minutes ahead of the worker's clock, and heartbeats are rare
 BEHIND = timedelta(minutes=10)
 
 
@@ -95,10 +96,18 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
     status = patient.status
     if status is None:
         return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC; nothing to compare with yet"
+    if patient.works and status.clock_behind_minutes:
+        told = f"the clock is {status.clock_behind_minutes:,} min or more behind all new events, which wait"
+        return False, f"{told}: it is wrong, set it by NTP"
     beat, newest = from_microseconds(int(status.written_at * 1e6)), from_microseconds(status.cursor_us)
-    latest = max(beat, newest)
-    if latest > patient.now + AHEAD:
-        return False, f"the clock is {_minutes(latest - patient.now)} behind what was seen already: set it by NTP"
+    if beat > patient.now + AHEAD:
+        return False, f"the clock is {_minutes(beat - patient.now)} behind what the worker wrote: set it by NTP"
+    if newest > beat + EARLY:
+        told = f"an event dated {newest:%Y-%m-%d %H:%M} moved the cursor of the stream into the future"
+        return (
+            False,
+            f"{told}: start the worker, which resets it as a gap; if the clock is wrong, set it by NTP first",
+        )
     if patient.works and status.cursor_us and status.listener_problem is None and patient.now - newest > BEHIND:
         return (
             False,

@@ -12,9 +12,11 @@ from ingest.backup import PART
 from ingest.backups import ASIDE, backups
 from ingest.clock import from_microseconds
 from ingest.look_inside import InspectProblem, look_inside
-from ingest.snapshot import current_number
+from ingest.missing_store import require_store
+from ingest.snapshot import current_number, snapshot_files
 from ingest.store import SCHEMA_VERSION
 from trustsite.doctor.findings import Patient
+from trustsite.drive import require_store_folder
 
 LARGE_WAL = 500_000_000
 STALE = timedelta(minutes=10)
@@ -33,7 +35,9 @@ REMEDIES = {
 def check_store(patient: Patient) -> tuple[bool, str]:
     """Whether the store opens; one that a worker holds is left to it."""
     path = patient.places.store
+    require_store(path, patient.places.snapshots)
     if not path.exists():
+        require_store_folder(path, patient.places.root)
         return False, f"{path} is not there yet: the first `manage.py worker` makes it"
     try:
         inside = look_inside(path, sums=False)
@@ -79,6 +83,9 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
     folder = patient.places.snapshots
     number = current_number(folder)
     path = folder / f"serve-{number}.duckdb"
+    if not number and snapshot_files(folder):
+        current = folder / "CURRENT"
+        return False, f"{current} cannot be read, so an older state may be shown: remove it and start the worker"
     if not number:
         return False, "nothing was published yet: pages are empty until the worker has"
     if not path.is_file():
@@ -93,6 +100,20 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
     if patient.works and newest - made > STALE:
         return False, f"snapshot {number} is {age} old and events came since: see worker and room"
     return True, f"snapshot {number}, {age.total_seconds():,.0f} s old"
+
+
+def check_gaps(patient: Patient) -> tuple[bool, str]:
+    """Whether the stream has spans that were missed and that no backfill has filled within two days."""
+    number = current_number(patient.places.snapshots)
+    if not number:
+        return True, "nothing was published yet"
+    gaps = look_inside(patient.places.snapshots / f"serve-{number}.duckdb", sums=False).gaps
+    if not gaps:
+        return True, "the stream has no gap that is not filled"
+    told = f"{len(gaps)} in the stream, the newest because {gaps[-1][1]}"
+    if patient.now - gaps[0][0] > RECENT:
+        return False, f"{told}: open since {gaps[0][0]:%Y-%m-%d}, name hosts in BACKFILL_HOSTS or see worker"
+    return True, f"{told}: the backfill fills them"
 
 
 def check_queue(patient: Patient) -> tuple[bool, str]:

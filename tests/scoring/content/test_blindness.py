@@ -68,7 +68,7 @@ def test_nobody_who_is_planted_into_real_diffs_is_told_to_the_model(
     for number, change in enumerate(changes):
         submission = planted(change, (MALLORY, QUENTIN)[number % 2], Random(number))
         requests = sent(claude, submission)
-        assert len(requests) == 4, "each pass is counted and asked"
+        assert len(requests) in (4, 5), "each pass is counted and asked, the whole change counted by itself"
         told = "\n".join(map(as_read, requests))
         traces = [text for person in (MALLORY, QUENTIN, TRUDY) for text in person.strings]
         assert [trace for trace in (*traces, *TIMES) if trace.casefold() in told] == []

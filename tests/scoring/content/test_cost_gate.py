@@ -15,8 +15,9 @@ def ask(
     screens: bool = False,
     spent: float = 0.0,
     budget: float = 5.0,
+    repository_spent: float = 0.0,
 ) -> Ask:
-    return Ask(mode, trust, sensitive, has_key, screens, spent, budget)
+    return Ask(mode, trust, sensitive, has_key, screens, spent, budget, repository_spent, repository_budget=2.0)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,10 @@ def ask(
         (ask(spent=5.0), 0.3, 0.9, (Call.MISSING, "over_budget")),
         (ask(spent=nextafter(5.0, 0)), 0.3, 0.9, (Call.CLAUDE, "between_thresholds")),
         (ask(budget=0.0), 0.3, 0.9, (Call.MISSING, "over_budget")),
+        (ask(repository_spent=2.0), 0.3, 0.9, (Call.MISSING, "over_repository_budget")),
+        (ask(spent=5.0, repository_spent=2.0), 0.3, 0.9, (Call.MISSING, "over_repository_budget")),
+        (ask(repository_spent=nextafter(2.0, 0)), 0.3, 0.9, (Call.CLAUDE, "between_thresholds")),
+        (ask(1.0, screens=True, repository_spent=2.0), 0.3, 0.9, (Call.DETERMINISTIC, "trusted")),
         (ask(1.0, sensitive=True, spent=9.0), 0.3, 0.9, (Call.MISSING, "over_budget")),
     ],
 )

@@ -71,6 +71,17 @@ def test_no_model_is_asked_where_the_gate_says_so_and_the_findings_count_all_the
     assert claude.requests == []
 
 
+def test_code_that_no_rule_reads_has_a_verdict_only_where_a_model_read_all_of_it(claude: ClaudeStandIn) -> None:
+    case = a_case(a_change(a_file("src/pear.hs")))
+    alone = a_reviewer(claude).review(case, Call.DETERMINISTIC)
+    assert (alone.state, alone.reason) == ("no content verdict", "no_rules:Haskell")
+    read = a_reviewer(claude).review(case, Call.CLAUDE)
+    assert (read.state, read.reason, read.model) == ("content verdict", None, SONNET)
+    many = a_change(*(a_file(f"src/{number}.hs", ["x = pear"] * 200) for number in range(20)))
+    cut = a_reviewer(claude, input_tokens=6_000).review(a_case(many), Call.CLAUDE)
+    assert (cut.state, cut.reason) == ("no content verdict", "no_rules:Haskell")
+
+
 def test_the_request_forces_one_strict_tool_and_nothing_a_model_would_refuse(claude: ClaudeStandIn) -> None:
     reviewed(claude)
     told = claude.messages[0].told
@@ -97,9 +108,9 @@ def test_flags_come_back_at_their_lines_and_unresolved_ones_are_kept(claude: Cla
 
 
 def test_the_second_pass_can_raise_and_not_lower(claude: ClaudeStandIn) -> None:
-    claude.script(says(content_risk=0.7, summary="Broken."), says(content_risk=0.1, summary="All is well."))
+    claude.script(says(content_risk=0.3, summary="Broken."), says(content_risk=0.15, summary="All is well."))
     review = a_reviewer(claude).review(worded(), Call.CLAUDE)
-    assert (review.assessment.content_risk, review.assessment.summary) == (0.7, "Broken.")
+    assert (review.assessment.content_risk, review.assessment.summary) == (0.3, "Broken.")
     claude.script(says(content_risk=0.1), says(content_risk=0.6, flags=[a_flag("title", kind="intent_mismatch")]))
     review = a_reviewer(claude).review(worded(), Call.CLAUDE)
     assert review.assessment.content_risk == 0.6

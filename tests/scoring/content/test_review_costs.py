@@ -1,18 +1,22 @@
 """Readings as rows: found by content, paid once, within the day's budget, also by two workers and after a kill."""
 
+import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
-from typing import Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingest.store import Store
 from scoring import read
 from scoring.claude_models import Usage
 from scoring.cost_gate import Call
-from scoring.readings import Reading, Ticket
+from scoring.readings import Reading, Reserved, Ticket
 from scoring.review_costs import StoreLedger, costs_since
 from tests.scoring.content.reviewing import (
     HAIKU,
@@ -200,12 +204,63 @@ def test_of_many_workers_with_the_last_dollars_no_more_than_the_budget_is_set_as
     assert ledger.spent_today() <= 0.35
 
 
+def offered_in(store: Store, number: int) -> str:
+    """A pull request of this repository."""
+    uri = f"at://did:plc:x/pull/{number}"
+    columns = {"pull_uri": uri, "author_id": 1, "repository_id": number, "title": "", "body": "", "state": "open"}
+    form = {"record_form": "rounds", "round": 0, "round_count": 1}
+    empty = dict.fromkeys(("target_branch", "source_branch", "record_cid", "patch_ref", "deleted_at", "state_at"))
+    moments = dict.fromkeys(("opened_at", "seen_at", "changed_at"), NOON)
+    with store.write() as txn:
+        if not txn.value("select count(*) from pull_requests where pull_uri = ?", [uri]):
+            txn.append("pull_requests", [columns | form | empty | moments | {"merged_at": None, "merge_proof": None}])
+    return uri
+
+
+def test_one_repository_and_one_sender_by_hand_spend_their_share_and_no_more(store: Store, wall: Wall) -> None:
+    def paid(key: str, number: int | None, sender: str | None = None) -> str:
+        shares = StoreLedger(store, 1.0, wall, repository_budget=0.25, sender=sender, own_budget=0.15)
+        uri = None if number is None else offered_in(store, number)
+        return shares.reserve(Ticket(key, "content", "prompt", SONNET, 0.1, uri))
+
+    assert [paid(f"a{n}", 7) for n in range(3)] == ["reserved", "reserved", "over_repository_budget"]
+    assert [paid(f"b{n}", None, "person:1") for n in range(2)] == ["reserved", "over_own_budget"]
+    assert paid("c", 8) == "reserved", "another repository has its own"
+    assert paid("d", None, "person:2") == "reserved"
+    assert StoreLedger(store, 1.0, wall).spent_by_repository() == pytest.approx({7: 0.2, 8: 0.1})
+    wall.now += timedelta(days=1)
+    assert paid("e", 7) == paid("f", None, "person:1") == "reserved"
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 3, "person:1", "token:2"]), st.floats(0.01, 0.6)), max_size=25))
+def test_no_order_of_readings_spends_beyond_any_budget(wanted: list[tuple[int | str, float]]) -> None:
+    """And nothing is refused for a budget that still has the dollars."""
+    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "trust.duckdb")) as store:
+        limits = {"over_budget": 2.0, "over_repository_budget": 0.9, "over_own_budget": 0.7}
+        spent: dict[int | str, float] = defaultdict(float)
+        for place, (payer, dollars) in enumerate(wanted):
+            by_hand = isinstance(payer, str)
+            shares = StoreLedger(
+                store, 2.0, lambda: NOON, repository_budget=0.9, sender=str(payer) if by_hand else None, own_budget=0.7
+            )
+            uri = None if isinstance(payer, str) else offered_in(store, payer)
+            said = shares.reserve(Ticket(f"key {place}", "content", "prompt", SONNET, dollars, uri))
+            if said == "reserved":
+                spent[payer] += dollars
+            else:
+                used = sum(spent.values()) if said == "over_budget" else spent[payer]
+                assert used + dollars > limits[said] - 1e-9
+        assert sum(spent.values()) <= 2.0 + 1e-9
+        assert all(used <= (0.7 if isinstance(payer, str) else 0.9) + 1e-9 for payer, used in spent.items())
+
+
 @pytest.mark.parametrize("words", ["", "Faster pears"])
 def test_no_reading_counts_for_more_than_was_set_aside_whatever_is_lost(store: Store, wall: Wall, words: str) -> None:
     class Noting(StoreLedger):
         aside, counted = 0.0, 0.0
 
-        def reserve(self, ticket: Ticket) -> Literal["reserved", "over_budget", "under_way"]:
+        def reserve(self, ticket: Ticket) -> Reserved:
             self.aside = ticket.dollars
             return super().reserve(ticket)
 

@@ -29,6 +29,7 @@ SHELL = 'subprocess.run(f"tar xf {name}", shell=True)'
 def example(rule: Rule, text: str, language: str) -> FileChange:
     """An example of a rule in a file where the rule looks."""
     path = PATH[language] if "code" in (rule.roles or ("code",)) else PATH[language].replace("src/", "tests/")
+    path = rule.paths[0].lstrip("/").replace("*", "a") if rule.paths else path
     return marked_lines(text, path) if rule.removed else added_lines(text, path)
 
 
@@ -143,18 +144,19 @@ def test_a_comment_or_a_text_that_only_speaks_of_it_is_no_finding() -> None:
     assert found(dangerous.scan, added_lines(f"# never write {SHELL}\nrule = 'no {SHELL.replace(chr(39), '')}'")) == []
 
 
-@pytest.mark.parametrize(
-    ("path", "severity"),
-    [
-        ("src/a.py", "high"),
-        ("tests/test_a.py", "med"),
-        ("docs/conf.py", "med"),
-        ("vendor/pip/a.py", "med"),
-        ("test/../src/a.py", "high"),
-    ],
-)
-def test_severity_is_one_step_lower_where_nobody_runs_it_in_earnest(path: str, severity: str) -> None:
-    assert [finding.severity for finding in found(dangerous.scan, added_lines(SHELL, path))] == [severity]
+OUTSIDE = ["tests/test_a.py", "docs/conf.py", "vendor/pip/a.py", "examples/a.py", "dist/a.py", "conftest.py"]
+
+
+@pytest.mark.parametrize("path", ["src/a.py", "test/../src/a.py", *OUTSIDE])
+def test_what_runs_commands_weighs_the_same_wherever_it_stands(path: str) -> None:
+    assert [finding.severity for finding in found(dangerous.scan, added_lines(SHELL, path))] == ["high"]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_a_weaker_setting_weighs_less_where_nobody_is_served(path: str) -> None:
+    setting = "response = requests.get(url, verify=False)"
+    assert [finding.severity for finding in found(dangerous.scan, added_lines(setting))] == ["med"]
+    assert [finding.severity for finding in found(dangerous.scan, added_lines(setting, path))] == ["low"]
 
 
 def test_a_check_that_moves_to_another_file_is_not_taken_away() -> None:

@@ -10,9 +10,20 @@ PATH = {
     "javascript": "src/app.tsx",
     "go": "src/app.go",
     "rust": "src/app.rs",
+    "php": "src/app.php",
+    "ruby": "src/app.rb",
+    "java": "src/App.java",
+    "c": "src/app.c",
+    "csharp": "src/App.cs",
+    "kotlin": "src/App.kt",
+    "lua": "src/app.lua",
     "shell": "src/app.sh",
+    "powershell": "src/app.ps1",
+    "perl": "src/app.pl",
+    "sql": "src/app.sql",
+    "template": "src/app.html",
     "config": "src/app.yml",
-    "other": "src/app.html",
+    "other": "src/app.css",
 }
 
 

@@ -249,3 +249,19 @@ def test_an_approval_of_a_later_round_is_not_blamed_on_the_decision_of_an_earlie
     known = part(ben.get(mark(site, ben)).content.decode(), "known")
     assert "Fast lane" not in known
     assert "round 2" in known
+
+
+def test_the_commit_that_marked_a_merge_is_named_with_how_to_undo_it(site: ActingSite, ben: Client) -> None:
+    with site.result.store.write() as txn:
+        row = {"pull_uri": NEXT, "kind": "reverted", "evidence": "1f0c" * 10, "carried_by": None}
+        txn.append("pull_followups", [{**row, "happened_at": MERGED_AT, "known_from": MERGED_AT}])
+    site.publish()
+    told = "Found on the target branch: <bdi>reverted by commit 1f0c1f0c1f0c</bdi>."
+    page = ben.get(f"/history/{NEXT}").content.decode()
+    assert f"{told} If that is mistaken, mark below that it turned out clean: the mark counts instead." in page
+    assert (
+        f"{told} If that is mistaken, a maintainer can mark it clean"
+        in Client().get(f"/history/{NEXT}").content.decode()
+    )
+    approve(site, ben)
+    assert told in ben.get(mark(site, ben)).content.decode()

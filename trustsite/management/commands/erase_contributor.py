@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.backups import backups
 from ingest.held import find_names, held_rows
+from ingest.long_texts import LongTexts
 from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
 from trustsite.handover import hand_over_job
@@ -75,7 +76,8 @@ class Command(BaseCommand):
 
 def _counts(did: str, snapshot: Snapshot | None) -> dict[str, int]:
     """How many rows of each table name the person; CommandError where none does."""
-    found = held_rows(snapshot, *find_names(snapshot, did)) if snapshot else {}
+    texts = LongTexts(settings.DUCKDB_PATH)
+    found = held_rows(snapshot, *find_names(snapshot, did), texts) if snapshot else {}
     counts = {name: len(rows) for name, rows in found.items()}
     counts |= {"account of this site": 1} if Person.objects.filter(did=did).exists() else {}
     if not counts:

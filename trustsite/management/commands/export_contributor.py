@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.export import export
+from ingest.long_texts import LongTexts
 from ingest.snapshot import SnapshotReader
 from triage.erasure import account_of, said_by
 from trustsite.who import held_did
@@ -43,7 +44,8 @@ class Command(BaseCommand):
         folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did = held_did(who, snapshot)
-            held = export(snapshot, did, settings.DIFF_CORPUS_DIR, folders) if snapshot else None
+            texts = LongTexts(settings.DUCKDB_PATH)
+            held = export(snapshot, did, settings.DIFF_CORPUS_DIR, folders, texts) if snapshot else None
             account = account_of(did)
             if snapshot is None or (held is None and account is None):
                 raise CommandError(f"Nothing is held about {did[:200]}.", returncode=2)

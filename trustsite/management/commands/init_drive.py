@@ -8,7 +8,7 @@ from trustsite import drive
 
 
 class Command(BaseCommand):
-    """Marks the folder (mode 700, `.sunstead`) and makes its keys and the web process's tables; again is harmless."""
+    """Marks the folder (mode 700, `.sunstead`), and that of DUCKDB_PATH where it lies elsewhere; again is harmless."""
 
     help = "Mark DATA_ROOT as the drive that holds all state (mode 700), and make its keys and the web tables."
     requires_system_checks = ()
@@ -17,6 +17,7 @@ class Command(BaseCommand):
         """Mark the drive; DriveProblem where it cannot be one."""
         root = settings.PLACE.root
         drive.mark(root)
+        drive.mark_store_folder(settings.DUCKDB_PATH, root)
         for name in ("django", "audit", "tombstones"):
             drive.key(root, name)
         call_command("migrate", verbosity=0, interactive=False)

@@ -1,5 +1,6 @@
-"""`manage.py restore DIR`: the state of a backup in the place of this drive's."""
+"""`manage.py restore DIR`: the state of a backup in the place of this drive's; `--snapshot`: the newest snapshot."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -11,6 +12,7 @@ from ingest.archive import adopt
 from ingest.backup_files import BackupProblem
 from ingest.clock import WallClock, wall_now
 from ingest.jobs import JOBS, JobProblem
+from ingest.missing_store import restore_snapshot
 from ingest.net import Fetcher
 from ingest.restore import Restored, restore
 from ingest.snapshot import PublishProblem, publish
@@ -24,34 +26,57 @@ from trustsite.places import places_from_settings
 class Command(BaseCommand):
     """Checks the backup, moves it in, erases whoever was erased since, and publishes."""
 
-    help = "Restore a backup onto this drive: all of it is checked first, what was there is kept aside."
+    help = "Restore a backup, or the newest snapshot: it is checked first, and what was there is kept aside."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """DIR and --replace."""
-        parser.add_argument("folder", metavar="DIR", help="the folder that `manage.py backup` made")
+        """DIR or --snapshot, and --replace."""
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument("folder", metavar="DIR", nargs="?", help="the folder that `manage.py backup` made")
+        source.add_argument(
+            "--snapshot", action="store_true", help="only the store, from the newest whole snapshot here"
+        )
         parser.add_argument("--replace", action="store_true", help="keep the present state aside and take its place")
 
-    def handle(self, *args: object, folder: str, replace: bool, **options: object) -> None:
+    def handle(self, *args: object, folder: str | None, replace: bool, **options: object) -> None:
         """Print what was done; CommandError in one sentence where nothing was changed, or what to do to go on."""
         drive.check_ground(settings.PLACE.root)
         if not (settings.PLACE.root / drive.MARKER).is_file():
             raise CommandError("This drive has no mark: run `manage.py init_drive` first.", returncode=2)
+        drive.require_store_folder(settings.DUCKDB_PATH, settings.PLACE.root)
         try:
-            done = restore(Path(folder).absolute(), places_from_settings(), replace, wall_now())
+            if folder is None:
+                self._restore_snapshot(replace)
+            else:
+                self._restore_backup(folder, replace)
         except BackupProblem as problem:
             raise CommandError(str(problem), returncode=2) from problem
+
+    def _restore_snapshot(self, replace: bool) -> None:
+        done = restore_snapshot(places_from_settings(), replace, wall_now())
+        self.stdout.write(
+            f"{done.snapshot.name} is the store again: the state of {done.made_at:%Y-%m-%d %H:%M:%S} UTC."
+        )
+        self._tell_of_aside(done.aside)
+        self._take_over(())
+        self.stdout.write("Published. Start the worker: it reads on from there and takes up what people decided since.")
+
+    def _restore_backup(self, folder: str, replace: bool) -> None:
+        done = restore(Path(folder).absolute(), places_from_settings(), replace, wall_now())
         call_command("migrate", verbosity=0, interactive=False)
         self._tell(folder, done)
         self._tell_of_webhook()
-        self._take_over(done)
+        self._take_over(done.erase)
         self.stdout.write("Published. Start worker and web: the worker reads on from there; everybody signs in anew.")
+
+    def _tell_of_aside(self, aside: Path | None) -> None:
+        if aside:
+            self.stdout.write(f"What was here lies in {aside}: delete it once it is not needed any more.")
 
     def _tell(self, folder: str, done: Restored) -> None:
         manifest = done.manifest
         self.stdout.write(f"{folder} is restored: the state of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC.")
-        if done.aside:
-            self.stdout.write(f"What was here lies in {done.aside}: delete it once it is not needed any more.")
+        self._tell_of_aside(done.aside)
         if not any(name.startswith("keys/") for name in manifest.files):
             self.stdout.write("The backup holds no keys: those of this drive stay.")
         if done.unknown:
@@ -69,30 +94,30 @@ class Command(BaseCommand):
                 f"drops them; {old} that are older than a day are not sent."
             )
 
-    def _take_over(self, done: Restored) -> None:
-        """Own the restored store: find the archive, erase, publish."""
+    def _take_over(self, erase: Sequence[str]) -> None:
+        """Own the restored store: find the archive, erase these people, publish."""
         try:
             store = open_store()
         except StoreProblem as problem:
             raise CommandError(f"It is restored, but cannot be opened: {problem}") from problem
         try:
             adopt(store, settings.STAGING_DIR)
-            self._erase(store, done)
+            self._erase(store, erase)
             publish(store, settings.SNAPSHOT_DIR)
         except (StoreProblem, JobProblem, PublishProblem) as problem:
             raise CommandError(f"It is restored; the next worker goes on with this: {problem}") from problem
         finally:
             store.close()
 
-    def _erase(self, store: Store, done: Restored) -> None:
+    def _erase(self, store: Store, erase: Sequence[str]) -> None:
         """Erase whoever was erased between the backup and now."""
-        if not done.erase:
+        if not erase:
             return
         fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
         try:
             runtime = make_runtime(store, fetcher, WallClock())
-            for did in done.erase:
+            for did in erase:
                 JOBS["erase"](runtime, {"did": did}, lambda told: None)
         finally:
             fetcher.close()
-        self.stdout.write(f"{len(done.erase)} who were erased after the backup was made were erased from it again.")
+        self.stdout.write(f"{len(erase)} who were erased after the backup was made were erased from it again.")

@@ -104,9 +104,9 @@ def _wish(shown: dict[str, Any], missing: str | None) -> str:
 
 
 def _why(reason: str) -> str:
-    from scoring.explain_content import MISSING_WORDS
+    from scoring.explain_content import missing_words
 
-    return MISSING_WORDS.get(reason, reason)
+    return missing_words(reason) or reason
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,147 @@
+"""Long texts from the network: compressed files beside the store, each named by the hash of its text.
+
+DuckDB pins the texts of 2,048 rows at once when it checkpoints or scans, so a column whose longest text is L bytes
+takes 2,048 times L. A table therefore holds a text of at most LIMIT bytes, and a reference in place of a longer one.
+
+A file is on the drive before the transaction that names it commits. A crash in between leaves a file that no row names;
+`sweep` removes it, and it removes the files of rows that were erased, replaced or let go.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.durable import sync, write_whole
+
+FOLDER = ".texts"  # behind the name of the store's file
+# DuckDB lays longer strings into blocks of their own. 2,048 of 4 kB are 8 MB; of the 9,622 recorded records the longest
+# has 643 bytes.
+LIMIT = 4096
+PREFIX = "text:sha256:"  # no JSON begins so; any other text that does is kept in a file whatever its length
+_REFERENCE = re.compile(r"text:sha256:([0-9a-f]{64}):([0-9]{1,10})")
+# For SQL, with the column's name as {column}: whether a value is a reference (min and max of a row group answer most of
+# it), and how many bytes its text has.
+IS_REFERENCE = f"({{column}} >= '{PREFIX}' and {{column}} < '{PREFIX}g')"
+BYTES = f"case when {IS_REFERENCE} then split_part({{column}}, ':', 4)::bigint else strlen({{column}}) end"
+
+
+class TextLost(Exception):
+    """The file of a long text is missing or damaged; the message names it."""
+
+
+def bytes_of(value: str | None) -> int:
+    """The bytes of a text, or of the text that a reference stands for."""
+    found = _REFERENCE.fullmatch(value) if value else None
+    return int(found[2]) if found else len((value or "").encode())
+
+
+def shorten(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[str, bytes]]:
+    """The column with references in place of long texts, and those texts by reference; nothing is written."""
+    is_long = pc.call_function("or_kleene", [_longer(texts), _like_reference(texts)])
+    places = np.flatnonzero(pc.fill_null(is_long, False).to_numpy())
+    if not len(places):
+        return texts, {}
+    found = [texts[int(place)].as_buffer().to_pybytes() for place in places]
+    references = [_reference(text) for text in found]
+    whole = pc.replace_with_mask(texts.combine_chunks(), is_long.combine_chunks(), pa.array(references, texts.type))
+    return pa.chunked_array([whole]), dict(zip(references, found, strict=True))
+
+
+def _longer(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.call_function("greater", [pc.call_function("binary_length", [texts]), pa.scalar(LIMIT)])
+
+
+def _like_reference(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.call_function("starts_with", [texts], pc.MatchSubstringOptions(PREFIX))
+
+
+def _reference(text: bytes) -> str:
+    return f"{PREFIX}{hashlib.sha256(text).hexdigest()}:{len(text)}"
+
+
+class LongTexts:
+    """The folder beside one store. Files never change; two rows with the same text share one."""
+
+    def __init__(self, store: Path) -> None:
+        self.folder = store.with_name(store.name + FOLDER)
+
+    def keep(self, text: str) -> str:
+        """The text where it is short, else its reference once its file is on the drive."""
+        data = text.encode(errors="replace")
+        if len(data) <= LIMIT and not text.startswith(PREFIX):
+            return text
+        reference = _reference(data)
+        self.write({reference: data})
+        return reference
+
+    def write(self, texts: Mapping[str, bytes]) -> None:
+        """Have the drive hold these texts by reference before this returns."""
+        for reference, text in texts.items():
+            path = self._path(reference)
+            if not path.exists():
+                self._make_folder(path.parent)
+                write_whole(path, pa.compress(text, codec="zstd", asbytes=True))
+
+    def _make_folder(self, folder: Path) -> None:
+        for one in (self.folder, folder):
+            if not one.is_dir():
+                one.mkdir(mode=0o700, parents=True, exist_ok=True)
+                sync(one.parent)
+
+    def read(self, value: str) -> str:
+        """The text that a value is, or stands for. Raises TextLost where its file is missing or damaged."""
+        found = _REFERENCE.fullmatch(value)
+        if found is None:
+            return value
+        text = self._unpacked(self._path(value), int(found[2]))
+        if hashlib.sha256(text).hexdigest() != found[1]:
+            raise TextLost(f"the file of its text is damaged: {self._path(value)}")
+        return text.decode(errors="replace")
+
+    def shown(self, value: str | None) -> str | None:
+        """As `read`, for showing: a reference whose file is gone stays as it is."""
+        try:
+            return self.read(value) if value else value
+        except TextLost:
+            return value
+
+    def _unpacked(self, path: Path, size: int) -> bytes:
+        try:
+            with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as packed:
+                return packed.read(size + 1)  # a file that unpacks to more is not the one that was written
+        except OSError as problem:
+            raise TextLost(f"the file of its text cannot be read: {path}") from problem
+
+    def _path(self, reference: str) -> Path:
+        name = reference.removeprefix(PREFIX)[:64]
+        return self.folder / name[:2] / f"{name}.zst"
+
+    def is_empty(self) -> bool:
+        """Whether no file is here, not even a draft."""
+        return not any(self.folder.glob("??/*"))
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Every text that is here and can be read, with its reference."""
+        return texts_below(self.folder)
+
+    def sweep(self, references: Iterable[str]) -> int:
+        """Remove every file, drafts too, that none of these references names; returns how many."""
+        named = {self._path(reference) for reference in references}
+        left = [path for path in self.folder.glob("??/*") if path not in named]
+        for path in left:
+            path.unlink(missing_ok=True)
+        return len(left)
+
+
+def texts_below(folder: Path) -> Iterator[tuple[str, str]]:
+    """As `LongTexts.texts`, of a folder anywhere; each is read when it is asked for."""
+    for path in sorted(folder.glob("??/*.zst")):
+        with suppress(OSError), pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as packed:
+            data = packed.read()
+            yield _reference(data), data.decode(errors="replace")

@@ -1,0 +1,313 @@
+"""Source with each variable replaced by the text that was assigned to it, so that rules see through one step.
+
+`const run = child_process.exec; const line = "zip " + name; run(line)` reads as `child_process.exec("zip " + name)`.
+Rows stay where they are. Literals are filled in only where nothing else is ever assigned to the name: a rule must not
+take a value for fixed that another line sets. Pure, and bounded: what grows too long stays as it is written.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scoring.evidence._python_names import Expanded
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+SOURCE_CHARACTERS = 200_000  # of one fragment: walking its nodes takes 1 ms for 10,000 characters
+VALUE_CHARACTERS = 400  # of a value that is filled in
+KEPT = 20  # values of one name
+GROWTH = 4  # times the length of the source
+
+
+class Kinds(NamedTuple):
+    """Kinds of nodes in one grammar: what assigns, what names a variable, and what lists parameters."""
+
+    definitions: tuple[str, ...]
+    uses: tuple[str, ...] = ("identifier",)
+    parameters: tuple[str, ...] = ("parameter_list",)
+
+
+GRAMMAR_KINDS: dict[str, Kinds] = {
+    "tsx": Kinds(
+        ("variable_declarator", "assignment_expression", "augmented_assignment_expression"),
+        parameters=("formal_parameters",),
+    ),
+    "go": Kinds(("short_var_declaration", "assignment_statement", "var_spec", "const_spec")),
+    "rust": Kinds(
+        ("let_declaration", "const_item", "assignment_expression", "compound_assignment_expr"),
+        parameters=("parameters",),
+    ),
+    "php": Kinds(
+        ("assignment_expression", "augmented_assignment_expression"), ("variable_name",), ("formal_parameters",)
+    ),
+    "ruby": Kinds(
+        ("assignment", "operator_assignment", "binary"),
+        ("identifier", "constant", "instance_variable"),
+        ("method_parameters", "block_parameters"),
+    ),
+    "java": Kinds(("variable_declarator", "assignment_expression"), parameters=("formal_parameters",)),
+    "cpp": Kinds(("init_declarator", "assignment_expression")),
+    "csharp": Kinds(("variable_declarator", "assignment_expression")),
+    "kotlin": Kinds(("property_declaration", "assignment"), ("simple_identifier",), ("function_value_parameters",)),
+    "lua": Kinds(("assignment_statement",), parameters=("parameters",)),
+}
+_SET, _APPENDED = frozenset({"=", ":=", "||=", "??="}), frozenset({"+=", ".=", "<<"})
+_CONCATENATION = {"php": " . ", "lua": " .. "}
+_NAME_KINDS = frozenset(
+    {"identifier", "variable_name", "constant", "simple_identifier", "name", "variable_declaration"}
+    | {"pointer_declarator", "expression_list", "variable_list", "directly_assignable_expression"}
+    | {"instance_variable", "global_variable"}
+)
+_LITERAL_KINDS = frozenset(
+    {
+        "string",
+        "string_literal",
+        "interpreted_string_literal",
+        "raw_string_literal",
+        "encapsed_string",
+        "template_string",
+    }
+    | {"verbatim_string_literal", "character_literal", "number", "number_literal", "int_literal", "integer", "float"}
+    | {"integer_literal", "decimal_integer_literal", "true", "false", "boolean_literal"}
+)
+_FUNCTIONS = re.compile(
+    r"function|lambda|method|closure|func_literal|class|object|jsx|^block$|do_block|struct|composite"
+)
+_SCOPES = re.compile(
+    r"function_declaration|function_definition|function_item|function_expression|arrow_function|method|func_literal"
+)
+_NOT_A_USE = re.compile(r"param|import|specifier|pattern|catch|package|label|use_")
+_NAMING_FIELDS = ("name", "method", "field", "left", "key", "parameter", "property", "label")
+_PLAIN_PARENTS = re.compile(
+    r"arg|reference|template_substitution|interpol|declarat|assignment|return|expression_list|spread|array|pair"
+)
+_SECRET = re.compile(r"(?i)passw|secret|token|credential|api_?key|private")
+_PROMISED = re.compile(r"^(?:\w+\.)?promisify\(([\w.]+)\)$|^([\w.]+)\.bind\(\w+\)$")
+_LOADED = re.compile(r"(?:await\s+)?(?:require|import)\s*\(")  # read as imports
+_PLAIN_TEXT = re.compile(r"""^(?:"([^"\\`$#{}]*)"|'([^'\\`$#{}]*)'|`([^`\\$]*)`)$""")
+_BUILT_IN = frozenset(
+    {
+        "child_process",
+        "fs",
+        "vm",
+        "crypto",
+        "http",
+        "https",
+        "net",
+        "tls",
+        "dns",
+        "os",
+        "path",
+        "util",
+        "zlib",
+        "process",
+    }
+)
+_IMPORT = re.compile(
+    r"""(?:import\s+(?:type\s+)?(?:(?P<default>\w+)\s*,?\s*)?(?:\*\s+as\s+(?P<all>\w+)|\{(?P<named>[^{}]*)\})?\s*from"""
+    r"""|(?:const|let|var)\s+(?:(?P<bound>\w+)|\{(?P<taken>[^{}]*)\})\s*=\s*(?:await\s+)?(?:require|import)\s*\()"""
+    r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
+)
+_IMPORTED = re.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    name: str
+    scope: tuple[int, int]
+    value: str
+    is_literal: bool
+    is_alias: bool
+    rows: frozenset[int]
+
+
+def expand(text: str, grammar: str, root: "SgNode") -> Expanded:
+    """The text with values filled in; the text itself where the grammar is not known or nothing is assigned."""
+    if grammar not in GRAMMAR_KINDS or len(text) > SOURCE_CHARACTERS:
+        return Expanded(text)
+    return _Expansion(text, grammar, root).run()
+
+
+class _Expansion:
+    """One fragment while its values are filled in, from its beginning to its end."""
+
+    def __init__(self, text: str, grammar: str, root: "SgNode") -> None:
+        self.text, self.grammar, self.root = text, grammar, root
+        self.known: dict[str, list[_Definition]] = {}
+        self.edits: list[tuple[int, int, str, int, frozenset[int]]] = []
+        self.starts: list[int] = []
+
+    def run(self) -> Expanded:
+        """Walk definitions and uses in the order of the text."""
+        self._add_imports()
+        assigned = sorted(self._assigned(), key=lambda one: one[2].range().end.index)
+        names = {name for name, *_ in assigned} | set(self.known)
+        if not names:
+            return Expanded(self.text)
+        parameters, named = self._parameters(), {one[1].range().start.index for one in assigned}
+        waiting = iter(assigned)
+        following = next(waiting, None)
+        for use in sorted(self._uses(names), key=lambda node: node.range().start.index):
+            place = use.range().start.index
+            while following is not None and following[2].range().end.index <= place:
+                self._define(*following)
+                following = next(waiting, None)
+            if place not in named:
+                self._fill_in(use, parameters)
+        return self._result()
+
+    def _add_imports(self) -> None:
+        for found in _IMPORT.finditer(self.text) if self.grammar == "tsx" else ():
+            module = re.sub(r"\W", ".", found["module"].removeprefix("node-"))
+            is_known = module.split(".")[0] in _BUILT_IN
+            row = self.text.count("\n", 0, found.start())
+            for name in filter(None, (found["default"], found["all"], found["bound"])):
+                if is_known and name != module:
+                    self._add_import(name, row, module)
+            for original, alias in _IMPORTED.findall(found["named"] or found["taken"] or ""):
+                if is_known or (alias and alias != original):
+                    self._add_import(alias or original, row, f"{module}.{original}" if is_known else original)
+
+    def _add_import(self, name: str, row: int, value: str) -> None:
+        self._add(_Definition(name, (0, len(self.text)), value, False, True, frozenset({row})))
+
+    def _add(self, made: _Definition) -> None:
+        """Keep a value; of more than KEPT the literals go first, since one value that is not fixed must stay."""
+        kept = self.known.setdefault(made.name, [])
+        kept.append(made)
+        if len(kept) > KEPT:
+            kept.pop(next((place for place, one in enumerate(kept) if one.is_literal), 0))
+
+    def _assigned(self) -> Iterator[tuple[str, "SgNode", "SgNode", bool]]:
+        """Name, its node, the node of the value, and whether the value is added to what the name held."""
+        for node in self._nodes(GRAMMAR_KINDS[self.grammar].definitions):
+            children = node.children()
+            place = next((i for i, child in enumerate(children) if child.kind() in _SET | _APPENDED), 0)
+            target = next((child for child in children[:place] if child.kind() in _NAME_KINDS), None)
+            if target is None or place + 1 >= len(children):
+                continue
+            name, value = target.text().strip("*&() "), children[place + 1]
+            if re.fullmatch(r"[$@]{0,2}\w+", name) and self._fits(value):
+                yield name, target, value, children[place].kind() in _APPENDED
+
+    def _fits(self, value: "SgNode") -> bool:
+        reach = value.range()
+        if reach.end.index - reach.start.index > VALUE_CHARACTERS or _FUNCTIONS.search(value.kind()):
+            return False
+        if _LOADED.match(value.text()):
+            return False
+        return reach.start.line == reach.end.line or not re.search(r"//|#|/\*|--", value.text())
+
+    def _parameters(self) -> set[str]:
+        lists = self._nodes(GRAMMAR_KINDS[self.grammar].parameters)
+        return {word for one in lists for word in re.findall(r"[$@]{0,2}\w+", one.text()[:2_000])}
+
+    def _uses(self, names: set[str]) -> list["SgNode"]:
+        return [node for node in self._nodes(GRAMMAR_KINDS[self.grammar].uses) if node.text() in names]
+
+    def _nodes(self, kinds: tuple[str, ...]) -> list["SgNode"]:
+        config: Any = {"rule": {"any": [{"kind": kind} for kind in kinds]}}
+        return self.root.find_all(config)
+
+    def _define(self, name: str, _target: "SgNode", value: "SgNode", is_appended: bool) -> None:
+        reach = value.range()
+        text, rows = self._filled(reach.start.index, reach.end.index)
+        promised = _PROMISED.match(text)
+        text = (promised[1] or promised[2]) if promised else text
+        is_literal = value.kind() in _LITERAL_KINDS and not _is_dynamic(value)
+        before = self.known.get(name, [])
+        if is_appended and before:
+            text = f"{before[-1].value}{_CONCATENATION.get(self.grammar, ' + ')}{text}"
+            rows, is_literal = rows | before[-1].rows, False
+        if is_appended and not before:
+            return
+        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@]){re.escape(name)}(?!\w)", text):
+            return
+        is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
+        self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
+
+    def _scope(self, node: "SgNode") -> tuple[int, int]:
+        """The offsets of the function that a node stands in, of the whole text where there is none."""
+        function = next((one.range() for one in node.ancestors() if _SCOPES.search(one.kind())), None)
+        return (function.start.index, function.end.index) if function else (0, len(self.text))
+
+    def _filled(self, start: int, end: int) -> tuple[str, frozenset[int]]:
+        """The source between two offsets on one row, with the edits that lie in it."""
+        pieces, rows, at = [], frozenset[int](), start
+        for first, last, text, _, came in self.edits[bisect_right(self.starts, start - 1) :]:
+            if first >= at and last <= end:
+                pieces += [self.text[at:first], text]
+                rows |= came
+                at = last
+        return " ".join("".join([*pieces, self.text[at:end]]).split("\n")), rows
+
+    def _fill_in(self, use: "SgNode", parameters: set[str]) -> None:
+        name, place, parent = use.text(), use.range().start.index, use.parent()
+        chosen = self._chosen(name, place, parameters)
+        if chosen is None or parent is None or not self._is_use(use, parent):
+            return
+        if _SECRET.search(name) and not chosen.is_alias:
+            return  # the name says more to a rule than the value
+        value, reach = chosen.value, use.range()
+        first, last = reach.start.index, reach.end.index
+        if chosen.is_literal:
+            plain = _PLAIN_TEXT.match(value)
+            if parent.kind() in ("template_substitution", "interpolation") and plain:
+                outer = parent.range()
+                first, last = outer.start.index, outer.end.index
+                value = next(text for text in plain.groups() if text is not None)
+            elif "encapsed" in parent.kind() or "string" in parent.kind():
+                return
+        elif "encapsed" in parent.kind():
+            return
+        is_whole = chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(parent.kind())
+        if not is_whole and re.search("member|selector|call|invocation|navigation|access|field|index", parent.kind()):
+            return  # a method of what a call made says more by its variable's name
+        value = value if is_whole else f"({value})"
+        rows = frozenset[int]() if chosen.is_literal else chosen.rows
+        if "\n" not in self.text[first:last] and (not self.edits or self.edits[-1][1] <= first):
+            self.edits.append((first, last, value, reach.start.line, rows))
+            self.starts.append(first)
+
+    def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
+        """The last value in the same function, a literal only where the name never holds anything else."""
+        definitions = self.known.get(name, [])
+        visible = [one for one in definitions if one.scope[0] <= place < one.scope[1]]
+        changing = [one for one in visible if not one.is_literal]
+        if changing:
+            return changing[-1]
+        return visible[-1] if visible and name not in parameters else None
+
+    def _is_use(self, use: "SgNode", parent: "SgNode") -> bool:
+        if _NOT_A_USE.search(parent.kind()) or parent.kind() == "function_call":
+            return parent.kind() == "function_call"
+        place = use.range().start.index
+        for name in _NAMING_FIELDS:
+            named = parent.field(name)
+            if named is not None and named.range().start.index == place:
+                return False
+        return True
+
+    def _result(self) -> Expanded:
+        if not self.edits:
+            return Expanded(self.text)
+        grown = len(self.text) + sum(len(text) for _, _, text, _, _ in self.edits)
+        if grown > GROWTH * len(self.text) + VALUE_CHARACTERS:
+            return Expanded(self.text)
+        pieces, at = [], 0
+        sources: dict[int, set[int]] = {}
+        for first, last, text, row, rows in self.edits:
+            pieces += [self.text[at:first], text]
+            sources.setdefault(row, set()).update(rows - {row})
+            at = last
+        return Expanded("".join([*pieces, self.text[at:]]), sources)
+
+
+def _is_dynamic(value: "SgNode") -> bool:
+    """Whether a string has parts that are not fixed."""
+    return any(
+        "string" not in child.kind() and "escape" not in child.kind() for child in value.children() if child.is_named()
+    )

@@ -1,0 +1,379 @@
+"""A Python expression with names filled in and fixed texts put together, so that it says what it does. Pure.
+
+`getattr(import_module("so"[::-1]), "sys" + "tem")(line)` reads as `os.system(line)`. Only what is fixed in the source
+is worked out, by a few operations on small constants; nothing of a change is ever run.
+"""
+
+import ast
+import base64
+import binascii
+import codecs
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+TEXT_LENGTH = 1_000  # of a text that is put together
+Fixed = str | bytes | int
+Lookup = Callable[[str], ast.expr | None]
+
+_WIDTH = re.compile(r"%[^%]*[0-9*]")  # could make a short text long
+_IMPORTERS = frozenset({"__import__", "import_module", "importlib.import_module", "importlib.__import__"})
+_SPACES = frozenset({"globals", "locals", "vars"})
+_BUILT_IN = ("__builtins__", "builtins")
+_METHODS = "lower upper strip lstrip rstrip title swapcase replace removeprefix removesuffix"
+_TEXT_METHODS = frozenset(_METHODS.split())
+
+
+def folded(text: str, lookup: Lookup) -> str | None:
+    """Return the expression on one line with what is known worked out; None where nothing is, or it is no expression.
+
+    `lookup` gives what stands for a name, None where the name stays. A call of `setattr` becomes an assignment.
+    """
+    tree = parsed(text)
+    if tree is None:
+        return None
+    folder = _Folder(lookup)
+    try:
+        made = folder.visit(tree)
+        return _unparsed(made) if folder.has_changed or _setting(made) else None
+    except (RecursionError, ValueError, MemoryError):
+        return None
+
+
+def parsed(text: str) -> ast.expr | None:
+    """Return the tree of an expression that may be written over several lines; None where it is none."""
+    try:
+        return ast.parse(f"({text}\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def substituted(tree: ast.expr, lookup: Lookup) -> ast.expr:
+    """Return the tree with names filled in and constants worked out. Raises RecursionError where it is too deep."""
+    return _Folder(lookup).visit(tree)
+
+
+def dotted(name: str) -> ast.expr:
+    """Return the tree of a name with dots."""
+    first, *rest = name.split(".")
+    tree: ast.expr = ast.Name(first, ast.Load())
+    for attribute in rest:
+        tree = ast.Attribute(tree, attribute, ast.Load())
+    return tree
+
+
+def dotted_name(tree: ast.AST) -> str:
+    """Return the name that a chain of attributes spells; empty for anything else."""
+    attributes: list[str] = []
+    while isinstance(tree, ast.Attribute):
+        attributes.append(tree.attr)
+        tree = tree.value
+    return ".".join([tree.id, *reversed(attributes)]) if isinstance(tree, ast.Name) else ""
+
+
+def is_fixed(tree: ast.AST) -> bool:
+    """Return whether a value is written out in the source, such as a number, a text or a list of them."""
+    if isinstance(tree, ast.List | ast.Tuple | ast.Set):
+        return all(is_fixed(one) for one in tree.elts)
+    if isinstance(tree, ast.Dict):
+        return all(one is not None and is_fixed(one) for one in (*tree.keys, *tree.values))
+    return isinstance(tree, ast.Constant) or (isinstance(tree, ast.UnaryOp) and is_fixed(tree.operand))
+
+
+def _unparsed(tree: ast.expr) -> str:
+    setting = _setting(tree)
+    return setting or ast.unparse(tree)
+
+
+def _setting(tree: ast.expr) -> str | None:
+    """Return a call of `setattr` with a fixed name as the assignment that it is."""
+    if (
+        isinstance(tree, ast.Call)
+        and dotted_name(tree.func) in ("setattr", "object.__setattr__")
+        and len(tree.args) == 3
+    ):
+        target, name, value = tree.args
+        if isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.isidentifier():
+            return f"{ast.unparse(target)}.{name.value} = {ast.unparse(value)}"
+    return None
+
+
+class _Folder(ast.NodeTransformer):
+    """Works from the inside out; every method returns the node itself where it has nothing to say."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._bound: list[frozenset[str]] = []
+        self.has_changed = False
+
+    def _made(self, tree: ast.expr) -> ast.expr:
+        self.has_changed = True
+        return tree
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or any(node.id in names for names in self._bound):
+            return node
+        value = self._lookup(node.id)
+        return node if value is None else self._made(value)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            value = self._lookup(f"{node.value.id}.{node.attr}")
+            if value is not None:
+                return self._made(value)
+        self.generic_visit(node)
+        return self._made(ast.Name(node.attr, ast.Load())) if dotted_name(node.value) in _BUILT_IN else node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        arguments = node.args
+        named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        return self._within(node, frozenset(one.arg for one in named))
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return self._comprehension(node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
+        return self._comprehension(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        return self._comprehension(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        return self._comprehension(node)
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.expr:
+        targets = (one for part in node.generators for one in ast.walk(part.target))
+        return self._within(node, frozenset(one.id for one in targets if isinstance(one, ast.Name)))
+
+    def _within(self, node: ast.expr, names: frozenset[str]) -> ast.expr:
+        self._bound.append(names)
+        self.generic_visit(node)
+        self._bound.pop()
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        left, right = _fixed(node.left), _fixed(node.right)
+        if isinstance(node.op, ast.Add) and left is not None and type(left) is type(right):
+            return self._text(node, lambda: left + right)  # ty: ignore[unsupported-operator]
+        if isinstance(node.op, ast.Mod) and isinstance(left, str):
+            values = _fixed_list(node.right) if isinstance(node.right, ast.Tuple) else [right]
+            if values is not None and None not in values:
+                return self._text(node, lambda: left % tuple(values)) if not _WIDTH.search(left) else node
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        self.generic_visit(node)
+        parts = [_part(one) for one in node.values]
+        if None not in parts:
+            return self._text(node, lambda: "".join(filter(None, parts)))
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        key = _fixed(node.slice)
+        if isinstance(key, str):
+            return self._member(node, key)
+        values: Sequence[object] | None = _fixed(node.value) if isinstance(_fixed(node.value), str | bytes) else None
+        if isinstance(node.slice, ast.Slice) and values is not None:
+            bounds = [_bound(one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
+            if "?" not in bounds:
+                return self._text(node, lambda: values[slice(*bounds)])
+        if isinstance(key, int) and isinstance(node.value, ast.List | ast.Tuple) and -100 < key < len(node.value.elts):
+            return self._made(node.value.elts[key]) if -len(node.value.elts) <= key else node
+        return node
+
+    def _member(self, node: ast.Subscript, key: str) -> ast.expr:
+        """Return what a text as key names: an entry of a literal, a global, a module, an attribute."""
+        if isinstance(node.value, ast.Dict):
+            found = [value for one, value in zip(node.value.keys, node.value.values, strict=True) if _fixed(one) == key]
+            return self._made(found[-1]) if found else node
+        name = dotted_name(node.value)
+        if not key.replace(".", "").isidentifier():
+            return node
+        if name in (*_BUILT_IN, "__builtins__.__dict__", "builtins.__dict__", "__dict__", "sys.modules"):
+            return self._made(dotted(key))
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "__dict__":
+            return self._made(ast.Attribute(node.value.value, key, ast.Load()))
+        if isinstance(node.value, ast.Call) and dotted_name(node.value.func) in _SPACES:
+            space = node.value.args
+            return self._made(ast.Attribute(space[0], key, ast.Load()) if space else dotted(key))
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        self._spread(node)
+        name = dotted_name(node.func)
+        fixed = [_fixed(one) for one in node.args]
+        first, second = [*fixed, None, None][:2]
+        if name in _IMPORTERS and isinstance(first, str) and first.replace(".", "").isidentifier():
+            return self._made(dotted(first))
+        if name == "getattr" and isinstance(second, str) and second.isidentifier():
+            owner = node.args[0]
+            is_own = dotted_name(owner) in _BUILT_IN
+            return self._made(dotted(second) if is_own else ast.Attribute(owner, second, ast.Load()))
+        if isinstance(node.func, ast.Call):
+            return self._prepared(node, node.func)
+        if isinstance(node.func, ast.Lambda) and not node.func.args.args:
+            return self._made(node.func.body)
+        return self._converted(node, name, fixed)
+
+    def _spread(self, node: ast.Call) -> None:
+        """Write `**{"shell": True}` out as a keyword."""
+        kept: list[ast.keyword] = []
+        for one in node.keywords:
+            table = one.value
+            if isinstance(table, ast.Call) and dotted_name(table.func) == "dict" and not table.args:
+                pairs = [(keyword.arg, keyword.value) for keyword in table.keywords]
+            else:
+                pairs = [(_fixed(key), value) for key, value in _entries(table)]
+            names = [name for name, _ in pairs if isinstance(name, str)]
+            if one.arg is not None or not names or len(names) < len(pairs):
+                kept.append(one)
+                continue
+            self.has_changed = True
+            kept += [ast.keyword(name, value) for name, (_, value) in zip(names, pairs, strict=True)]
+        node.keywords = kept
+
+    def _prepared(self, node: ast.Call, maker: ast.Call) -> ast.expr:
+        """Write out the call of what `partial`, `methodcaller` or `attrgetter` made."""
+        name = dotted_name(maker.func).rpartition(".")[2]
+        if name == "partial" and maker.args:
+            inner = ast.Call(maker.args[0], [*maker.args[1:], *node.args], [*maker.keywords, *node.keywords])
+            return self._made(inner)
+        wanted = _fixed(maker.args[0]) if maker.args else None
+        if isinstance(wanted, str) and wanted.isidentifier() and len(node.args) == 1:
+            member = ast.Attribute(node.args[0], wanted, ast.Load())
+            if name == "attrgetter":
+                return self._made(member)
+            if name == "methodcaller":
+                return self._made(ast.Call(member, maker.args[1:], maker.keywords))
+        return node
+
+    def _converted(self, node: ast.Call, name: str, fixed: list[Fixed | None]) -> ast.expr:
+        """Work out a text that a call makes of fixed ones."""
+        first = fixed[0] if fixed else None
+        last = name.rpartition(".")[2]
+        if isinstance(node.func, ast.Attribute):
+            owner, last = _fixed(node.func.value), node.func.attr
+            if isinstance(owner, str | bytes):
+                return self._method(node, owner, last, fixed)
+        if last == "chr" and isinstance(first, int) and 0 <= first < 0x110000:
+            return self._text(node, lambda: chr(first))
+        if last == "reversed" and isinstance(first, str):
+            return self._text(node, lambda: first[::-1])
+        if last == "bytes" and node.args and (numbers := _fixed_list(node.args[0])):
+            return self._text(node, lambda: bytes(numbers))  # ty: ignore[invalid-argument-type]
+        if last in ("b64decode", "urlsafe_b64decode") and isinstance(first, str | bytes):
+            return self._text(node, lambda: base64.b64decode(first))
+        if last in ("fromhex", "unhexlify") and isinstance(first, str | bytes):
+            return self._text(node, lambda: binascii.unhexlify(first))
+        if name == "codecs.decode" and isinstance(first, str) and fixed[1:] == ["rot13"]:
+            return self._text(node, lambda: codecs.decode(first, "rot13"))
+        return node
+
+    def _method(self, node: ast.Call, owner: str | bytes, name: str, fixed: list[Fixed | None]) -> ast.expr:
+        if name == "join" and isinstance(owner, str) and len(node.args) == 1:
+            return self._joined(node, owner)
+        if None in fixed or node.keywords:
+            return node
+        if name in ("encode", "decode") and len(fixed) <= 1:
+            encoding = fixed[0] if fixed else "utf-8"
+            return self._text(node, lambda: getattr(owner, name)(encoding)) if encoding in _ENCODINGS else node
+        if name == "format" and isinstance(owner, str):
+            return self._text(node, lambda: owner.format(*fixed)) if ":" not in owner else node
+        if name in _TEXT_METHODS:
+            return self._text(node, lambda: getattr(owner, name)(*fixed))
+        return node
+
+    def _joined(self, node: ast.Call, separator: str) -> ast.expr:
+        """Write a join of a list out: as one text where all parts are fixed, else as a text with parts filled in."""
+        parts = node.args[0]
+        characters = _fixed(parts)
+        if isinstance(characters, str):
+            return self._text(node, lambda: separator.join(characters))
+        texts = _characters(parts)
+        if texts is not None:
+            return self._text(node, lambda: separator.join(texts))
+        if not isinstance(parts, ast.List | ast.Tuple) or any(isinstance(one, ast.Starred) for one in parts.elts):
+            return node
+        fixed = [_fixed(one) for one in parts.elts]
+        if all(isinstance(one, str) for one in fixed):
+            return self._text(node, lambda: separator.join(map(str, fixed)))
+        pieces: list[ast.expr] = []
+        for place, one in enumerate(parts.elts):
+            pieces += [ast.Constant(separator)] if place and separator else []
+            is_text = isinstance(one, ast.Constant) and isinstance(one.value, str)
+            pieces.append(one if is_text else ast.FormattedValue(one, -1, None))
+        return self._made(ast.JoinedStr(pieces))
+
+    def _text(self, node: ast.expr, make: Callable[[], object]) -> ast.expr:
+        """Return what `make` gives as a constant where it is short; the node itself where it fails."""
+        try:
+            made = make()
+        except (ValueError, TypeError, LookupError, UnicodeError, OverflowError, AttributeError):
+            return node
+        if not isinstance(made, str | bytes) or len(made) > TEXT_LENGTH:
+            return node
+        return self._made(ast.Constant(made))
+
+
+_ENCODINGS = frozenset({"utf-8", "utf8", "ascii", "latin-1", "latin1", "UTF-8"})
+
+
+def _fixed(tree: ast.AST | None) -> Fixed | None:
+    """Return a text, bytes or a whole number that is written out and not long."""
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        inner = _fixed(tree.operand)
+        return -inner if isinstance(inner, int) else None
+    if (
+        isinstance(tree, ast.Constant)
+        and isinstance(tree.value, str | bytes | int)
+        and not isinstance(tree.value, bool)
+    ):
+        is_long = not isinstance(tree.value, int) and len(tree.value) > TEXT_LENGTH
+        return None if is_long else tree.value
+    return None
+
+
+def _fixed_list(tree: ast.AST) -> list[Fixed] | None:
+    if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > TEXT_LENGTH:
+        return None
+    values = [value for one in tree.elts if (value := _fixed(one)) is not None]
+    return values if len(values) == len(tree.elts) else None
+
+
+def _characters(tree: ast.AST) -> Iterable[str] | None:
+    """Return the characters of `map(chr, [111, 115])` and `(chr(c) for c in [111, 115])`."""
+    numbers: list[Fixed] | None = None
+    if isinstance(tree, ast.Call) and dotted_name(tree.func) == "map" and len(tree.args) == 2:
+        numbers = _fixed_list(tree.args[1]) if dotted_name(tree.args[0]) == "chr" else None
+    elif isinstance(tree, ast.GeneratorExp | ast.ListComp) and len(tree.generators) == 1:
+        made = tree.elt
+        if isinstance(made, ast.Call) and dotted_name(made.func) == "chr" and isinstance(made.args[0], ast.Name):
+            numbers = _fixed_list(tree.generators[0].iter)
+    if not numbers or not all(isinstance(one, int) and 0 <= one < 0x110000 for one in numbers):
+        return None
+    return [chr(one) for one in numbers if isinstance(one, int)]
+
+
+def _part(tree: ast.expr) -> str | None:
+    """Return a part of an f-string that is fixed."""
+    if isinstance(tree, ast.FormattedValue):
+        value = _fixed(tree.value)
+        return (
+            str(value) if isinstance(value, str | int) and tree.format_spec is None and tree.conversion == -1 else None
+        )
+    value = _fixed(tree)
+    return value if isinstance(value, str) else None
+
+
+def _bound(tree: ast.expr | None) -> object:
+    """Return a bound of a slice, "?" for one that is not fixed."""
+    if tree is None:
+        return None
+    value = _fixed(tree)
+    return value if isinstance(value, int) else "?"
+
+
+def _entries(tree: ast.expr) -> list[tuple[ast.expr | None, ast.expr]]:
+    return list(zip(tree.keys, tree.values, strict=True)) if isinstance(tree, ast.Dict) else []

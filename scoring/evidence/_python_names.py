@@ -1,0 +1,334 @@
+"""Python source with each name replaced by what was imported or assigned, so that rules see through one step of it.
+
+`from os import system as run; line = "tar " + name; run(line)` reads as `os.system("tar " + name)`. Rows stay where
+they are, and only code near the lines that a change adds is written out. Pure and bounded.
+"""
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from scoring.content.whole_files import NewSide
+from scoring.evidence._python_folding import dotted, dotted_name, folded, is_fixed, parsed, substituted
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+SOURCE_CHARACTERS = 500_000  # of one text; what is longer is read as it is written
+EXPRESSION_CHARACTERS = 2_000  # of one expression that is written out
+VALUE_CHARACTERS = 400  # of a value that is filled in
+NEAR = 20  # rows around an added one that are written out
+STEPS = 6  # names behind names that are followed
+# Modules that rules name. What is imported from others keeps its own name, without an alias.
+_MODULES = """
+    os subprocess commands pty pickle cPickle _pickle cloudpickle dill marshal shelve joblib jsonpickle yaml ruamel
+    torch numpy pandas requests httpx urllib urllib2 urllib3 aiohttp http socket ssl smtplib ftplib telnetlib paramiko
+    asyncssh ftputil asyncio hashlib hmac random secrets crypt Crypto Cryptodome cryptography jwt jose jinja2 flask
+    importlib builtins code codeop types ctypes tempfile shutil tarfile zipfile base64 binascii zlib bz2 lzma codecs
+    functools operator sys runpy platform getpass pathlib io logging xml lxml sqlite3 psycopg2 psycopg sqlalchemy
+"""
+MODULES = frozenset(_MODULES.split())
+_UNITS = """
+    expression_statement return_statement if_statement elif_clause while_statement with_item for_statement
+    raise_statement assert_statement decorator default_parameter typed_default_parameter
+    import_statement import_from_statement function_definition
+"""
+_FOLDABLE = re.compile(
+    r"getattr|setattr|import_module|__import__|__dict__|globals\(|vars\(|locals\(|builtins|sys\.modules|partial|\[::|"
+    r"methodcaller|attrgetter|\.join\(|chr\(|reversed\(|\*\*|[\"']\s*(\+|%|\.)|\+\s*[\"']|b64decode|fromhex|rot13|lambda:"
+)
+_WORD = re.compile(r"\w+")
+_SECRET = re.compile(r"(?i)passw|secret|token|credential|api_?key|private")
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A text with as many rows as before. `sources`: for a row, other rows that what stands there was taken from."""
+
+    text: str
+    sources: dict[int, set[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A piece of the source: offsets, and the first and last row."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What a name was given. `tree` is None where it cannot be followed, `added` True for `+=`."""
+
+    name: str
+    span: _Span
+    scope: int
+    tree: ast.expr | None
+    added: bool = False
+
+
+def expand_python(side: NewSide, root: "SgNode") -> Expanded:
+    """Return the text of a new side with names filled in, as `root` parsed it; unchanged where it is too long."""
+    if len(side.text) > SOURCE_CHARACTERS:
+        return Expanded(side.text)
+    return _Source(side, root).expanded()
+
+
+class _Source:
+    """One text: its functions, imports, values, and the expressions that may be written out."""
+
+    def __init__(self, side: NewSide, root: "SgNode") -> None:
+        self._text = side.text
+        self._rows = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
+        self._imports: dict[str, tuple[str, int]] = {}  # name: what it stands for, and the row
+        self._values: dict[str, list[_Value]] = {}
+        self._units: list[tuple[str, SgNode]] = []
+        self._functions: list[tuple[_Span, SgNode]] = []
+        self._parameters: dict[int, frozenset[str]] = {}
+        self._used: set[int] = set()
+        self._sort(root)
+
+    def expanded(self) -> Expanded:
+        """Write the expressions near added rows out."""
+        edits: list[tuple[_Span, str]] = []
+        sources: dict[int, set[int]] = {}
+        for node, is_last in self._expressions():
+            span = _span(node)
+            if edits and span.start < edits[-1][0].end:
+                continue
+            self._used = set()
+            text = self._written(node.text(), span)
+            if text is None:
+                continue
+            edits.append((span, _over_rows(text, span.last - span.first, is_last)))
+            taken = {*self._used, *range(span.first, span.last + 1)} - {span.first}
+            if taken:
+                sources.setdefault(span.first, set()).update(taken)
+        pieces, at = [], 0
+        for span, text in edits:
+            pieces += [self._text[at : span.start], text]
+            at = span.end
+        return Expanded("".join([*pieces, self._text[at:]]), sources)
+
+    def _written(self, text: str, span: _Span) -> str | None:
+        if len(text) > EXPRESSION_CHARACTERS:
+            return None
+        words = set(_WORD.findall(text))
+        if not (words & self._known or _FOLDABLE.search(text)):
+            return None
+        scope = self._scope(span.start)
+        return folded(text, lambda name: self._stands_for(name, span.start, scope, STEPS))
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return {*self._imports, *(name.rpartition(".")[2] for name in self._values)}
+
+    def _expressions(self) -> Iterator[tuple["SgNode", bool]]:
+        """Yield expressions near added rows, in order, and whether each ends its statement."""
+        near = {near for row in self._rows for near in range(row - NEAR, row + NEAR + 1)}
+        changed = {name for name, values in self._values.items() if any(self._is_added(one.span) for one in values)}
+        changed |= {name for name, (_, row) in self._imports.items() if row in self._rows}
+        for kind, node in self._units:
+            node, is_last = _expression(kind, node)
+            if node is None:
+                continue
+            reach = node.range()
+            is_near = not near.isdisjoint(range(reach.start.line, reach.end.line + 1))
+            if is_near or (changed and not changed.isdisjoint(_WORD.findall(node.text()))):
+                yield node, is_last
+
+    def _is_added(self, span: _Span) -> bool:
+        return not self._rows.isdisjoint(range(span.first, span.last + 1))
+
+    def _sort(self, root: "SgNode") -> None:
+        kinds: dict[str, Any] = {"any": [{"kind": kind} for kind in _UNITS.split()]}
+        for node in root.find_all({"rule": kinds}):  # ty: ignore[no-matching-overload]
+            kind = node.kind()
+            if kind.startswith("import"):
+                self._add_imports(node)
+            elif kind == "function_definition":
+                self._functions.append((_span(node), node))
+            else:
+                self._units.append((kind, node))
+        for kind, node in self._units:
+            self._add_values(kind, node)
+
+    def _add_imports(self, node: "SgNode") -> None:
+        try:
+            (made,) = ast.parse(" ".join(node.text().split("\n"))).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+        row = node.range().start.line
+        if not isinstance(made, ast.Import | ast.ImportFrom):
+            return
+        module = made.module or "" if isinstance(made, ast.ImportFrom) and not made.level else ""
+        for one in made.names:
+            if module.partition(".")[0] in MODULES:
+                self._imports[one.asname or one.name] = f"{module}.{one.name}", row
+            elif one.asname and one.asname != one.name:
+                self._imports[one.asname] = one.name, row
+
+    def _add_values(self, kind: str, node: "SgNode") -> None:
+        if kind in ("default_parameter", "typed_default_parameter"):
+            name, value = node.field("name"), node.field("value")
+            if name is not None and value is not None:
+                self._add(name.text(), value, self._scope(value.range().end.index + 1), is_added=False)
+            return
+        if kind == "with_item":
+            return
+        child = next(iter(node.children()), None)
+        if kind != "expression_statement" or child is None:
+            return
+        if child.kind() in ("assignment", "augmented_assignment"):
+            target, value = child.field("left"), child.field("right")
+            while value is not None and value.kind() == "assignment":  # a = b = value
+                value = value.field("right")
+            if target is not None and value is not None:
+                self._add(target.text(), value, self._scope(value.range().start.index), child.kind() != "assignment")
+
+    def _add(self, target: str, value: "SgNode", scope: int, is_added: bool) -> None:
+        span = _span(value)
+        tree = None if span.end - span.start > VALUE_CHARACTERS else parsed(value.text())
+        names = [name.strip() for name in target.split(",")]
+        trees: list[ast.expr | None] = [tree]
+        if len(names) > 1:
+            trees = [*tree.elts] if isinstance(tree, ast.Tuple | ast.List) else []
+            trees = trees if len(trees) == len(names) else [None] * len(names)
+        for name, one in zip(names, trees, strict=True):
+            if re.fullmatch(r"\w+|self\.\w+", name):
+                held = -1 if "." in name else scope
+                self._values.setdefault(name, []).append(_Value(name, span, held, one, is_added))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [span.start for span, _ in self._functions]
+
+    def _scope(self, place: int) -> int:
+        """Return the number of the innermost function around an offset, -1 for none."""
+        for number in range(bisect_right(self._starts, place) - 1, -1, -1):
+            if self._functions[number][0].end > place:
+                return number
+        return -1
+
+    def _shadows(self, scope: int, name: str) -> bool:
+        """Return whether a function takes an argument of this name."""
+        if scope not in self._parameters:
+            parameters = self._functions[scope][1].field("parameters")
+            self._parameters[scope] = frozenset(_argument_names(parameters.text()) if parameters else ())
+        return name in self._parameters[scope]
+
+    def _stands_for(self, name: str, place: int, scope: int, steps: int) -> ast.expr | None:
+        """Return what a name stands for at an offset, None where it stays."""
+        if steps == 0:
+            return None
+        value = self._chosen(name, place, scope)
+        if value is None:
+            return self._imported(name, scope)
+        tree = self._followed(value, steps)
+        if tree is None or (_SECRET.search(name) and not is_fixed(tree) and not dotted_name(tree)):
+            return None  # such a name says more than its value
+        self._used |= set(range(value.span.first, value.span.last + 1))
+        return tree
+
+    def _imported(self, name: str, scope: int) -> ast.expr | None:
+        if name not in self._imports or (scope >= 0 and self._shadows(scope, name)):
+            return None
+        meant, row = self._imports[name]
+        self._used.add(row)
+        return dotted(meant) if meant != name else None
+
+    def _chosen(self, name: str, place: int, scope: int) -> _Value | None:
+        """Return the last value before an offset in the same function, else the last of the module.
+
+        One that is not fixed goes before one that is: a rule must not take for fixed what another line sets.
+        """
+        values = self._values.get(name)
+        if not values:
+            return None
+        if scope >= 0 and "." not in name:
+            own = [one for one in values if one.scope == scope and one.span.end <= place]
+            if own:
+                return _last(own)
+            if self._shadows(scope, name) or any(one.scope == scope for one in values):
+                return None
+        shared = [one for one in values if one.scope == -1 and (scope >= 0 or one.span.end <= place)]
+        return _last(shared) if shared else None
+
+    def _followed(self, value: _Value, steps: int) -> ast.expr | None:
+        """Return a value with its own names filled in; what `+=` adds behind what was there."""
+        if value.tree is None:
+            return None
+        place, scope = value.span.start, value.scope
+
+        def stands_for(name: str) -> ast.expr | None:
+            return self._stands_for(name, place, scope, steps - 1) if name != value.name else None
+
+        try:
+            tree = substituted(_copied(value.tree), stands_for)
+            if value.added:
+                before = self._stands_for(value.name, place, scope, steps - 1)
+                tree = ast.BinOp(before, ast.Add(), tree) if before is not None else tree
+            return tree if len(ast.unparse(tree)) <= VALUE_CHARACTERS else None
+        except (RecursionError, ValueError, MemoryError):
+            return None
+
+
+def _copied(tree: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(tree), mode="eval").body
+
+
+def _argument_names(parameters: str) -> list[str]:
+    tree = parsed(f"lambda {_WITHOUT_TYPES.sub('', parameters[1:-1])}: 0")
+    if not isinstance(tree, ast.Lambda):
+        return _WORD.findall(parameters)
+    arguments = tree.args
+    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    return [one.arg for one in named if one is not None]
+
+
+_WITHOUT_TYPES = re.compile(r":[^,=]*(?:\[[^\]]*\][^,=]*)*")
+
+
+def _last(values: list[_Value]) -> _Value:
+    changing = [one for one in values if one.tree is None or not is_fixed(one.tree)]
+    return changing[-1] if changing else values[-1]
+
+
+def _span(node: "SgNode") -> _Span:
+    reach = node.range()
+    return _Span(reach.start.index, reach.end.index, reach.start.line, reach.end.line)
+
+
+def _expression(kind: str, node: "SgNode") -> tuple["SgNode | None", bool]:
+    """Return the expression of a statement, and whether the statement ends with it."""
+    if kind == "expression_statement":
+        child = next(iter(node.children()), None)
+        if child is not None and child.kind() in ("assignment", "augmented_assignment"):
+            return child.field("right"), True
+        return child, True
+    if kind == "return_statement":
+        return next((child for child in node.children() if child.is_named()), None), True
+    if kind in ("if_statement", "elif_clause", "while_statement"):
+        return node.field("condition"), False
+    if kind in ("for_statement",):
+        return node.field("right"), False
+    if kind not in ("with_item", "decorator", "raise_statement", "assert_statement"):
+        return None, False
+    named = [child for child in node.children() if child.is_named()]
+    if kind == "with_item" and named and named[0].kind() == "as_pattern":
+        named = [child for child in named[0].children() if child.is_named()]
+    return (named[0] if named else None), False
+
+
+def _over_rows(text: str, rows: int, is_last: bool) -> str:
+    """Return a text of one row as one of more, so that what follows it stays on its row."""
+    if not rows:
+        return text
+    return text + "\n" * rows if is_last else "(" + "\n" * rows + text + ")"

@@ -1,0 +1,66 @@
+"""Rules played on the syntax tree of a text, with names filled in, and reported at lines that the change adds."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from scoring.content.change import Line
+from scoring.content.whole_files import NewSide
+from scoring.evidence._assignments import expand
+from scoring.evidence._languages import GRAMMARS, Language
+from scoring.evidence._python_names import Expanded, expand_python
+from scoring.evidence._rules import Rule
+from scoring.evidence._tree_rules import tree_rules
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call is seldom written over more
+
+
+def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> Iterator[tuple[Rule, Line]]:
+    """Yield each match with the first added line that it touches, or that what it matches was taken from.
+
+    Python is read twice, as it is written and with names filled in; other languages with names filled in only.
+    """
+    from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
+
+    grammar, rules = GRAMMARS[language], tuple(rules)
+    root = SgRoot(side.text, grammar).root()
+    if language == "python":
+        written, read = Expanded(side.text), expand_python(side, root)
+        yield from _played(root, written, side, language, [rule for rule in rules if rule.may_match(side.text)])
+        rules = tuple(rule for rule in rules if rule.may_match(read.text)) if read.text != side.text else ()
+    else:
+        read = expand(side.text, grammar, root)
+        near = _near_changes(side, read)
+        rules = tuple(rule for rule in rules if rule.may_match(near))
+    if rules:
+        root = root if read.text == side.text else SgRoot(read.text, grammar).root()
+        yield from _played(root, read, side, language, rules)
+
+
+def _played(
+    root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
+) -> Iterator[tuple[Rule, Line]]:
+    for rule in rules:
+        for node in root.find_all(tree_rules(language)[rule.id]):
+            reach = node.range()
+            line = _added_line(side, read, reach.start.line, reach.end.line)
+            if line:
+                yield rule, line
+
+
+def _added_line(side: NewSide, read: Expanded, first: int, last: int) -> Line | None:
+    line = side.added(first, last)
+    if line or not read.sources:
+        return line
+    taken = sorted({source for row in range(first, last + 1) for source in read.sources.get(row, ())})
+    return next((made for source in taken if (made := side.added(source, source))), None)
+
+
+def _near_changes(side: NewSide, read: Expanded) -> str:
+    """Return the rows around those that the change adds, or whose values it adds."""
+    changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
+    changed |= {row for row, sources in read.sources.items() if sources & changed}
+    rows = {near for row in changed for near in range(row - NEAR, row + NEAR + 1)}
+    return "\n".join(text for row, text in enumerate(read.text.split("\n")) if row in rows)

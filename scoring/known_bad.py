@@ -1,0 +1,35 @@
+"""The diffs that a later change must not repeat: those of merges that were taken back on the target branch."""
+
+from collections.abc import Collection
+
+from ingest.transaction import Transaction
+from scoring.content.finding import QUOTE_LENGTH
+from scoring.review_rows import shown_findings
+
+RULE = "like-known-bad"
+# Its maintainers may say that a merge was clean after all: their mark outranks what was mined.
+FOLLOW = """
+update diff_vectors set known_bad = not known_bad
+where known_bad <> (pull_uri in (select pull_uri from pull_followups where kind = 'reverted')
+  and pull_uri not in (select pull_uri from marks where outcome = 'clean'))
+returning pull_uri, known_bad
+"""
+LIKE = f"""
+select pull_uri, patch_ref, said, rules, findings from content_reviews
+semi join (from pull_requests where state = 'open') using (pull_uri) where contains(findings, '{RULE}')
+"""
+FORGET = "delete from content_reviews where (pull_uri, patch_ref, said, rules) = (?, ?, ?, ?)"
+
+
+def follow_known_bad(txn: Transaction) -> None:
+    """Bring `diff_vectors.known_bad` up to date; open changes that were held for one that is cleared are read anew."""
+    cleared = {row["pull_uri"][:QUOTE_LENGTH] for row in txn.rows(FOLLOW) if not row["known_bad"]}
+    if cleared:
+        _forget_reviews(txn, cleared)
+
+
+def _forget_reviews(txn: Transaction, cleared: Collection[str]) -> None:
+    for row in txn.rows(LIKE):
+        if any(one.rule == RULE and one.quote in cleared for one in shown_findings(row)):
+            txn.execute(FORGET, [row[name] for name in ("pull_uri", "patch_ref", "said", "rules")])
+            txn.inputs_changed()

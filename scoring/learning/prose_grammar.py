@@ -1,0 +1,76 @@
+"""Sentences out of prose_grammar.toml: words to an automated reviewer, and honest prose of the same field."""
+
+import tomllib
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+
+FORMS = ("order", "waiver", "claim", "result", "pressure", "persona")
+FULL_STOPS = {"zh": "。", "ja": "。", "hi": "।"}
+Phrasing = tuple[str, str]  # language and text
+
+
+@cache
+def grammar() -> dict[str, dict[str, list[str]]]:
+    """The clauses of each language by what they say."""
+    return tomllib.loads(Path(__file__).with_name("prose_grammar.toml").read_text(encoding="utf-8"))
+
+
+def attempts(
+    number: int, languages: Collection[str], forms: Collection[str] = FORMS, seed: int = 0
+) -> Iterator[Phrasing]:
+    """So many phrasings that speak to a reviewer, each language in its turn."""
+    random, order = Random(seed), sorted(languages)
+    for count in range(number):
+        language = order[count % len(order)]
+        yield language, _attempt(random, language, sorted(forms))
+
+
+def _attempt(random: Random, language: str, forms: list[str]) -> str:
+    clauses = grammar()[language]
+    who, first = random.choice(clauses["who"]), random.choice(clauses[random.choice(forms)])
+    second = random.choice(clauses[random.choice(forms)])
+    stop = FULL_STOPS.get(language, ".")
+    shapes = (
+        f"{who}, {first}{stop}",
+        f"{who}: {first}{stop}",
+        f"{who}: {first}{stop} {second}{stop}",
+        f"{first}{stop} {second}{stop}",
+        f"({who}) {second}, {first}",
+        f"{first}, {who}{stop}",
+    )
+    text = random.choice(shapes)
+    return random.choice((text, text[0].upper() + text[1:], text[0].upper() + text[1:], text.upper()))
+
+
+def honest(languages: Collection[str]) -> Iterator[Phrasing]:
+    """Every honest clause of these languages by itself, and beside another one."""
+    for language in sorted(languages):
+        clauses = grammar()[language]["benign"]
+        for place, clause in enumerate(clauses):
+            other = clauses[place - 3]
+            yield language, clause
+            yield language, f"{clause[0].upper()}{clause[1:]}. {other[0].upper()}{other[1:]}."
+
+
+def disturbed(random: Random, text: str) -> str:
+    """The text with words lost, endings and vowels changed: what is left of it is what related languages share."""
+    words = [word for word in text.split() if random.random() > LOST] or [text]
+    return " ".join(_disturbed_word(random, word) for word in words)
+
+
+LOST, BENT, CHANGED = 0.1, 0.15, 0.15  # shares of words lost, of words with another ending, of vowels changed
+VOWELS = ("aeiou", "аеиоуыіє")
+ENDINGS = ("", "a", "e", "o", "en", "et", "i")
+
+
+def _disturbed_word(random: Random, word: str) -> str:
+    if len(word) > 5 and random.random() < BENT:
+        word = word[: -random.choice((1, 2))] + random.choice(ENDINGS)
+    return "".join(_disturbed_letter(random, letter) for letter in word)
+
+
+def _disturbed_letter(random: Random, letter: str) -> str:
+    vowels = next((alphabet for alphabet in VOWELS if letter in alphabet), "")
+    return random.choice(vowels) if vowels and random.random() < CHANGED else letter

@@ -1,0 +1,374 @@
+"""Frames dated ahead of the machine's clock: none moves the cursor, none is lost, and a slow clock is called slow."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest import hosts, inbox
+from ingest.batch import Batch, read_batch
+from ingest.clock import from_microseconds, to_microseconds
+from ingest.early import AHEAD, IN_A_ROW, MOST_WAITING, EarlyFrames, as_text, time_of
+from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames
+from ingest.gaps import reset_future_cursor
+from ingest.jetstream import Listener, Subscription
+from ingest.letter_bound import LetterBound
+from ingest.letters import Retried, read_due_frames, retry_dead_letters
+from ingest.load import EARLY, load, store_batch
+from ingest.pushes import begin
+from ingest.store import Store
+from tests.ingest.conftest import Open
+from tests.ingest.listening import cursor, wait_for_frame, written
+from tests.ingest.stream import (
+    ANA,
+    FIRST_US,
+    MALLORY,
+    MARA,
+    SEED,
+    SOURCE,
+    Frames,
+    at,
+    digest_of,
+    letters,
+    open_gaps,
+    rows,
+    settled,
+)
+from tests.waiting import wait_for
+from trustsite.standins.jetstream import Jetstream
+from trustsite.standins.jetstream_v2 import JetstreamV2
+from trustsite.standins.recording import Recording, make_recording
+
+SECOND = 1_000_000
+FAR_US = to_microseconds(datetime(2099, 12, 31, 23, 59, 58))
+HOUR = timedelta(hours=1)
+Live = Callable[..., Listener]
+Peer = Callable[[Recording, int | None], Jetstream]
+PEERS: list[Peer] = [Jetstream, JetstreamV2]
+COUNT = "select count(*) from events"
+DENOUNCED = (
+    "select count(*) from vouches v join contributors c on c.contributor_id = v.subject_id where kind = 'denounce'"
+)
+
+
+class Clock:
+    """The wall clock of a store, set by the test."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(hosts, "LONGEST_WAIT_SECONDS", 0.005)
+
+
+@pytest.fixture
+def clock(store: Store) -> Clock:
+    """The store's clock: an hour after the first frame."""
+    store.wall = clock = Clock(at(3_600))
+    return clock
+
+
+@pytest.fixture
+def listen(store: Store) -> Iterator[Live]:
+    """Starts live listeners that end with the test."""
+    with ExitStack() as started:
+
+        def start(*urls: str) -> Listener:
+            listener = Listener(store, Subscription(SOURCE, urls, (), 60.0), lambda: None)
+            listener.start()
+            started.callback(listener.stop)
+            return listener
+
+        yield start
+
+
+def dated(frame: bytes, time_us: int) -> bytes:
+    """The frame with another time."""
+    return json.dumps(json.loads(frame) | {"time_us": time_us}).encode()
+
+
+def record_of(frame: bytes) -> str:
+    """The text of a frame's record, byte by byte."""
+    (read,) = read_frames([frame])
+    assert isinstance(read, Frame)
+    return bytes(as_commit(read).record).decode()
+
+
+def served(peer: Peer, frames: list[bytes], hold_after: int | None = None) -> Jetstream:
+    """A server that sends these frames in this order, whatever their times say."""
+    recording = make_recording(frames, {}, (), ())
+    times = [FIRST_US + place * SECOND for place in range(len(frames))]
+    return peer(replace(recording, frames=frames, times=times), hold_after)
+
+
+def early_vouch(time_us: int, **record: str) -> bytes:
+    frames = Frames()
+    frames.vouch(MALLORY, MARA, **record)
+    return dated(frames[0], time_us)
+
+
+def waiting(store: Store) -> list[datetime]:
+    """When the early frames are due."""
+    found = rows(store, "select due_clock from dead_letters where due_clock is not null order by due_clock")
+    return [due for (due,) in found]
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_frame_of_2099_costs_nothing_that_is_written_while_the_socket_is_down(
+    store: Store, clock: Clock, listen: Live, peer: Peer
+) -> None:
+    frames = written(60)
+    frames.vouch(SEED, MALLORY, kind="denounce")
+    frames[40] = early_vouch(FAR_US)
+    with served(peer, frames, hold_after=60) as server:
+        listen(server.url)
+        wait_for_frame(store, 59)
+        assert cursor(store) == FIRST_US + 59 * SECOND
+        server.drop_connections()
+        server.release(61)  # what was written meanwhile: a server that is asked for 2099 passes it over
+        wait_for_frame(store, 60)
+    settled(store)
+    assert rows(store, DENOUNCED) == [(1,)]
+    assert waiting(store) == [from_microseconds(FAR_US)]
+    assert letters(store) == [EARLY]
+    assert [gap for gap in open_gaps(store) if gap[0]] == []
+
+
+def test_an_early_frame_is_kept_whole_and_read_once_its_time_has_come(store: Store, clock: Clock) -> None:
+    load(store, SOURCE, written(20))
+    before = cursor(store)
+    text = early_vouch(to_microseconds(clock.now + HOUR), reason="<" * 950_000)
+    escaped = text.replace(b"<", rb"\u003c")
+    assert 5_700_000 < len(escaped) < LARGEST_FRAME
+    divided = EarlyFrames().divide(read_batch([escaped]), to_microseconds(clock.now))
+    store_batch(store, SOURCE, divided.batch, divided.early)
+    store.checkpoint()
+    assert cursor(store) == before
+    assert read_due_frames(store) == 0
+    assert retry_dead_letters(store) == Retried(0, 0, 1)
+    assert waiting(store) == [clock.now + HOUR]
+    clock.now += HOUR
+    assert read_due_frames(store) == 1
+    settled(store)
+    assert letters(store) == []
+    ((body, seen_at),) = rows(store, "select body, seen_at from events where did = ?", MALLORY)
+    assert (store.long_texts.read(body), seen_at) == (record_of(escaped), clock.now)
+    assert cursor(store) == before, "what a connection has yet to bring may be older"
+
+
+def test_an_early_frame_that_cannot_be_read_is_an_ordinary_letter_once_it_is_due(store: Store, clock: Clock) -> None:
+    broken = b'{"did": 7, "time_us": %d, "kind": "commit"}' % to_microseconds(clock.now + HOUR)
+    divided = EarlyFrames().divide(read_batch([broken]), to_microseconds(clock.now))
+    store_batch(store, SOURCE, divided.batch, divided.early)
+    assert cursor(store) == 0
+    clock.now += HOUR
+    assert read_due_frames(store) == 1
+    assert waiting(store) == []
+    assert letters(store)[0].startswith("a frame that cannot be read")
+
+
+def test_early_frames_are_bounded_and_the_last_due_go_first(store: Store, clock: Clock) -> None:
+    now_us = to_microseconds(clock.now)
+    frames = [
+        early_vouch(now_us + number * 3_600 * SECOND, reason=str(number)) for number in range(1, MOST_WAITING + 101)
+    ]
+    finder = EarlyFrames()
+    for begins in range(0, len(frames), 100):
+        on_time = dated(written(1)[0], now_us)
+        divided = finder.divide(read_batch([*frames[begins : begins + 100][::-1], on_time]), now_us)
+        store_batch(store, SOURCE, divided.batch, divided.early)
+    kept = waiting(store)
+    assert kept == [clock.now + number * HOUR for number in range(1, MOST_WAITING + 1)]
+    assert LetterBound(store, 10_000).dropped == 100
+    load(store, SOURCE, [b"no frame %d" % number for number in range(MOST_WAITING)])
+    LetterBound(store, MOST_WAITING + 100).keep()
+    assert waiting(store) == kept, "noise pushes no early frame out"
+
+
+def test_early_frames_are_bounded_in_bytes(store: Store, clock: Clock) -> None:
+    now_us = to_microseconds(clock.now)
+    for number in range(1, 8):
+        large = early_vouch(now_us + number * 3_600 * SECOND, reason="x" * 9_000_000)
+        divided = EarlyFrames().divide(read_batch([large]), now_us)
+        store_batch(store, SOURCE, divided.batch, divided.early)
+    assert waiting(store) == [clock.now + number * HOUR for number in (1, 2, 3)]
+    store.checkpoint()
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("size", [100, MOST_WAITING + 300])
+def test_a_machine_whose_clock_is_slow_says_so_and_loses_nothing(
+    store: Store, clock: Clock, listen: Live, open_store: Open, peer: Peer, size: int
+) -> None:
+    frames, whole = written(size), open_store("whole")
+    load(whole, SOURCE, frames)
+    load(store, SOURCE, frames[:30])
+    clock.now = at(30) - 3 * HOUR - AHEAD
+    with served(peer, frames) as server:
+        listener = listen(server.url)
+        wait_for(lambda: listener.clock_behind_minutes >= 180)
+        if size > MOST_WAITING:
+            wait_for(lambda: "set it by NTP" in (listener.problem or ""))
+        assert cursor(store) == FIRST_US + 29 * SECOND
+        assert [gap for gap in open_gaps(store) if gap[0]] == []
+        clock.now += 4 * HOUR
+        if size > MOST_WAITING:
+            wait_for_frame(store, size - 1)
+        wait_for(lambda: not read_due_frames(store) and rows(store, COUNT) == rows(whole, COUNT))
+    told, expected = digest_of(store), digest_of(whole)
+    assert {table for table in told if told[table] != expected[table]} <= {"gaps", "ingest_state"}
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_burst_of_early_frames_holds_nothing_up(store: Store, clock: Clock, listen: Live, peer: Peer) -> None:
+    frames = written(900)
+    clock.now = at(1_000)
+    burst = [
+        early_vouch(to_microseconds(clock.now + HOUR) + number, reason=str(number)) for number in range(MOST_WAITING)
+    ]
+    with served(peer, [*frames[:300], *burst, *frames[300:]]) as server:
+        listen(server.url)
+        wait_for_frame(store, 899)
+    assert len(waiting(store)) == MOST_WAITING
+
+
+def test_frames_too_far_ahead_for_any_clock_never_end_a_connection(clock: Clock) -> None:
+    finder, now_us = EarlyFrames(), to_microseconds(clock.now)
+    far = [early_vouch(FAR_US + number) for number in range(2 * MOST_WAITING)]
+    divided = finder.divide(read_batch(far), now_us)
+    assert (divided.ends, finder.behind_us, len(divided.early)) == (False, 0, len(far))
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_store_whose_cursor_is_in_the_future_goes_on_from_now_with_a_gap(
+    store: Store, clock: Clock, listen: Live, peer: Peer
+) -> None:
+    frames = written(700)
+    clock.now = at(400)
+    load(store, SOURCE, [*frames[:400], early_vouch(FAR_US)])  # as an older version took it in
+    assert cursor(store) == FAR_US
+    with served(peer, frames, hold_after=500) as server:
+        listen(server.url)
+        wait_for(lambda: cursor(store) == FIRST_US + 499 * SECOND)
+    (reason,) = rows(store, "select reason from gaps")
+    assert reason == ("the cursor stood at 2099-12-31 23:59:58, in the future, and was reset to now",)
+
+
+def test_the_gap_of_a_reset_begins_with_the_frame_that_moved_the_cursor(store: Store, clock: Clock) -> None:
+    load(store, SOURCE, written(20))
+    clock.now = at(4_000)
+    load(store, SOURCE, [early_vouch(FAR_US)])
+    clock.now = at(9_000)
+    load(store, SOURCE, written(30)[20:])
+    gap = reset_future_cursor(store, SOURCE)
+    assert gap is not None
+    assert (gap.from_us, gap.to_us) == (to_microseconds(at(4_000)), to_microseconds(at(9_000)))
+    assert open_gaps(store) == [(gap.from_us, gap.to_us)]
+    assert cursor(store) == gap.to_us
+    assert reset_future_cursor(store, SOURCE) is None
+
+
+def test_a_reset_without_a_trace_of_the_frame_is_a_gap_from_the_beginning(store: Store, clock: Clock) -> None:
+    with store.write() as txn:
+        txn.execute("update ingest_state set cursor_us = ?, moved_clock = ?", [FAR_US, clock.now])
+    reset_future_cursor(store, SOURCE)
+    assert open_gaps(store) == [(0, to_microseconds(clock.now))]
+
+
+def test_a_clock_that_was_set_back_resets_no_cursor(store: Store, clock: Clock) -> None:
+    load(store, SOURCE, written(20))
+    clock.now = at(0) - 3 * HOUR
+    assert reset_future_cursor(store, SOURCE) is None
+    assert cursor(store) == FIRST_US + 19 * SECOND
+    assert open_gaps(store) == []
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_recording_may_lie_in_the_future(store: Store, clock: Clock, peer: Peer) -> None:
+    clock.now = datetime(2020, 1, 1)
+    frames = written(100)
+    with served(peer, frames) as server:
+        listener = Listener(store, Subscription(SOURCE, [server.url], ()), lambda: None)
+        listener.start()
+        wait_for_frame(store, 99)
+        listener.stop()
+    assert (letters(store), open_gaps(store)) == ([], [])
+
+
+def test_a_server_a_few_minutes_ahead_is_never_asked_for_the_future(store: Store, clock: Clock, listen: Live) -> None:
+    frames = written(100)
+    clock.now = at(99) - timedelta(minutes=4)
+    with served(JetstreamV2, frames) as server:
+        load(store, SOURCE, frames[:50])
+        listen(server.url)
+        wait_for_frame(store, 99)
+        assert isinstance(server, JetstreamV2)
+        assert server.asked == [to_microseconds(clock.now) - 5 * SECOND]
+
+
+def test_a_host_of_events_is_never_asked_for_the_future(store: Store, clock: Clock) -> None:
+    ahead = to_microseconds(clock.now + timedelta(minutes=50)) * 1_000
+    with store.write() as txn:
+        txn.execute("insert into event_streams values ('knot.test', ?, ?)", [ahead, clock.now])
+    assert begin(store, "knot.test") == to_microseconds(clock.now) * 1_000
+
+
+TIMES = st.one_of(
+    st.integers(FIRST_US - 10 * SECOND, FIRST_US + 600 * SECOND), st.integers(FIRST_US, LATEST_US), st.just(FAR_US)
+)
+
+
+@given(st.lists(st.lists(TIMES, max_size=8), max_size=8), st.booleans())
+def test_every_frame_is_on_time_or_early_and_the_order_stays(batches: list[list[int]], has_noise: bool) -> None:
+    finder, latest = EarlyFrames(), FIRST_US + AHEAD // timedelta(microseconds=1)
+    for times in batches:
+        raws = [early_vouch(time_us, reason=str(place)) for place, time_us in enumerate(times)]
+        noise = [b"no frame"] if has_noise else []
+        divided = finder.divide(read_batch([*noise, *raws]), FIRST_US)
+        rest = divided.batch
+        kept = rest.commits.times_us if rest.commits is not None else [t for raw in rest.raws if (t := time_of(raw))]
+        assert [*kept] == [time_us for time_us in times if time_us <= latest]
+        assert [one.time_us for one in divided.early] == [time_us for time_us in times if time_us > latest]
+        assert rest.commits is not None or noise == [raw for raw in rest.raws if raw in noise]
+
+
+@given(
+    st.sampled_from(["create", "update", "delete"]),
+    st.text(max_size=30),
+    st.none() | st.text("abc234", max_size=20),
+    st.none() | st.text("abc", max_size=10),
+)
+def test_a_commit_that_was_read_by_column_gives_the_same_frame_from_its_text(
+    operation: str, reason: str, rev: str | None, cid: str | None
+) -> None:
+    part = {} if operation == "delete" else {"record": {"reason": reason}}
+    commit = part | {"operation": operation, "collection": "app.test", "rkey": "x", "rev": rev, "cid": cid}
+    raw = json.dumps({"did": ANA, "time_us": FAR_US, "kind": "commit", "commit": commit}).encode()
+    batch = read_batch([raw])
+    assert batch.commits is not None
+    (once,), (again,) = read_frames([raw]), read_frames([as_text(batch.commits.frame(0))])
+    assert isinstance(again, Frame)
+    assert once == again
+
+
+def test_few_early_frames_do_not_blame_the_clock() -> None:
+    finder = EarlyFrames()
+    few = [early_vouch(FIRST_US + 3_600 * SECOND + number) for number in range(IN_A_ROW - 1)]
+    assert len(finder.divide(read_batch(few), FIRST_US).early) == len(few)
+    assert finder.behind_us == 0
+    finder.divide(Batch([b"no frame"]), FIRST_US)
+    finder.divide(read_batch(few[:1]), FIRST_US)
+    assert finder.behind_us == 3_600 * SECOND
+    finder.divide(read_batch([early_vouch(FIRST_US)]), FIRST_US)
+    assert finder.behind_us == 0

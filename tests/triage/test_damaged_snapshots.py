@@ -1,0 +1,108 @@
+"""Pages and JSON where snapshots are damaged: an older whole one serves, and with none the answer is 503 in words."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from ingest import snapshot
+from ingest.snapshot import publish
+from ingest.store import Store
+from tests.triage.site import Site
+from triage import middleware
+
+HEADERS, BLOCK = 3 * 4_096, 262_144  # bytes of a DuckDB file: its three headers, then blocks
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def folder(site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The site's snapshots, the newest two published here."""
+    settings.PUBLIC_READ = True
+    monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
+    store = Store.open(site.folder / "duckdb" / "trust.duckdb")
+    publish(store, settings.SNAPSHOT_DIR)
+    publish(store, settings.SNAPSHOT_DIR)
+    store.close()
+    yield settings.SNAPSHOT_DIR
+    middleware._reader(settings.SNAPSHOT_DIR).close()
+    middleware._reader.cache_clear()
+
+
+def newest(folder: Path) -> Path:
+    return snapshot.snapshot_files(folder)[0]
+
+
+def spoil_rows(path: Path) -> None:
+    """Zeros where the rows of pull requests lie, as a failing drive leaves them: the file opens, its rows do not."""
+    with duckdb.connect(str(path), read_only=True) as database:
+        query = "select distinct block_id from pragma_storage_info('pull_requests') where persistent and block_id >= 0"
+        blocks = [row[0] for row in database.execute(query).fetchall()]
+    held = bytearray(path.read_bytes())
+    for block in blocks:
+        begins = HEADERS + block * BLOCK
+        held[begins : begins + BLOCK] = bytes(BLOCK)
+    path.write_bytes(bytes(held))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:9_000])
+
+
+@pytest.mark.parametrize(("damage", "first"), [(cut, 200), (spoil_rows, 503)])
+def test_a_new_web_process_with_a_damaged_snapshot_serves_the_one_before_it(
+    client: Client, folder: Path, damage: Callable[[Path], None], first: int
+) -> None:
+    damage(newest(folder))
+    # Damage that opening does not show costs the request that meets it, and no other.
+    assert [client.get("/queue").status_code for _ in range(3)] == [first, 200, 200]
+    assert client.get("/health").json()["snapshot"] == snapshot.current_number(folder) - 1
+
+
+def test_a_damaged_row_costs_one_answer_in_words_of_json_too(client: Client, folder: Path) -> None:
+    spoil_rows(newest(folder))
+    answers = [client.get("/queue", headers={"Accept": "application/json"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [503, 200, 200]
+    assert "nothing is lost" in answers[0].content.decode()
+
+
+@pytest.mark.parametrize("path", ["/", "/queue", "/leaderboard", "/no-such-page"])
+def test_without_any_snapshot_that_can_be_read_a_page_says_so_in_words(client: Client, folder: Path, path: str) -> None:
+    for one in folder.glob("serve-*"):
+        cut(one)
+    answer = client.get(path)
+    assert answer.status_code == 503
+    assert "cannot be read from its drive just now" in answer.content.decode()
+    assert answer["Cache-Control"] == "no-store"
+    health = client.get("/health")
+    assert (health.status_code, health.json()["ready"], health.json()["snapshot"]) == (503, False, None)
+
+
+def a_folder(pointer: Path) -> None:
+    pointer.unlink()
+    pointer.mkdir()
+
+
+def failing(pointer: Path) -> None:
+    """The kernel answers EIO to whoever reads the first bytes of this file."""
+    pointer.unlink()
+    pointer.symlink_to("/proc/self/mem")
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, a_folder, failing])
+def test_a_pointer_that_cannot_be_read_costs_nobody_an_answer(
+    client: Client, folder: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(folder / "CURRENT")
+    assert client.get("/queue").status_code == 200
+    assert client.get("/health").json()["snapshot"] is not None
+
+
+def test_a_pointer_without_any_snapshot_beside_it_is_503_in_words(client: Client, folder: Path) -> None:
+    for one in folder.glob("serve-*"):
+        one.unlink()
+    a_folder(folder / "CURRENT")
+    assert client.get("/queue").status_code == 503
