@@ -170,12 +170,13 @@ def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:
 
 
 def _kept_reading(row: Row, folder: Path, watch: Watch) -> GitReading | None:
+    """As GitReading says; of a text that was cut, or is not there any more, that git cannot read it."""
     if row["state"] == "oversized":
         return GitReading("refused")
     try:
         return compare_with_git(load_patch(folder, row["sha256"]).encode(), watch)
     except PatchProblem:
-        return None
+        return GitReading("refused")
 
 
 def _patch_row(row: Row, patch: Patch, reading: GitReading | None, folder: Path) -> dict[str, object]:

@@ -6,6 +6,7 @@ own, outside any repository, as a guarded child.
 """
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -18,7 +19,7 @@ from ingest.net import FetchProblem
 
 State = Literal["same", "different", "refused"]
 MAILS = 500  # of one series, as many as are reviewed; each costs a child
-SECONDS = 20.0  # for one child: 4 MB of mail take .2
+SECONDS = 20.0  # for one text: 4 MB of mail take .2
 OUTPUT = 20_000_000  # bytes that a child may say or write
 _MAY_CHANGE = (b"diff ", b"--- ", b"@@ ")  # one of these lines is in every text in which `git apply` finds a change
 
@@ -29,6 +30,20 @@ class GitReading:
 
     state: State
     line: int | None = None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """git in a folder of its own, and when its time for this text is over."""
+
+    git: Git
+    folder: Path
+    ends: float
+
+    def run(self, *arguments: str, given: Path | tuple[()] = ()) -> bytes:
+        """What git answers. Raises FetchProblem, also where the time is over."""
+        seconds = max(self.ends - time.monotonic(), 0.0)
+        return self.git.run(*arguments, given=given, limit=OUTPUT, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -51,8 +66,9 @@ def compare_with_git(text: bytes, watch: Watch = watch_nothing) -> GitReading | 
     try:
         with tempfile.TemporaryDirectory(prefix="sunstead-mail-") as folder:
             git = Git(Path(folder) / "nothing", watch)
+            asked = _Asked(git, Path(folder), time.monotonic() + SECONDS)
             try:
-                return _compare(git, Path(folder), text, lines, starts)
+                return _compare(asked, text, lines, starts)
             except FetchProblem as problem:
                 if problem.closed:
                     raise
@@ -68,27 +84,27 @@ def _mail_starts(lines: Sequence[bytes]) -> list[int]:
     return [begin + 1, *(place + 1 for place in range(begin + 1, len(lines)) if is_from_line(lines[place]))]
 
 
-def _compare(git: Git, folder: Path, text: bytes, lines: Sequence[bytes], starts: Sequence[int]) -> GitReading:
+def _compare(asked: _Asked, text: bytes, lines: Sequence[bytes], starts: Sequence[int]) -> GitReading:
     """Raises FetchProblem where git fails, whether or not that is for the text."""
-    whole = folder / "text"
+    whole = asked.folder / "text"
     whole.write_bytes(text)
-    mails = list(_decoded(git, folder, whole, starts))
+    mails = list(_decoded(asked, whole, starts))
     if len(mails) != len(starts):
         return GitReading("different", starts[0])
     line = _first_difference(lines, mails)
     if line is not None:
         return GitReading("different", line)
-    return _counted(git, lines, whole, [mail.patch for mail in mails])
+    return _counted(asked, lines, whole, [mail.patch for mail in mails])
 
 
-def _decoded(git: Git, folder: Path, whole: Path, starts: Sequence[int]) -> Iterator[_Mail]:
+def _decoded(asked: _Asked, whole: Path, starts: Sequence[int]) -> Iterator[_Mail]:
     """Each mail of the text as `git am` would have it. Raises FetchProblem."""
-    split = folder / "mails"
+    split = asked.folder / "mails"
     split.mkdir()
-    git.run("mailsplit", "-b", f"-o{split}", "--", str(whole), seconds=SECONDS)
+    asked.run("mailsplit", "-b", f"-o{split}", "--", str(whole))
     for place, mail in enumerate(sorted(split.iterdir())):
-        patch = folder / f"{mail.name}.patch"
-        git.run("mailinfo", str(folder / "message"), str(patch), given=mail, limit=OUTPUT, seconds=SECONDS)
+        patch = asked.folder / f"{mail.name}.patch"
+        asked.run("mailinfo", str(asked.folder / "message"), str(patch), given=mail)
         yield _Mail(starts[min(place, len(starts) - 1)], patch)
 
 
@@ -105,12 +121,12 @@ def _lines_of(patch: Path) -> list[bytes]:
     return patch.read_bytes().removesuffix(b"\n").split(b"\n")
 
 
-def _counted(git: Git, lines: Sequence[bytes], whole: Path, patches: Sequence[Path]) -> GitReading:
+def _counted(asked: _Asked, lines: Sequence[bytes], whole: Path, patches: Sequence[Path]) -> GitReading:
     """Compare by `git apply`'s own parser: the text as a whole, its mails one by one, and what is counted here."""
     changing = [patch for patch in patches if any(line.startswith(_MAY_CHANGE) for line in _lines_of(patch))]
     if not changing:
         return GitReading("same")
-    told = git.run("apply", "--numstat", "-z", "--", str(whole), *map(str, changing), limit=OUTPUT, seconds=SECONDS)
+    told = asked.run("apply", "--numstat", "-z", "--", str(whole), *map(str, changing))
     half = len(told) // 2
     reader = DiffReader()
     for line in lines:

@@ -269,3 +269,18 @@ def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Pa
     again = Store.open(path)
     assert rows(again, "select followups_mark from mirrors") == [("14 mark",)]
     again.close()
+
+
+def test_a_store_of_version_8_has_patches_that_git_was_not_asked_about_yet(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("*.sql")):
+            old.execute(part.read_text())
+        for table in ("patches", "content_reviews"):
+            old.execute(f"alter table {table} drop column git_reading")
+        old.execute("alter table patches drop column git_line")
+        old.execute("insert into meta values ('schema_version', '8')")
+        old.execute("insert into patches values ('at://a/1', 'blob:one', 'p', 's', 1, 1, 1, 1, 'read', true, [], [])")
+    store = Store.open(path)
+    assert rows(store, "select sha256, git_reading, git_line from patches") == [("s", None, None)]
+    store.close()

@@ -1,7 +1,9 @@
 """Mailboxes as nobody should send them, each made from one seed: series whose mails git and a reader may tell apart."""
 
 import base64
+import hashlib
 import quopri
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -109,6 +111,21 @@ FRONTS = (
     "# This series applies on GIT commit x\n",
     "A title\n\nFrom: A <a@example.test>\n",
     "words\n",
+)
+
+BENT = (
+    ("-", "-0"),
+    ("-", "-0000000000"),
+    ("+", "+000"),
+    (" @@", " @@@"),
+    (" @@", " @@ def f():"),
+    ("@@ ", "@@  "),
+    (" +", "  +"),
+    (",", ",0"),
+    (",", ",1"),
+    ("-", "--"),
+    ("@@ -", "@@@ -"),
+    ("@@ -", "@@ -1"),
 )
 
 
@@ -290,6 +307,55 @@ def _no_end(random: Random, mail: OddMail) -> None:
         mail.body = "\n".join(lines)
 
 
+def _name(random: Random, mail: OddMail) -> None:
+    """Bend a line that names a file, or say it once more."""
+    lines = mail.body.split("\n")
+    named = [
+        place for place, line in enumerate(lines) if line.startswith(("diff --git", "--- ", "+++ ", "rename", "copy"))
+    ]
+    if not named:
+        return
+    at = random.choice(named)
+    word, _, name = lines[at].rpartition(" ")
+    other = random.choice(
+        ("b/else.txt", "/dev/null", f"{name}\t2019-01-01", f'"{name}"', f"{name} ", "x.txt", "b//n.txt")
+    )
+    bent = f"{word} {other}"
+    lines[at : at + 1] = random.choice(([bent], [lines[at], bent], [bent, lines[at]]))
+    mail.body = "\n".join(lines)
+
+
+def _hunk(random: Random, mail: OddMail) -> None:
+    """Write the counts of a hunk in another way, or other counts."""
+    lines = mail.body.split("\n")
+    heads = [place for place, line in enumerate(lines) if line.startswith("@@ -")]
+    if not heads:
+        return
+    at = random.choice(heads)
+    was, to = random.choice(BENT)
+    lines[at] = lines[at].replace(was, to, 1)
+    mail.body = "\n".join(lines)
+
+
+def _binary(random: Random, mail: OddMail) -> None:
+    """Add a file of text as git writes what is binary."""
+    text = f"binary {random.randrange(10**9)}\n".encode()
+    name = hashlib.sha1(b"blob %d\0" % len(text) + text, usedforsecurity=False).hexdigest()
+    packed = zlib.compress(text)
+    data = base64.b85encode(packed, pad=True).decode()
+    mail.body += f"diff --git a/p.txt b/p.txt\nnew file mode 100644\nindex {NEVER}..{name}\nGIT binary patch\n"
+    mail.body += f"literal {len(text)}\n{_length(len(packed))}{data}\n\nliteral 0\nHcmV?d00001\n\n"
+
+
+def _length(size: int) -> str:
+    return chr(ord("A") + size - 1) if size <= 26 else chr(ord("a") + size - 27)
+
+
+def _unended(_: Random, mail: OddMail) -> None:
+    """Leave out what comes behind the patch, and its last line end."""
+    mail.body, mail.tail = mail.body.rstrip("\n"), ""
+
+
 OPERATORS: Mapping[str, Callable[[Random, OddMail], None]] = {
     "separator": _separator,
     "header": _header,
@@ -301,6 +367,10 @@ OPERATORS: Mapping[str, Callable[[Random, OddMail], None]] = {
     "hidden diff": _hidden_diff,
     "line": _line,
     "no end": _no_end,
+    "name": _name,
+    "hunk": _hunk,
+    "binary": _binary,
+    "unended": _unended,
     "quoted": _mbox_quoting,
     "subversion": _subversion,
 }

@@ -69,6 +69,13 @@ def missing(added: set[tuple[str, str]], change: Change) -> set[tuple[str, str]]
     return {(path, line) for path, line in added - read if not (path in moved and line in texts)}
 
 
+def unseen(lacking: set[tuple[str, str]], change: Change) -> set[tuple[str, str]]:
+    """Those whose text stands under no name, and in no file that was read as binary."""
+    binary = {file.path for file in change.files if file.binary}
+    texts = {line.text.rstrip("\r") for file in change.files for line in file.added()}
+    return {(path, line) for path, line in lacking if path not in binary and line not in texts}
+
+
 def read(box: Mailbox) -> tuple[Change, GitReading]:
     """The reading of a mailbox, and how git's compares with it."""
     reading = compare_with_git(box.data)
@@ -89,10 +96,11 @@ def test_no_line_that_git_adds_is_unread_and_untold(clone: Clone, count: Count) 
             lacking = missing(added, change)
             told["hidden"] += bool(lacking)
             if lacking:
-                # Each of the two defences holds alone, so that neither rests on the other.
+                # Each of the two defences holds alone, so that neither rests on the other. Names that contradict each
+                # other, and what is binary, are told by the first only: there git has the same lines before it.
                 assert change.coverage < 1, (seed, box.kinds, lacking)
-                assert reading.state != "same", (seed, box.kinds, lacking)
-                assert compared(change, reading).problems, seed
+                assert reading.state != "same" or not unseen(lacking, change), (seed, box.kinds, lacking)
+                assert compared(change, reading).coverage < 1, seed
     assert told["applied"] > 0.5 * 2 * count(80, 2000), told
     assert told["hidden"] > 0.1 * 2 * count(80, 2000), told
 
