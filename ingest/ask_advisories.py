@@ -31,10 +31,11 @@ FACTS_LIMIT = 500_000
 MONTH = timedelta(days=30)
 _SYSTEMS = {"PyPI": "pypi", "npm": "npm", "crates.io": "cargo", "Go": "go", "RubyGems": "rubygems", "Maven": "maven"}
 DUE_PACKAGES = """
-select w.* from (select unnest($subjects) as subject, unnest($ecosystems) as ecosystem, unnest($names) as name,
+select w.*, null::varchar as payer, 0 as rank, null::timestamp as since, coalesce(f.attempts, 0) as attempts
+from (select unnest($subjects) as subject, unnest($ecosystems) as ecosystem, unnest($names) as name,
   unnest($versions) as version) w
 left join fetches f on f.kind = 'package' and f.subject = w.subject
-where f.subject is null or f.due_clock <= $wall order by w.subject
+where f.subject is null or f.due_clock <= $wall
 """
 
 

@@ -33,12 +33,13 @@ with wanted as (
   select distinct p.author_id from pull_requests p join repository_settings x using (repository_id)
   where p.state = 'open' and x.tier = 'sensitive'
 ), offered as (
-  select d.uri, d.author_id, d.record_cid from declarations d semi join wanted using (author_id)
+  select d.uri, d.author_id, d.record_cid, d.changed_at from declarations d semi join wanted using (author_id)
   where d.kind = '{ATTESTATION}' and d.deleted_at is null
   qualify row_number() over (partition by d.author_id order by d.changed_at desc, d.uri) <= {EACH}
 )
 select d.uri as subject, c.did, d.author_id, d.record_cid, k.record_cid as checked_cid,
-  k.uri is not null as was_checked, coalesce(k.was_proven, false) as was_proven
+  k.uri is not null as was_checked, coalesce(k.was_proven, false) as was_proven,
+  c.did as payer, 0 as rank, d.changed_at as since, coalesce(f.attempts, 0) as attempts
 from offered d join contributors c on c.contributor_id = d.author_id
 left join fetches f on f.kind = 'attestation' and f.subject = d.uri
 left join attestation_checks k on k.uri = d.uri
@@ -47,7 +48,6 @@ where f.subject is null or f.due_clock <= $wall or k.uri is not null and f.attem
   k.record_cid is distinct from d.record_cid
   or k.statement_seen is distinct from coalesce(s.deleted_at, s.changed_at)
 )
-order by d.author_id, d.uri
 """
 SEEN = "select coalesce(deleted_at, changed_at) as seen from declarations where uri = ?"
 

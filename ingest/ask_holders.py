@@ -13,12 +13,12 @@ from ingest.transaction import Transaction
 DUE_PUSH_HOLDERS = """
 select r.repo_key as subject, r.repository_id, r.owner_id, r.knot,
   coalesce((select min(alias) from repository_aliases a where a.repository_id = r.repository_id and alias like 'did:%'),
-    r.repo_key) as did
+    r.repo_key) as did,
+  r.repo_key as payer, 0 as rank, r.seen_at as since, coalesce(f.attempts, 0) as attempts
 from repositories r
 join watched_repositories using (repository_id)
 left join fetches f on f.kind = 'push_holders' and f.subject = r.repo_key
 where (f.subject is null or f.due_clock <= $wall) and r.knot is not null and r.deleted_at is null
-order by r.repository_id
 """
 
 

@@ -9,18 +9,29 @@ from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
 from ingest.transaction import Transaction
 
-# People whose identity matters here, the ones that judgements rest on first: anybody can make vouches by the thousand.
+HOPS = 4  # of trust at most, as TRUST_HOPS: who lies beyond is on no path
+# People whose identity matters here: who decides, who offers something to a watched repository and on whom that rests,
+# then everybody whom deciders reach by vouches, at once, before trust is computed; the voucher pays. A vouch of anybody
+# else is no reason to ask: anybody writes them by the thousand, and the hosts to be asked are the subjects' own.
 # On whom an open pull request rests is asked about again each day: who stole an account writes its directory's log, and
 # no server of theirs tells the stream of it.
-DUE_IDENTITIES = """
-with wanted as (
-  select contributor_id as id, 0 as rank from seeds
-  union all select contributor_id, 0 from maintainers
-  union all select contributor_id, 0 from push_holders semi join watched_repositories using (repository_id)
+DUE_IDENTITIES = f"""
+with recursive standing as (
+  select voucher_id, subject_id, seen_at, event_seq from vouches where kind = 'vouch' and superseded_at is null
+), deciding as (
+  select contributor_id as id from seeds
+  union select contributor_id from maintainers
+  union select contributor_id from seed_choices where choice = 'added'
+  union select contributor_id from push_holders semi join watched_repositories using (repository_id)
     where held_until is null
-  union all select author_id, 1 from pull_requests join watched_repositories using (repository_id)
-  union all select voucher_id, 2 from vouches
-  union all select subject_id, 2 from vouches
+  union select owner_id from repositories semi join watched_repositories using (repository_id)
+    where owner_id is not null
+), reached as (
+  select id, 0 as hops from deciding
+  union
+  select v.subject_id, r.hops + 1 from reached r join standing v on v.voucher_id = r.id where r.hops < {HOPS}
+), nearest as (
+  select id, min(hops) as hops from reached group by id
 ), offering as (
   select distinct author_id, repository_id
   from pull_requests semi join watched_repositories using (repository_id) where state = 'open'
@@ -28,15 +39,24 @@ with wanted as (
   select author_id as id from offering
   union select unnest(t.path) from trust t join offering o
     on (o.repository_id, o.author_id) = (t.repository_id, t.contributor_id)
+), wanted as (
+  select id, 0 as rank, id as payer, null::timestamp as since from deciding
+  union all select id, 1, id, null from resting
+  union all select author_id, 1, author_id, max(seen_at)
+    from pull_requests semi join watched_repositories using (repository_id) group by author_id
+  union all select v.subject_id, 2, arg_min(v.voucher_id, (n.hops, v.event_seq)), max(v.seen_at)
+    from standing v join nearest n on n.id = v.voucher_id where n.hops < {HOPS} group by v.subject_id
 )
-select c.did as subject, c.contributor_id
+select c.did as subject, c.contributor_id, p.did as payer, w.rank, w.since, coalesce(f.attempts, 0) as attempts
 from contributors c
-join (select id, min(rank) as rank from wanted group by id) w on w.id = c.contributor_id
+join (
+  select id, min(rank) as rank, arg_min(payer, rank) as payer, max(since) as since from wanted group by id
+) w on w.id = c.contributor_id
+join contributors p on p.contributor_id = w.payer
 left join fetches f on f.kind = 'identity' and f.subject = c.did
 where (f.subject is null or f.due_clock <= $wall
     or f.due_clock is null and f.fetched_clock <= $wall - interval 1 day and c.contributor_id in (from resting))
   and c.account_status <> 'deleted'
-order by w.rank, c.contributor_id
 """
 
 
@@ -67,7 +87,10 @@ def fetch_identities(store: Store, fetcher: Fetcher, plc_url: str, wall: Wall) -
 
 
 def _note(person: _Person) -> Note:
-    return Note(DAY, f"handle not proven: {person.doubt}") if person.doubt else Note()
+    if person.doubt is None:
+        return Note()
+    reason = f"handle not proven: {person.doubt}"
+    return Note(doubt=reason, unfinished=True) if person.doubt.busy else Note(DAY, reason)
 
 
 def _write_people(txn: Transaction, found: Sequence[Found[_Person]]) -> None:

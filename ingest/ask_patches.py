@@ -32,7 +32,7 @@ COMPARE_SECONDS = 10.0  # of one turn for kept patches that git was not asked ab
 # nothing would prove that what it shows is what the commits hold.
 DUE_PATCHES = """
 with offered as (
-  select pull_uri, author_id, repository_id, patch_ref, record_cid, state, state_at, merged_at, opened_at,
+  select pull_uri, author_id, repository_id, patch_ref, record_cid, state, state_at, merged_at, opened_at, seen_at,
     w.repository_id is not null as watched
   from pull_requests left join watched_repositories w using (repository_id)
   where deleted_at is null and patch_ref is not null
@@ -52,7 +52,8 @@ with offered as (
 select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, c.did, c.pds, r.knot,
   coalesce((select min(alias) from repository_aliases a where a.repository_id = r.repository_id and alias like 'did:%'),
     r.repo_key) as repository,
-  p.patch_ref like 'inline:%' as needs_record, p.record_cid
+  p.patch_ref like 'inline:%' as needs_record, p.record_cid,
+  c.did as payer, w.rank, p.seen_at as since, coalesce(f.attempts, 0) as attempts
 from offered p
 join (select pull_uri, min(rank) as rank from wanted group by pull_uri) w on w.pull_uri = p.pull_uri
 join contributors c on c.contributor_id = p.author_id
@@ -62,7 +63,6 @@ left join fetches f on f.kind = 'patch' and f.subject = p.pull_uri || ' ' || p.p
 where (f.subject is null or f.due_clock <= $wall) and k.pull_uri is null
   and (p.patch_ref like 'blob:%' and c.pds is not null or p.patch_ref like 'inline:%'
     or p.patch_ref like 'compare:%' and r.knot is not null)
-order by w.rank, p.opened_at desc, p.pull_uri
 """
 
 

@@ -24,17 +24,17 @@ MOST = 2**53  # a count beyond this is no count
 DECLARED = "select author_id, min(uri) as uri from profiles where bluesky and deleted_at is null group by author_id"
 DUE_PROFILES = f"""
 with declared as ({DECLARED}), offering as (
-  select distinct author_id from pull_requests join watched_repositories using (repository_id)
-  where state = 'open' and deleted_at is null
+  select author_id, max(seen_at) as since from pull_requests join watched_repositories using (repository_id)
+  where state = 'open' and deleted_at is null group by author_id
 )
-select c.did as subject, d.uri
+select c.did as subject, d.uri, c.did as payer, case when f.outcome = 'wanted' then 0 else 1 end as rank,
+  coalesce(f.due_clock, o.since) as since, coalesce(f.attempts, 0) as attempts
 from contributors c
 join declared d on d.author_id = c.contributor_id
 left join offering o on o.author_id = c.contributor_id
 left join fetches f on f.kind = 'bluesky' and f.subject = c.did
 where c.account_status <> 'deleted'
   and (f.outcome = 'wanted' or o.author_id is not null and (f.subject is null or f.due_clock <= $wall))
-order by c.contributor_id
 """
 
 

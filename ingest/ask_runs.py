@@ -30,7 +30,8 @@ select p.pull_uri || ' ' || p.patch_ref as subject, p.pull_uri, p.patch_ref, r.s
     r.repo_key) as repository,
   p.record_form in ('flat', 'target') as needs_record, p.record_cid, c.did,
   (select min(seen_at) from pull_rounds o where o.pull_uri = p.pull_uri and o.patch_ref = p.patch_ref
-    and o.witnessed) as offered_at
+    and o.witnessed) as offered_at,
+  c.did as payer, 0 as rank, p.seen_at as since, coalesce(f.attempts, 0) as attempts
 from pull_requests p
 join watched_repositories using (repository_id)
 join repositories r using (repository_id)
@@ -39,7 +40,6 @@ left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 left join fetches f on f.kind = 'ci' and f.subject = p.pull_uri || ' ' || p.patch_ref
 where (f.subject is null or f.due_clock <= $wall) and p.state = 'open' and p.deleted_at is null and r.spindle <> ''
   and (p.patch_ref like 'compare:%' or k.sha256 is not null)
-order by p.opened_at desc, p.pull_uri
 """
 _MAIL = re.compile(r"^From ([0-9a-f]{40}|[0-9a-f]{64}) ", re.MULTILINE)
 

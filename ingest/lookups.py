@@ -1,27 +1,47 @@
 """The engine of every hop that asks the network: the tables say what is due, answers and outcomes go back together.
 
-Asking happens outside any transaction, in a few threads; what a chunk brought is written in one. A look-up that failed
+Asking happens outside any transaction, in a few threads; what came meanwhile is written in one. A look-up that failed
 comes back after 1 minute, then twice as long each time up to 6 hours; what is absent is asked again after a day.
+
+What is due follows from what strangers write. So every turn takes the newest and the most important by turns, of one
+payer (ingest/shares.py) 50 at most, and no payer or domain (ingest/manners.py) holds more than a few of the threads.
 """
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from ingest.manners import is_look_up
 from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 
 THREADS = 8
 CHUNK = 500  # subjects a transaction: the writer's mutex is held for some 50 ms
+EACH = 50  # of one payer in a chunk, the newest
+WRITE_SECONDS = 5.0  # answers are written so often while others are waited for
 SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one hop cannot starve the others
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 DAY = timedelta(days=1)
 AHEAD = timedelta(minutes=1)  # a row that was written later than this from now was dated by a clock that ran ahead
 FROM_THE_FUTURE = "select count(*) from fetches where fetched_clock > ?"
+# By turns the most important, which waited longest, and the newest: a backlog starves neither.
+FAIR = """
+with due as ({sql}), bounded as (
+  select * from due where payer is null or payer not in (select unnest($spent::varchar[]))
+  qualify payer is null or row_number() over (partition by payer order by since desc nulls last, subject) <= {each}
+)
+select * exclude (by_rank, by_news) from (
+  select *, row_number() over (order by rank, attempts, since, subject) as by_rank,
+    row_number() over (order by attempts > 0, since desc nulls last, subject) as by_news
+  from bounded
+) order by least(2 * by_rank, 2 * by_news + 1), by_rank limit {most}
+"""
 ENDED = frozenset({"found", "absent"})
 AWAITED = frozenset({"identity", "push_holders", "patch", "ci"})  # an end of one may be all that a decision waits for
 
@@ -40,14 +60,20 @@ class Found(Generic[Answer]):
 
 @dataclass(frozen=True)
 class Due:
-    """Which look-ups of a kind are due: `sql` gives a column `subject` and may use `$wall` and the other parameters."""
+    """Which look-ups of a kind are due: `sql` gives these columns and may use `$wall` and the other parameters.
+
+    `subject`; `payer`, the account or repository that is the reason for it, null where no stranger chose the host;
+    `rank`, 0 for the most important; `since`, when the reason came up; `attempts`, the failures in a row; what else
+    `ask` reads.
+    """
 
     sql: str
     params: Mapping[str, object] = field(default_factory=dict)
 
-    def rows(self, rows: Rows, wall: datetime, most: int) -> list[dict[str, Any]]:
-        """The first so many that are due at a moment."""
-        return rows.rows(f"{self.sql} limit {most}", {"wall": wall, **self.params})
+    def rows(self, rows: Rows, wall: datetime, most: int, spent: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """A fair choice of so many that are due at a moment, without those of payers whose share is `spent`."""
+        sql = FAIR.format(sql=self.sql, each=EACH, most=most)
+        return rows.rows(sql, {"wall": wall, "spent": [*spent], **self.params})
 
     def count(self, rows: Rows, wall: datetime) -> int:
         """How many are due at a moment."""
@@ -83,15 +109,16 @@ def fetch(store: Store, fetcher: Fetcher, wall: Wall, kind: Kind[Any]) -> int:
     began, ends, asked = wall(), time.monotonic() + SPAN_SECONDS, 0
     while True:
         with store.read() as rows:
-            chunk = kind.due.rows(rows, began, CHUNK)
+            chunk = kind.due.rows(rows, began, CHUNK, fetcher.shares.spent(kind.name))
             kind.fill(rows, chunk)
-        found = _ask_all(fetcher, chunk, kind.ask, ends)
-        if not found:
+        before = asked
+        for found in _Turn(fetcher, kind, chunk, ends).answers():
+            with store.write() as txn:
+                kind.write(txn, found)
+                _write_outcomes(txn, kind, found, wall())
+            asked += len(found)
+        if asked == before:
             return asked
-        with store.write() as txn:
-            kind.write(txn, found)
-            _write_outcomes(txn, kind, found, wall())
-        asked += len(found)
 
 
 def forget_future(store: Store, now: datetime) -> int:
@@ -104,21 +131,68 @@ def forget_future(store: Store, now: datetime) -> int:
         return len(txn.rows(sql, [now, now, now + AHEAD]))
 
 
-def _ask_all(fetcher: Fetcher, chunk: Sequence[Row], ask: Callable[[Row], Answer], ends: float) -> list[Found[Answer]]:
-    """Ask in a few threads; what was not begun before `ends` or was cut by close() is left out and stays due."""
+class _Turn(Generic[Answer]):
+    """Rows that are asked about in a few threads, each payer's within its share.
 
-    def one(row: Row) -> Found[Answer] | None:
-        if fetcher.closed or time.monotonic() > ends:
-            return None
-        try:
-            return Found(row, ask(row))
-        except FetchProblem as problem:
-            return None if problem.closed else Found(row, problem)
+    What was not begun before `ends` or was cut by close() stays due.
+    """
 
-    if not chunk:
-        return []
-    with ThreadPoolExecutor(min(THREADS, len(chunk)), thread_name_prefix="fetch") as pool:
-        return [found for found in pool.map(one, chunk) if found is not None]
+    def __init__(self, fetcher: Fetcher, kind: Kind[Answer], rows: Sequence[Row], ends: float) -> None:
+        self._fetcher, self._kind, self._ends = fetcher, kind, ends
+        self._rows = list(rows)
+        self._under_way = 0
+        self._found: list[Found[Answer]] = []
+        self._changed = threading.Condition()
+
+    def answers(self) -> Iterator[list[Found[Answer]]]:
+        """What came so far, every few seconds until all of it came; an error in the program is raised."""
+        if not self._rows:
+            return
+        with ThreadPoolExecutor(min(THREADS, len(self._rows)), thread_name_prefix="fetch") as pool:
+            working = {pool.submit(self._work) for _ in range(min(THREADS, len(self._rows)))}
+            try:
+                while working:
+                    done, working = wait_for(working, WRITE_SECONDS)
+                    if found := self._take():
+                        yield found
+                    for one in done:
+                        one.result()
+            finally:
+                self._ends = 0.0  # after an error nothing more begins
+
+    def _take(self) -> list[Found[Answer]]:
+        with self._changed:
+            found, self._found = self._found, []
+        return found
+
+    def _work(self) -> None:
+        is_look_up.set(True)
+        while (row := self._next()) is not None:
+            began, found = time.monotonic(), None
+            try:
+                found = Found(row, self._kind.ask(row))
+            except FetchProblem as problem:
+                found = None if problem.closed else Found(row, problem)
+            finally:
+                slow = time.monotonic() - began > self._fetcher.timeout / 2
+                self._fetcher.shares.end(self._kind.name, row["payer"], slow)
+                with self._changed:
+                    self._under_way -= 1
+                    self._found += [found] if found else []
+                    self._changed.notify_all()
+
+    def _next(self) -> Row | None:
+        """The first row whose payer has a place; waits while one may become free. None once no more is to begin."""
+        with self._changed:
+            while self._rows and not self._fetcher.closed and time.monotonic() <= self._ends:
+                for place, row in enumerate(self._rows):
+                    if self._fetcher.shares.begin(self._kind.name, row["payer"]):
+                        self._under_way += 1
+                        return self._rows.pop(place)
+                if not self._under_way:
+                    return None
+                self._changed.wait(WRITE_SECONDS)
+        return None
 
 
 def _write_outcomes(txn: Transaction, kind: Kind[Any], found: Sequence[Found[Any]], now: datetime) -> None:
@@ -139,8 +213,8 @@ def _outcome(kind: Kind[Any], one: Found[Any], attempts: int, now: datetime) -> 
     """What `fetches` says about one subject; `attempts` counts the look-ups in a row that brought nothing final."""
     answer, wait = one.answer, None
     if isinstance(answer, FetchProblem):
-        attempts, reason = attempts + 1, str(answer)
-        outcome, wait = ("absent", DAY) if answer.absent else ("failed", waiting_time(attempts, answer))
+        attempts, reason = attempts + (not answer.busy), str(answer)
+        outcome, wait = ("absent", DAY) if answer.absent else ("failed", waiting_time(max(attempts, 1), answer))
     else:
         note = kind.note(answer)
         attempts = attempts + 1 if note.unfinished else 0

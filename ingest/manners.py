@@ -3,8 +3,10 @@
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 
 from ingest.wire import FetchProblem, Leash
@@ -16,6 +18,62 @@ MOMENT = 1_000_000_000  # a RateLimit-Reset from here on is a unix time, as data
 LONGEST_AFTER = 6 * 3600.0  # a Retry-After beyond this is cut
 SLICE_SECONDS = 0.2  # longest wait for a place before looking whether the request may still wait
 HOSTS = 10_000  # hosts whose silence is remembered before what is over is forgotten
+# A look-up goes where a stranger's record leads, and one domain has any number of hosts. A domain that never answered
+# or ran out the clock within the hour is asked by few at a time: others wait a moment, then they are put off.
+UNKNOWN_AT_A_TIME, SLOW_AT_A_TIME = 2, 1
+PLACE_SECONDS = 1.0
+STALLS_AN_HOUR, HOUR_SECONDS = 6, 3_600.0  # after so many, and more than answers, a domain is left alone
+ANSWERS_A_STALL = 20  # with so many a domain is busy and not slow
+REMEMBERED = 200  # requests to a domain
+# Second labels below which a country's registry sells names, besides those of two letters.
+_SECOND = frozenset(("com", "edu", "gob", "gov", "ltd", "mil", "net", "nom", "org", "plc"))
+is_look_up: ContextVar[bool] = ContextVar("is_look_up", default=False)  # whether this thread asks for the look-ups
+
+
+def registrable_domain(host: str) -> str:
+    """The part of a host's name that somebody registered, by a simple rule: two labels, three below `co.uk` and such.
+
+    Sites that give names to everybody count as one domain: its people wait for each other, and nobody else does.
+    """
+    labels = host.partition(":")[0].lower().rstrip(".").split(".")
+    is_second = len(labels) > 2 and len(labels[-1]) == 2 and (labels[-2] in _SECOND or len(labels[-2]) == 2)
+    return ".".join(labels[-3 if is_second else -2 :])
+
+
+class _Domain:
+    """The requests to one registrable domain: how many are under way, and what the newest came to."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self._ends: deque[tuple[float, bool]] = deque(maxlen=REMEMBERED)
+
+    def note(self, stalled: bool) -> None:
+        """Remember how a request ended: with an answer, or by running out the clock."""
+        self._ends.append((time.monotonic(), stalled))
+
+    def has_place(self) -> bool:
+        """Whether another look-up may ask there now."""
+        stalls, answers = self._counts()
+        if not stalls:
+            return bool(answers) or self.under_way < UNKNOWN_AT_A_TIME
+        if self.is_slow():
+            return self.under_way < SLOW_AT_A_TIME and (stalls < STALLS_AN_HOUR or stalls <= answers)
+        return True
+
+    def is_slow(self) -> bool:
+        """Whether more than a few of its requests ran out the clock within the hour."""
+        stalls, answers = self._counts()
+        return stalls * ANSWERS_A_STALL > answers
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is under way and nothing was for an hour."""
+        return not self.under_way and not sum(self._counts())
+
+    def _counts(self) -> tuple[int, int]:
+        since = time.monotonic() - HOUR_SECONDS
+        ends = [stalled for at, stalled in self._ends if at > since]
+        return sum(ends), len(ends) - sum(ends)
 
 
 class Manners:
@@ -26,27 +84,62 @@ class Manners:
         self._changed = threading.Condition()
         self._under_way: dict[str, int] = {}
         self._quiet: dict[str, float] = {}
+        self._domains: dict[str, _Domain] = {}
 
     @contextmanager
     def place(self, host: str, leash: Leash) -> Generator[None]:
         """One of the host's places, waited for within the leash. Raises FetchProblem where the host is left alone."""
         self._take(host, leash)
+        answered = False
         try:
             yield
+            answered = True
+        except FetchProblem as problem:
+            answered = problem.status is not None
+            raise
         finally:
             with self._changed:
                 self._under_way[host] -= 1
                 if not self._under_way[host]:
                     del self._under_way[host]
+                domain = self._domain(host)
+                domain.under_way -= 1
+                if answered:
+                    domain.note(stalled=False)
                 self._changed.notify_all()
 
     def _take(self, host: str, leash: Leash) -> None:
         with self._changed:
             self._refuse_while_quiet(host)
+            if is_look_up.get():
+                self._take_domain(host, leash)
             while self._under_way.get(host, 0) >= self._at_a_time:
                 self._changed.wait(min(leash.left(), SLICE_SECONDS))
                 self._refuse_while_quiet(host)
             self._under_way[host] = self._under_way.get(host, 0) + 1
+            self._domain(host).under_way += 1
+
+    def _take_domain(self, host: str, leash: Leash) -> None:
+        """Wait a moment for a place of the domain. Raises FetchProblem where there is none, or it stalls too often."""
+        domain, ends = self._domain(host), time.monotonic() + PLACE_SECONDS
+        while not domain.has_place():
+            rest = ends - time.monotonic()
+            if domain.is_slow() or rest <= 0:
+                name = registrable_domain(host)
+                raise FetchProblem(f"{name} is slow, and others ask it", retry=True, after=QUIET_SECONDS, busy=True)
+            self._changed.wait(min(rest, leash.left(), SLICE_SECONDS))
+
+    def _domain(self, host: str) -> _Domain:
+        name = registrable_domain(host)
+        if len(self._domains) > HOSTS and name not in self._domains:
+            self._domains = {one: kept for one, kept in self._domains.items() if not kept.is_over}
+        return self._domains.setdefault(name, _Domain())
+
+    def note_stall(self, host: str) -> None:
+        """Leave a host alone that ran out the clock, and its domain too where that happens often."""
+        self.hush(host, QUIET_SECONDS)
+        with self._changed:
+            self._domain(host).note(stalled=True)
 
     def hush(self, host: str, seconds: float) -> None:
         """Leave a host alone for a while, so that one slow peer cannot hold every thread in turn.

@@ -21,8 +21,9 @@ from urllib3.response import BaseHTTPResponse
 from ingest.addresses import AddressBook, Resolver, Route, resolve_name
 from ingest.decoding import decode_json
 from ingest.dids import is_host as is_host
-from ingest.manners import QUIET_SECONDS, Manners, after_seconds, limit_seconds
+from ingest.manners import Manners, after_seconds, limit_seconds
 from ingest.names import Texts, texts_of
+from ingest.shares import Shares
 from ingest.wire import (
     HEADER_LIMIT,
     STEP_SECONDS,
@@ -101,6 +102,7 @@ class Fetcher:
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._sites: OrderedDict[str, _Site] = OrderedDict()
         self.manners = Manners()
+        self.shares = Shares()
         self._texts = texts or (texts_of if stand_in is None else lambda _: [])
         self._stand_in_site = _Site(_stand_in_pool(stand_in), float("inf")) if stand_in else None
 
@@ -271,7 +273,7 @@ class Fetcher:
         if time.monotonic() < leash.ends and isinstance(error, urllib3.exceptions.NewConnectionError):
             return FetchProblem(f"{target.host} could not be connected to", retry=True)  # to urllib3 a timeout as well
         if time.monotonic() >= leash.ends or isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-            self.manners.hush(target.authority, QUIET_SECONDS)
+            self.manners.note_stall(target.authority)
             return FetchProblem(f"{target.host} took too long to answer", retry=True)
         if isinstance(error, urllib3.exceptions.SSLError):
             return FetchProblem(f"{target.host} has no valid certificate for its name")

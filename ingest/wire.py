@@ -53,7 +53,8 @@ class FetchProblem(Exception):
     """Why nothing was fetched, in one bounded sentence; `retry` says whether asking again may help.
 
     `status` is the HTTP status where there was one, `after` the seconds to wait (at most 6 hours) where the peer said
-    so, `too_large` whether the answer went over the limit, `closed` whether this side stopped the request.
+    so, `too_large` whether the answer went over the limit, `closed` whether this side stopped the request, `busy` that
+    it was not sent, as others to the same domain are under way.
     """
 
     def __init__(
@@ -65,10 +66,11 @@ class FetchProblem(Exception):
         after: float | None = None,
         too_large: bool = False,
         closed: bool = False,
+        busy: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.status, self.retry, self.after = status, retry, after
-        self.too_large, self.closed = too_large, closed
+        self.too_large, self.closed, self.busy = too_large, closed, busy
 
     @property
     def absent(self) -> bool:

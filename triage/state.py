@@ -46,14 +46,8 @@ def troubles(
     missing = () if recorded else _gaps(gaps_open, has_hosts, gap_reason)
     if status is None or not status.is_alive(now):
         return missing if recorded else (_not_running(status, now), *missing)
-    found = [
-        _store(status),
-        _clock(status),
-        _listener(status),
-        _publisher(status),
-        _backfill(status),
-        _event_streams(status),
-    ]
+    parts = (_store, _clock, _listener, _publisher, _backfill, _event_streams)
+    found = [part(status) for part in parts]
     found += map(_hop, status.failing_hops)
     return (*(trouble for trouble in found if trouble), *missing)
 

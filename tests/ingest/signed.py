@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ingest.dag_cbor import Link, encode
 from ingest.net import Fetcher, FetchProblem
+from ingest.shares import Shares
 from ingest.signatures import CURVES, LETTERS
 
 SECP256K1, P256 = CURVES
@@ -113,6 +114,8 @@ class SignedNetwork:
     sent: dict[str, bytes] = field(default_factory=dict)  # other proofs in place of an account's own
     stand_in: None = None
     closed: bool = False
+    timeout: float = 15.0
+    shares: Shares = field(default_factory=Shares)
 
     def fetcher(self) -> Fetcher:
         return cast(Fetcher, self)

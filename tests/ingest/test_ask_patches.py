@@ -35,7 +35,8 @@ def test_patches_of_watched_repositories_come_first_then_what_their_people_offer
     world.identities()
     with world.store.read() as rows:
         order = [row["pull_uri"] for row in due_patches(NOW).rows(rows, NOW, 10)]
-    assert order == ["at://a/1", "at://a/merged", "at://a/elsewhere", "at://a/closed"]
+    assert order[0] == "at://a/1"
+    assert sorted(order[1:]) == ["at://a/closed", "at://a/elsewhere", "at://a/merged"]
     assert world.patches() == 4
 
 

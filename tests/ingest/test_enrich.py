@@ -25,20 +25,6 @@ def test_those_who_matter_get_their_identity_and_nobody_else(world: World) -> No
     assert world.inputs() == 1
 
 
-def test_voucher_and_subject_get_their_identity_after_those_that_judgements_rest_on(world: World) -> None:
-    with world.store.write() as txn:
-        people = txn.person_ids([did("voucher"), did("subject")])
-        txn.execute(
-            "insert into vouches (voucher_id, subject_id, kind, evidences, written_at, seen_at, event_seq)"
-            " values (?, ?, 'vouch', '[]', ?, ?, 1)",
-            [*people.values(), NOW, NOW],
-        )
-    with world.store.read() as rows:
-        order = [row["subject"] for row in Due(DUE_IDENTITIES).rows(rows, NOW, 10)]
-    assert order == [did("seed"), did("mallory"), did("voucher"), did("subject")]
-    assert world.identities() == 4
-
-
 def test_what_the_directory_logs_becomes_signals_that_are_read_as_of_a_moment(world: World) -> None:
     world.moved = True
     world.identities()

@@ -184,6 +184,7 @@ def test_metrics_name_every_lane_even_an_empty_one() -> None:
     names = "own scored not_enough_evidence contributors vouches denounces seeds events pull_requests repositories"
     more = "watched dead_letters dropped_strangers gaps_open unknown_shapes"
     board = read.Dashboard(
+        gap_reason="",
         **dict.fromkeys(f"{names} {more}".split(), 7),
         lanes={Lane.NORMAL_QUEUE: 3},
         histogram=(read.Bin(0.9, 1.0, 4),),
