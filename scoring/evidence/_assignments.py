@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SOURCE_CHARACTERS = 200_000  # of one fragment: walking its nodes takes 1 ms for 10,000 characters
 VALUE_CHARACTERS = 400  # of a value that is filled in
+VALUE_ROWS = 5
 KEPT = 20  # values of one name
 GROWTH = 4  # times the length of the source
 
@@ -198,6 +199,8 @@ class _Expansion:
         if reach.end.index - reach.start.index > VALUE_CHARACTERS or _FUNCTIONS.search(value.kind()):
             return False
         if _LOADED.match(value.text()):
+            return False
+        if reach.end.line - reach.start.line > VALUE_ROWS:
             return False
         return reach.start.line == reach.end.line or not re.search(r"//|#|/\*|--", value.text())
 
