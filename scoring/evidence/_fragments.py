@@ -12,6 +12,9 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 # Not behind the sign by which YAML begins a text of several lines.
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
+BRACED = frozenset({"javascript", "go", "rust", "php", "java", "c", "csharp", "kotlin"})
+_BRACKET = re.compile(r"[()\[\]{}]")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _PHP_TAG = re.compile(r"<\?|\?>")
 _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
@@ -22,13 +25,28 @@ def fragment_of(hunk: Hunk, language: str) -> NewSide:
     kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
     texts = [_clean(line.text) if line is not None else "" for line in kept]
     opened = _python_blocks(texts) if language == "python" else _php_tag(texts) if language == "php" else []
-    return NewSide("\n".join([*opened, *texts, ""]), (*(None for _ in opened), *kept))
+    closed = [_missing_brackets("\n".join(texts))] if language in BRACED else []
+    return NewSide("\n".join([*opened, *texts, *closed, ""]), (*(None for _ in opened), *kept, *(None for _ in closed)))
 
 
 def _php_tag(texts: list[str]) -> list[str]:
     """Return the tag that has to stand above code that begins within a block of PHP."""
     first = _PHP_TAG.search("\n".join(texts))
     return [] if first and first[0] == "<?" else ["<?php"]
+
+
+def _missing_brackets(text: str) -> str:
+    """Return what closes the brackets that a text leaves open, which a parser would else take for an error.
+
+    Brackets in strings and comments count too; one closing bracket too many does no harm.
+    """
+    stack: list[str] = []
+    for bracket in _BRACKET.findall(text):
+        if bracket in _CLOSING:
+            stack.append(_CLOSING[bracket])
+        elif stack and stack[-1] == bracket:
+            stack.pop()
+    return "".join(reversed(stack[-DEPTH:]))
 
 
 def cleaned(side: NewSide) -> NewSide:

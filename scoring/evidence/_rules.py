@@ -2,11 +2,12 @@
 
 `rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
-line that is taken away. `beside` must match another line that the same hunk adds; `unless` must match no line that the
-file adds (for `removed`: that the change adds). One of `needles` must stand in the text, which is what makes the rules
-fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests, documentation,
-generated and vendored files) a rule of type `security` weighs the same, as builds run those files; one that is
-`lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not; a test plays both.
+line that is taken away. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
+`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out). One of
+`needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
+files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security` weighs the
+same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there. `bad` is
+found and `good` is not; a test plays both.
 """
 
 from functools import cache, cached_property
