@@ -131,13 +131,15 @@ def _played(
     meant = [rule for rule in rules if rule.may_match(read.text)]
     reading.plays -= len(meant)
     for rule in meant:
+        told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
         for node in root.find_all(tree_rules(language)[rule.id]):
             reach = node.range()
-            line = side.added(reach.start.line, reach.end.line)
             rows = range(reach.start.line, reach.end.line + 1)
-            taken = sorted({source for row in rows for source in read.sources.get(row, ())})
-            line = line or next((made for source in taken if (made := side.added(source, source))), None)
-            if line:
+            taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
+            line = side.added(rows[0], rows[-1])
+            line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
+            if line and told.isdisjoint(taken):
+                told.update(rows)
                 yield rule, line
 
 
