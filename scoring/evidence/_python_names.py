@@ -148,8 +148,8 @@ class _Source:
         return not self._rows.isdisjoint(range(span.first, span.last + 1))
 
     def _sort(self, root: "SgNode") -> None:
-        kinds: dict[str, Any] = {"any": [{"kind": kind} for kind in _UNITS.split()]}
-        for node in root.find_all({"rule": kinds}):  # ty: ignore[no-matching-overload]
+        kinds: Any = {"rule": {"any": [{"kind": kind} for kind in _UNITS.split()]}}
+        for node in root.find_all(kinds):
             kind = node.kind()
             if kind.startswith("import"):
                 self._add_imports(node)
@@ -303,8 +303,8 @@ def _last(values: list[_Value]) -> _Value:
 
 def _is_switch(values: list[_Value]) -> bool:
     """Return whether a name is set to True in one place and to False in another."""
-    fixed = {one.tree.value for one in values if isinstance(one.tree, ast.Constant) and isinstance(one.tree.value, bool)}
-    return len(fixed) > 1
+    fixed = (one.tree.value for one in values if isinstance(one.tree, ast.Constant))
+    return len({value for value in fixed if isinstance(value, bool)}) > 1
 
 
 def _span(node: "SgNode") -> _Span:
