@@ -76,7 +76,9 @@ _LITERAL_KINDS = frozenset(
     | {"integer_literal", "decimal_integer_literal", "true", "false", "boolean_literal"}
 )
 _FUNCTIONS = re.compile(
-    r"function|lambda|method|closure|func_literal|class|object|jsx|^block$|do_block|struct|composite"
+    r"^(function|function_expression|generator_function|arrow_function|function_definition|anonymous_function\w*|"
+    r"lambda\w*|closure\w*|func_literal|class\w*|object|object_literal|jsx\w*|block|do_block|struct_expression|"
+    r"composite_literal)$"
 )
 _SCOPES = re.compile(
     r"function_declaration|function_definition|function_item|function_expression|arrow_function|method|func_literal"

@@ -148,8 +148,8 @@ class _Source:
         return not self._rows.isdisjoint(range(span.first, span.last + 1))
 
     def _sort(self, root: "SgNode") -> None:
-        kinds: dict[str, Any] = {"any": [{"kind": kind} for kind in _UNITS.split()]}
-        for node in root.find_all({"rule": kinds}):  # ty: ignore[no-matching-overload]
+        kinds: Any = {"rule": {"any": [{"kind": kind} for kind in _UNITS.split()]}}
+        for node in root.find_all(kinds):
             kind = node.kind()
             if kind.startswith("import"):
                 self._add_imports(node)
@@ -178,7 +178,7 @@ class _Source:
     def _add_values(self, kind: str, node: "SgNode") -> None:
         if kind in ("default_parameter", "typed_default_parameter"):
             name, value = node.field("name"), node.field("value")
-            if name is not None and value is not None:
+            if name is not None and value is not None and value.kind() in ("identifier", "attribute"):
                 self._add(name.text(), value, self._scope(value.range().end.index + 1), is_added=False)
             return
         if kind == "with_item":
@@ -255,7 +255,7 @@ class _Source:
         if scope >= 0 and "." not in name:
             own = [one for one in values if one.scope == scope and one.span.end <= place]
             if own:
-                return _last(own)
+                return None if _is_switch([one for one in values if one.scope == scope]) else _last(own)
             if self._shadows(scope, name) or any(one.scope == scope for one in values):
                 return None
         shared = [one for one in values if one.scope == -1 and (scope >= 0 or one.span.end <= place)]
@@ -299,6 +299,12 @@ _WITHOUT_TYPES = re.compile(r":[^,=]*(?:\[[^\]]*\][^,=]*)*")
 def _last(values: list[_Value]) -> _Value:
     changing = [one for one in values if one.tree is None or not is_fixed(one.tree)]
     return changing[-1] if changing else values[-1]
+
+
+def _is_switch(values: list[_Value]) -> bool:
+    """Return whether a name is set to True in one place and to False in another."""
+    fixed = (one.tree.value for one in values if isinstance(one.tree, ast.Constant))
+    return len({value for value in fixed if isinstance(value, bool)}) > 1
 
 
 def _span(node: "SgNode") -> _Span:

@@ -5,9 +5,9 @@ touches an added line. `lines` is a regular expression (RE2, so linear in time) 
 line that is taken away. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
 `unless` must match no line that the file adds (for `removed`: that the change adds, comments left out). One of
 `needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
-files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security` weighs the
-same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there. `bad` is
-found and `good` is not; a test plays both.
+files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security`
+weighs the same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there.
+`bad` is found and `good` is not; a test plays both.
 """
 
 from functools import cache, cached_property

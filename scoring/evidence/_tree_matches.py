@@ -43,19 +43,16 @@ def _played(
     root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
 ) -> Iterator[tuple[Rule, Line]]:
     for rule in rules:
+        told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
         for node in root.find_all(tree_rules(language)[rule.id]):
             reach = node.range()
-            line = _added_line(side, read, reach.start.line, reach.end.line)
-            if line:
+            rows = range(reach.start.line, reach.end.line + 1)
+            taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
+            line = side.added(rows[0], rows[-1])
+            line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
+            if line and told.isdisjoint(taken):
+                told.update(rows)
                 yield rule, line
-
-
-def _added_line(side: NewSide, read: Expanded, first: int, last: int) -> Line | None:
-    line = side.added(first, last)
-    if line or not read.sources:
-        return line
-    taken = sorted({source for row in range(first, last + 1) for source in read.sources.get(row, ())})
-    return next((made for source in taken if (made := side.added(source, source))), None)
 
 
 def _near_changes(side: NewSide, read: Expanded) -> str:
