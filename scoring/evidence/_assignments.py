@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import re2
+
 from scoring.evidence._python_names import Expanded
 
 if TYPE_CHECKING:
@@ -111,12 +113,12 @@ _BUILT_IN = frozenset(
         "process",
     }
 )
-_IMPORT = re.compile(
+_IMPORT = re2.compile(
     r"""(?:import\s+(?:type\s+)?(?:(?P<default>\w+)\s*,?\s*)?(?:\*\s+as\s+(?P<all>\w+)|\{(?P<named>[^{}]*)\})?\s*from"""
     r"""|(?:const|let|var)\s+(?:(?P<bound>\w+)|\{(?P<taken>[^{}]*)\})\s*=\s*(?:await\s+)?(?:require|import)\s*\()"""
     r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
 )
-_IMPORTED = re.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
+_IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ class _Expansion:
         return self._result()
 
     def _add_imports(self) -> None:
-        for found in _IMPORT.finditer(self.text) if self.grammar == "tsx" else ():
+        encodable = self.text.encode("utf-8", "replace").decode()
+        for found in _IMPORT.finditer(encodable) if self.grammar == "tsx" else ():
             module = re.sub(r"\W", ".", found["module"].removeprefix("node-"))
             is_known = module.split(".")[0] in _BUILT_IN
             row = self.text.count("\n", 0, found.start())

@@ -197,7 +197,7 @@ HOSTILE: dict[str, tuple[Callable[[int], str], int, int]] = {
 
 
 @pytest.mark.parametrize(("make", "times", "rows"), HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("path", ["a.py", "a.tsx", "a.ts", "a.go", "a.rs", "a.sh"])
+@pytest.mark.parametrize("path", ["a.py", "a.tsx", "a.ts", "a.go", "a.rs", "a.sh", "a.php", "a.rb", "a.java", "a.c"])
 def test_hostile_code_is_read_in_linear_time(make: Callable[[int], str], times: int, rows: int, path: str) -> None:
     def written(times: int, rows: int) -> FileChange:
         texts = "\n".join([make(times)] * rows).split("\n")
