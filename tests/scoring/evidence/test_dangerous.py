@@ -29,7 +29,9 @@ SHELL = 'subprocess.run(f"tar xf {name}", shell=True)'
 def example(rule: Rule, text: str, language: str) -> FileChange:
     """An example of a rule in a file where the rule looks."""
     path = PATH[language] if "code" in (rule.roles or ("code",)) else PATH[language].replace("src/", "tests/")
-    path = rule.paths[0].lstrip("/").replace("*", "a") if rule.paths else path
+    if rule.paths:
+        named = rule.paths[0].replace("*", "a")
+        path = f"{named}/a.yml".lstrip("/") if named.startswith("/.") else named
     return marked_lines(text, path) if rule.removed else added_lines(text, path)
 
 
