@@ -81,6 +81,18 @@ def expand_python(side: NewSide, root: "SgNode") -> Expanded:
     return _Source(side, root).expanded()
 
 
+def focused(text: str, root: "SgNode", rows: set[int]) -> str:
+    """Return the text with the top-level statements left blank that lie farther than NEAR from all of these rows."""
+    near = {near for row in rows for near in range(row - NEAR, row + NEAR + 1)}
+    kept: set[int] = set()
+    for node in root.children():
+        reach = node.range()
+        reached = range(reach.start.line, reach.end.line + 1)
+        if not near.isdisjoint(reached):
+            kept.update(reached)
+    return "\n".join(line if row in kept else "" for row, line in enumerate(text.split("\n")))
+
+
 class _Source:
     """One text: its functions, imports, values, and the expressions that may be written out."""
 

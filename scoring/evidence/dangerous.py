@@ -11,7 +11,7 @@ from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
 from scoring.evidence._languages import GRAMMARS, Language, language_of_file
-from scoring.evidence._python_names import Expanded, expand_python
+from scoring.evidence._python_names import Expanded, expand_python, focused
 from scoring.evidence._rules import Rule, rules_for
 from scoring.evidence._tree_rules import tree_rules
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
@@ -118,11 +118,15 @@ def _tree_matches(
 
     root = SgRoot(side.text, grammar).root()
     reading.left -= len(side.text)
-    yield from _played(reading, root, Expanded(side.text), side, rules, language)
-    expanded = expand_python(side, root) if language == "python" else Expanded(side.text)
-    if expanded.text != side.text:
-        root = SgRoot(expanded.text, grammar).root()
-        yield from _played(reading, root, expanded, side, rules, language)
+    if language != "python":
+        yield from _played(reading, root, Expanded(side.text), side, rules, language)
+        return
+    expanded = expand_python(side, root)
+    rows = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
+    rows |= {row for row, taken in expanded.sources.items() if taken & rows}
+    for read in (Expanded(side.text), *([expanded] if expanded.text != side.text else [])):
+        text = focused(read.text, root, rows)
+        yield from _played(reading, SgRoot(text, grammar).root(), Expanded(text, read.sources), side, rules, language)
 
 
 def _played(
