@@ -124,9 +124,13 @@ def _tree_matches(
     expanded = expand_python(side, root)
     rows = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     rows |= {row for row, taken in expanded.sources.items() if taken & rows}
-    for read in (Expanded(side.text), *([expanded] if expanded.text != side.text else [])):
+    raw = [rule for rule in rules if not rule.filled_in]
+    for read, meant in ((Expanded(side.text), raw), (expanded, rules)):
+        if meant is raw and expanded.text == side.text:
+            continue
         text = focused(read.text, root, rows)
-        yield from _played(reading, SgRoot(text, grammar).root(), Expanded(text, read.sources), side, rules, language)
+        focus = Expanded(text, read.sources)
+        yield from _played(reading, SgRoot(text, grammar).root(), focus, side, meant, language)
 
 
 def _played(
