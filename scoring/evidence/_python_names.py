@@ -305,7 +305,7 @@ _WITHOUT_TYPES = re.compile(r":[^,=]*(?:\[[^\]]*\][^,=]*)*")
 
 
 def _last(values: list[_Value], place: int) -> _Value | None:
-    """Return the last of the values before an offset; None where both True and False are set, so that nobody can tell."""
+    """Return the last of the values before an offset; None where both True and False are set, which settles nothing."""
     before = [one for one in values if one.span.end <= place]
     fixed = (one.tree.value for one in values if isinstance(one.tree, ast.Constant))
     if not before or len({value for value in fixed if isinstance(value, bool)}) > 1:
