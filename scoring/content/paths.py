@@ -110,10 +110,11 @@ ROLES: dict[Role, tuple[str, ...]] = {
     ),
     "docs": (
         *("docs", "doc", "documentation", "examples", "example", "*.md", "*.rst", "*.adoc", "*.txt", "*.po"),
-        *("*.mdx", "*.markdown", "*.asciidoc", "*.tex", "*.org", "sample", "samples", "tutorial", "tutorials", "news*"),
-        *("changelog*", "changes*", "history*", "readme*", "license*", "authors*", "contributing*"),
+        *("*.mdx", "*.markdown", "*.asciidoc", "*.tex", "*.org", "sample", "samples", "tutorial", "tutorials"),
     ),
 }
+# Names of prose, which say nothing of a program: history.py and license.js run.
+PROSE_NAMES = ("news*", "changelog*", "changes*", "history*", "readme*", "license*", "authors*", "contributing*")
 # Lists of resolved packages with their hashes, and other lists of hashes.
 LOCKS = (
     *("*.lock", "*.lockb", "*.lockfile", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "go.sum"),
@@ -171,14 +172,15 @@ def never_fast(path: str) -> Kind | None:
 @lru_cache(maxsize=8192)
 def role(path: str) -> Role:
     """What a file is for, by its path alone: code where nothing says otherwise."""
-    clean = clean_path(path).lower()
-    return next((role for role, patterns in ROLES.items() if first_match(patterns, clean)), "code")
+    return next((role for role in ROLES if has_role(path, role)), "code")
 
 
 @lru_cache(maxsize=8192)
 def has_role(path: str, wanted: Role) -> bool:
     """Whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
-    return first_match(ROLES[wanted], clean_path(path).lower())
+    clean = clean_path(path).lower()
+    is_named = wanted == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
+    return is_named or first_match(ROLES[wanted], clean)
 
 
 @lru_cache(maxsize=8192)

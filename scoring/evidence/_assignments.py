@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import re2
+
 from scoring.evidence._python_names import Expanded
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 SOURCE_CHARACTERS = 200_000  # of one fragment: walking its nodes takes 1 ms for 10,000 characters
 VALUE_CHARACTERS = 400  # of a value that is filled in
+VALUE_ROWS = 5
 KEPT = 20  # values of one name
 GROWTH = 4  # times the length of the source
 
@@ -33,7 +36,8 @@ class Kinds(NamedTuple):
 GRAMMAR_KINDS: dict[str, Kinds] = {
     "tsx": Kinds(
         ("variable_declarator", "assignment_expression", "augmented_assignment_expression"),
-        parameters=("formal_parameters",),
+        ("identifier", "shorthand_property_identifier"),
+        ("formal_parameters",),
     ),
     "go": Kinds(("short_var_declaration", "assignment_statement", "var_spec", "const_spec")),
     "rust": Kinds(
@@ -74,7 +78,9 @@ _LITERAL_KINDS = frozenset(
     | {"integer_literal", "decimal_integer_literal", "true", "false", "boolean_literal"}
 )
 _FUNCTIONS = re.compile(
-    r"function|lambda|method|closure|func_literal|class|object|jsx|^block$|do_block|struct|composite"
+    r"^(function|function_expression|generator_function|arrow_function|function_definition|anonymous_function\w*|"
+    r"lambda\w*|closure\w*|func_literal|class\w*|object|object_literal|jsx\w*|block|do_block|struct_expression|"
+    r"composite_literal)$"
 )
 _SCOPES = re.compile(
     r"function_declaration|function_definition|function_item|function_expression|arrow_function|method|func_literal"
@@ -84,6 +90,7 @@ _NAMING_FIELDS = ("name", "method", "field", "left", "key", "parameter", "proper
 _PLAIN_PARENTS = re.compile(
     r"arg|reference|template_substitution|interpol|declarat|assignment|return|expression_list|spread|array|pair"
 )
+_RECEIVERS = re.compile("member|selector|call|invocation|navigation|access|field|index")
 _SECRET = re.compile(r"(?i)passw|secret|token|credential|api_?key|private")
 _PROMISED = re.compile(r"^(?:\w+\.)?promisify\(([\w.]+)\)$|^([\w.]+)\.bind\(\w+\)$")
 _LOADED = re.compile(r"(?:await\s+)?(?:require|import)\s*\(")  # read as imports
@@ -106,12 +113,12 @@ _BUILT_IN = frozenset(
         "process",
     }
 )
-_IMPORT = re.compile(
+_IMPORT = re2.compile(
     r"""(?:import\s+(?:type\s+)?(?:(?P<default>\w+)\s*,?\s*)?(?:\*\s+as\s+(?P<all>\w+)|\{(?P<named>[^{}]*)\})?\s*from"""
     r"""|(?:const|let|var)\s+(?:(?P<bound>\w+)|\{(?P<taken>[^{}]*)\})\s*=\s*(?:await\s+)?(?:require|import)\s*\()"""
     r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
 )
-_IMPORTED = re.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
+_IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,8 @@ class _Expansion:
         return self._result()
 
     def _add_imports(self) -> None:
-        for found in _IMPORT.finditer(self.text) if self.grammar == "tsx" else ():
+        encodable = self.text.encode("utf-8", "replace").decode()
+        for found in _IMPORT.finditer(encodable) if self.grammar == "tsx" else ():
             module = re.sub(r"\W", ".", found["module"].removeprefix("node-"))
             is_known = module.split(".")[0] in _BUILT_IN
             row = self.text.count("\n", 0, found.start())
@@ -199,6 +207,8 @@ class _Expansion:
             return False
         if _LOADED.match(value.text()):
             return False
+        if reach.end.line - reach.start.line > VALUE_ROWS:
+            return False
         return reach.start.line == reach.end.line or not re.search(r"//|#|/\*|--", value.text())
 
     def _parameters(self) -> set[str]:
@@ -224,7 +234,7 @@ class _Expansion:
             rows, is_literal = rows | before[-1].rows, False
         if is_appended and not before:
             return
-        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@]){re.escape(name)}(?!\w)", text):
+        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@.\"'/]){re.escape(name)}(?![\w\"'])", text):
             return
         is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
@@ -251,26 +261,31 @@ class _Expansion:
             return
         if _SECRET.search(name) and not chosen.is_alias:
             return  # the name says more to a rule than the value
-        value, reach = chosen.value, use.range()
+        value = self._value_for(use, parent, chosen)
+        plain = _PLAIN_TEXT.match(value) if value and chosen.is_literal else None
+        is_part = plain is not None and parent.kind() in ("template_substitution", "interpolation")
+        reach = parent.range() if is_part else use.range()
+        value = next(text for text in plain.groups() if text is not None) if plain and is_part else value
         first, last = reach.start.index, reach.end.index
-        if chosen.is_literal:
-            plain = _PLAIN_TEXT.match(value)
-            if parent.kind() in ("template_substitution", "interpolation") and plain:
-                outer = parent.range()
-                first, last = outer.start.index, outer.end.index
-                value = next(text for text in plain.groups() if text is not None)
-            elif "encapsed" in parent.kind() or "string" in parent.kind():
-                return
-        elif "encapsed" in parent.kind():
-            return
-        is_whole = chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(parent.kind())
-        if not is_whole and re.search("member|selector|call|invocation|navigation|access|field|index", parent.kind()):
-            return  # a method of what a call made says more by its variable's name
-        value = value if is_whole else f"({value})"
-        rows = frozenset[int]() if chosen.is_literal else chosen.rows
-        if "\n" not in self.text[first:last] and (not self.edits or self.edits[-1][1] <= first):
-            self.edits.append((first, last, value, reach.start.line, rows))
+        is_free = not self.edits or self.edits[-1][1] <= first
+        if value is not None and is_free and "\n" not in self.text[first:last]:
+            rows = frozenset[int]() if chosen.is_literal else chosen.rows
+            self.edits.append((first, last, value, use.range().start.line, rows))
             self.starts.append(first)
+
+    def _value_for(self, use: "SgNode", parent: "SgNode", chosen: _Definition) -> str | None:
+        """Return the value as it has to be written at this place; None where it cannot stand there."""
+        kind, before = parent.kind(), self.text[use.range().start.index - 1]
+        if kind == "encapsed_string":
+            return None if chosen.is_literal or before == "{" else f'" . ({chosen.value}) . "'
+        if "string" in kind and kind != "template_substitution":
+            return None
+        if use.kind() == "shorthand_property_identifier":
+            return f"{chosen.name}: {chosen.value}"
+        if chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(kind):
+            return chosen.value
+        # A method of what a call made says more by its variable's name.
+        return None if _RECEIVERS.search(kind) else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
         """The last value in the same function, a literal only where the name never holds anything else."""

@@ -12,7 +12,11 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 # Not behind the sign by which YAML begins a text of several lines.
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
+BRACED = frozenset({"javascript", "go", "rust", "php", "java", "c", "csharp", "kotlin"})
+_BRACKET = re.compile(r"[()\[\]{}]")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _PHP_TAG = re.compile(r"<\?|\?>")
+_SECTION = re.compile(r"(\s*)(async def|def|class)\s+(\w+)")
 _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
@@ -21,14 +25,37 @@ def fragment_of(hunk: Hunk, language: str) -> NewSide:
     """Context and added lines in order; for Python below the blocks that they would have to stand in."""
     kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
     texts = [_clean(line.text) if line is not None else "" for line in kept]
-    opened = _python_blocks(texts) if language == "python" else _php_tag(texts) if language == "php" else []
-    return NewSide("\n".join([*opened, *texts, ""]), (*(None for _ in opened), *kept))
+    opened = _opened(texts, _clean(hunk.section), language)
+    closed = [_missing_brackets("\n".join([*opened, *texts]))] if language in BRACED else []
+    return NewSide("\n".join([*opened, *texts, *closed, ""]), (*(None for _ in opened), *kept, *(None for _ in closed)))
+
+
+def _opened(texts: list[str], section: str, language: str) -> list[str]:
+    """Return the rows that have to stand above a hunk: tag, function that git names for it, blocks."""
+    if language == "python":
+        return _python_blocks(texts, section)
+    tag = _php_tag(texts) if language == "php" else []
+    return [*tag, section] if language in BRACED and section.rstrip().endswith("{") else tag
 
 
 def _php_tag(texts: list[str]) -> list[str]:
     """Return the tag that has to stand above code that begins within a block of PHP."""
     first = _PHP_TAG.search("\n".join(texts))
     return [] if first and first[0] == "<?" else ["<?php"]
+
+
+def _missing_brackets(text: str) -> str:
+    """Return what closes the brackets that a text leaves open, which a parser would else take for an error.
+
+    Brackets in strings and comments count too; one closing bracket too many does no harm.
+    """
+    stack: list[str] = []
+    for bracket in _BRACKET.findall(text):
+        if bracket in _CLOSING:
+            stack.append(_CLOSING[bracket])
+        elif stack and stack[-1] == bracket:
+            stack.pop()
+    return "".join(reversed(stack[-DEPTH:]))
 
 
 def cleaned(side: NewSide) -> NewSide:
@@ -69,21 +96,38 @@ def _clean(text: str) -> str:
     return text.replace("\r", "").encode("utf-8", "replace").decode().replace("\0", " ")
 
 
-def _python_blocks(texts: list[str]) -> list[str]:
-    """Heads of the blocks around the first line, outermost first: one for each depth that a later line returns to."""
+def _python_blocks(texts: list[str], section: str) -> list[str]:
+    """Heads of the blocks around the first line, outermost first: one for each depth that a later line returns to.
+
+    `section` is the function that git names for the hunk: it stands above where the first line is deeper than it.
+    """
     found: list[str] = []
-    lowest: int | None = None
+    lowest = first = None
     for text in texts:
         bare = text.lstrip()
         if not bare or bare.startswith("#"):
             continue
         indent = len(text) - len(bare)
+        first = indent if first is None else first
         if lowest is not None and indent < lowest:
             found.append(" " * indent + _head(bare))
         lowest = indent if lowest is None else min(lowest, indent)
     if lowest:
         found.append("if True:")
-    return found[::-1]
+    return _below(found[::-1], section, first or 0)
+
+
+def _below(heads: list[str], section: str, first: int) -> list[str]:
+    """Put the head of the function around the first line among those of the blocks."""
+    named = _SECTION.match(section)
+    if named is None or len(named[1]) >= first:
+        return heads
+    indent = len(named[1])
+    head = section if section.rstrip().endswith(":") else f"{named[1]}{named[2]} {named[3]}():"
+    above = [one for one in heads if len(one) - len(one.lstrip()) < indent]
+    deeper = [one for one in heads if len(one) - len(one.lstrip()) > indent]
+    same = [one for one in heads if len(one) - len(one.lstrip()) == indent and one.strip() != "if True:"]
+    return [*above, *(["if True:"] if indent and not above else []), *same, *([] if same else [head]), *deeper]
 
 
 def _head(line: str) -> str:

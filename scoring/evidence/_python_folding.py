@@ -9,7 +9,7 @@ import base64
 import binascii
 import codecs
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 TEXT_LENGTH = 1_000  # of a text that is put together
 Fixed = str | bytes | int
@@ -173,11 +173,11 @@ class _Folder(ast.NodeTransformer):
         key = _fixed(node.slice)
         if isinstance(key, str):
             return self._member(node, key)
-        values: Sequence[object] | None = _fixed(node.value) if isinstance(_fixed(node.value), str | bytes) else None
-        if isinstance(node.slice, ast.Slice) and values is not None:
+        text = _fixed(node.value)
+        if isinstance(node.slice, ast.Slice) and isinstance(text, str | bytes):
             bounds = [_bound(one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
             if "?" not in bounds:
-                return self._text(node, lambda: values[slice(*bounds)])
+                return self._text(node, lambda: text[slice(*bounds)])  # ty: ignore[invalid-argument-type]
         if isinstance(key, int) and isinstance(node.value, ast.List | ast.Tuple) and -100 < key < len(node.value.elts):
             return self._made(node.value.elts[key]) if -len(node.value.elts) <= key else node
         return node

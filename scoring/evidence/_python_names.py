@@ -81,6 +81,18 @@ def expand_python(side: NewSide, root: "SgNode") -> Expanded:
     return _Source(side, root).expanded()
 
 
+def focused(text: str, root: "SgNode", rows: set[int]) -> str:
+    """Return the text with the top-level statements left blank that lie farther than NEAR from all of these rows."""
+    near = {near for row in rows for near in range(row - NEAR, row + NEAR + 1)}
+    kept: set[int] = set()
+    for node in root.children():
+        reach = node.range()
+        reached = range(reach.start.line, reach.end.line + 1)
+        if not near.isdisjoint(reached):
+            kept.update(reached)
+    return "\n".join(line if row in kept else "" for row, line in enumerate(text.split("\n")))
+
+
 class _Source:
     """One text: its functions, imports, values, and the expressions that may be written out."""
 
@@ -135,21 +147,19 @@ class _Source:
         near = {near for row in self._rows for near in range(row - NEAR, row + NEAR + 1)}
         changed = {name for name, values in self._values.items() if any(self._is_added(one.span) for one in values)}
         changed |= {name for name, (_, row) in self._imports.items() if row in self._rows}
-        for kind, node in self._units:
-            node, is_last = _expression(kind, node)
-            if node is None:
-                continue
-            reach = node.range()
-            is_near = not near.isdisjoint(range(reach.start.line, reach.end.line + 1))
-            if is_near or (changed and not changed.isdisjoint(_WORD.findall(node.text()))):
-                yield node, is_last
+        for kind, unit in self._units:
+            for node, is_last in _written_parts(kind, unit):
+                reach = node.range()
+                is_near = not near.isdisjoint(range(reach.start.line, reach.end.line + 1))
+                if is_near or (changed and not changed.isdisjoint(_WORD.findall(node.text()))):
+                    yield node, is_last
 
     def _is_added(self, span: _Span) -> bool:
         return not self._rows.isdisjoint(range(span.first, span.last + 1))
 
     def _sort(self, root: "SgNode") -> None:
-        kinds: dict[str, Any] = {"any": [{"kind": kind} for kind in _UNITS.split()]}
-        for node in root.find_all({"rule": kinds}):  # ty: ignore[no-matching-overload]
+        kinds: Any = {"rule": {"any": [{"kind": kind} for kind in _UNITS.split()]}}
+        for node in root.find_all(kinds):
             kind = node.kind()
             if kind.startswith("import"):
                 self._add_imports(node)
@@ -178,7 +188,7 @@ class _Source:
     def _add_values(self, kind: str, node: "SgNode") -> None:
         if kind in ("default_parameter", "typed_default_parameter"):
             name, value = node.field("name"), node.field("value")
-            if name is not None and value is not None:
+            if name is not None and value is not None and value.kind() in ("identifier", "attribute"):
                 self._add(name.text(), value, self._scope(value.range().end.index + 1), is_added=False)
             return
         if kind == "with_item":
@@ -253,13 +263,11 @@ class _Source:
         if not values:
             return None
         if scope >= 0 and "." not in name:
-            own = [one for one in values if one.scope == scope and one.span.end <= place]
-            if own:
-                return _last(own)
-            if self._shadows(scope, name) or any(one.scope == scope for one in values):
-                return None
-        shared = [one for one in values if one.scope == -1 and (scope >= 0 or one.span.end <= place)]
-        return _last(shared) if shared else None
+            own = [one for one in values if one.scope == scope]
+            if own or self._shadows(scope, name):
+                return _last(own, place)
+        shared = [one for one in values if one.scope == -1]
+        return _last(shared, len(self._text) if scope >= 0 else place)
 
     def _followed(self, value: _Value, steps: int) -> ast.expr | None:
         """Return a value with its own names filled in; what `+=` adds behind what was there."""
@@ -274,7 +282,7 @@ class _Source:
             tree = substituted(_copied(value.tree), stands_for)
             if value.added:
                 before = self._stands_for(value.name, place, scope, steps - 1)
-                tree = ast.BinOp(before, ast.Add(), tree) if before is not None else tree
+                tree = substituted(ast.BinOp(before, ast.Add(), tree), lambda _: None) if before is not None else tree
             return tree if len(ast.unparse(tree)) <= VALUE_CHARACTERS else None
         except (RecursionError, ValueError, MemoryError):
             return None
@@ -296,9 +304,14 @@ def _argument_names(parameters: str) -> list[str]:
 _WITHOUT_TYPES = re.compile(r":[^,=]*(?:\[[^\]]*\][^,=]*)*")
 
 
-def _last(values: list[_Value]) -> _Value:
-    changing = [one for one in values if one.tree is None or not is_fixed(one.tree)]
-    return changing[-1] if changing else values[-1]
+def _last(values: list[_Value], place: int) -> _Value | None:
+    """Return the last of the values before an offset; None where both True and False are set, which settles nothing."""
+    before = [one for one in values if one.span.end <= place]
+    fixed = (one.tree.value for one in values if isinstance(one.tree, ast.Constant))
+    if not before or len({value for value in fixed if isinstance(value, bool)}) > 1:
+        return None
+    changing = [one for one in before if one.tree is None or not is_fixed(one.tree)]
+    return changing[-1] if changing else before[-1]
 
 
 def _span(node: "SgNode") -> _Span:
@@ -306,25 +319,23 @@ def _span(node: "SgNode") -> _Span:
     return _Span(reach.start.index, reach.end.index, reach.start.line, reach.end.line)
 
 
-def _expression(kind: str, node: "SgNode") -> tuple["SgNode | None", bool]:
-    """Return the expression of a statement, and whether the statement ends with it."""
-    if kind == "expression_statement":
-        child = next(iter(node.children()), None)
-        if child is not None and child.kind() in ("assignment", "augmented_assignment"):
-            return child.field("right"), True
-        return child, True
-    if kind == "return_statement":
-        return next((child for child in node.children() if child.is_named()), None), True
-    if kind in ("if_statement", "elif_clause", "while_statement"):
-        return node.field("condition"), False
-    if kind in ("for_statement",):
-        return node.field("right"), False
-    if kind not in ("with_item", "decorator", "raise_statement", "assert_statement"):
-        return None, False
+def _written_parts(kind: str, node: "SgNode") -> list[tuple["SgNode", bool]]:
+    """Return the expressions of a statement in order, each with whether the statement ends with it."""
+    field = {"if_statement": "condition", "elif_clause": "condition", "while_statement": "condition"}.get(kind)
+    if field or kind == "for_statement":
+        found = node.field(field or "right")
+        return [(found, False)] if found is not None else []
     named = [child for child in node.children() if child.is_named()]
+    if kind == "expression_statement" and named and named[0].kind() in ("assignment", "augmented_assignment"):
+        target, value = named[0].field("left"), named[0].field("right")
+        is_written = target is not None and target.kind() in ("attribute", "subscript")
+        return [(one, one is value) for one in (target if is_written else None, value) if one is not None]
     if kind == "with_item" and named and named[0].kind() == "as_pattern":
         named = [child for child in named[0].children() if child.is_named()]
-    return (named[0] if named else None), False
+    if kind in ("expression_statement", "return_statement"):
+        return [(named[0], True)] if named else []
+    is_read = kind in ("with_item", "decorator", "raise_statement", "assert_statement")
+    return [(named[0], False)] if named and is_read else []
 
 
 def _over_rows(text: str, rows: int, is_last: bool) -> str:

@@ -2,16 +2,19 @@
 
 `rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
-line that is taken away. `beside` must match another line that the same hunk adds; `unless` must match no line that the
-file adds (for `removed`: that the change adds). One of `needles` must stand in the text, which is what makes the rules
-fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests, documentation,
-generated and vendored files) a rule of type `security` weighs the same, as builds run those files; one that is
-`lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not; a test plays both.
+line that is taken away. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
+`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out). One of
+`needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
+files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security`
+weighs the same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there.
+`bad` is found and `good` is not; tests play both, and `bad` with other names, in another order and with one step of
+indirection. `frail` names those of the three that the rule does not survive. A rule that is `filled_in` reads Python
+only where names are filled in already, so that a name that is left stands for something unknown.
 """
 
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import re2
@@ -22,6 +25,7 @@ from scoring.content.paths import Role
 from scoring.evidence._languages import GRAMMARS, Language
 
 FOLDER = Path(__file__).with_name("rules")
+Rewriting = Literal["names", "order", "indirection"]
 SHARED = "shared.yml"  # parts of rules, by language
 
 
@@ -45,6 +49,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     beside: str | None = None
     unless: str | None = None
     lighter_outside: bool = False
+    filled_in: bool = False
+    frail: tuple[Rewriting, ...] = ()
 
     def __post_init__(self) -> None:
         if [self.rule, self.lines, self.removed].count(None) != 2:

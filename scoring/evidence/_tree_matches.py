@@ -7,7 +7,7 @@ from scoring.content.change import Line
 from scoring.content.whole_files import NewSide
 from scoring.evidence._assignments import expand
 from scoring.evidence._languages import GRAMMARS, Language
-from scoring.evidence._python_names import Expanded, expand_python
+from scoring.evidence._python_names import Expanded, expand_python, focused
 from scoring.evidence._rules import Rule
 from scoring.evidence._tree_rules import tree_rules
 
@@ -24,38 +24,50 @@ def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> It
     """
     from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
 
-    grammar, rules = GRAMMARS[language], tuple(rules)
+    grammar = GRAMMARS[language]
     root = SgRoot(side.text, grammar).root()
     if language == "python":
-        written, read = Expanded(side.text), expand_python(side, root)
-        yield from _played(root, written, side, language, [rule for rule in rules if rule.may_match(side.text)])
-        rules = tuple(rule for rule in rules if rule.may_match(read.text)) if read.text != side.text else ()
-    else:
-        read = expand(side.text, grammar, root)
-        near = _near_changes(side, read)
-        rules = tuple(rule for rule in rules if rule.may_match(near))
-    if rules:
+        yield from _python_matches(side, root, tuple(rules))
+        return
+    read = expand(side.text, grammar, root)
+    near = _near_changes(side, read)
+    meant = [rule for rule in rules if rule.may_match(near)]
+    if meant:
         root = root if read.text == side.text else SgRoot(read.text, grammar).root()
-        yield from _played(root, read, side, language, rules)
+        yield from _played(root, read, side, language, meant)
+
+
+def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> Iterator[tuple[Rule, Line]]:
+    """Play rules on Python as it is written, then with names filled in; only statements near changed lines."""
+    from ast_grep_py import SgRoot
+
+    expanded = expand_python(side, root)
+    rows = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
+    rows |= {row for row, taken in expanded.sources.items() if taken & rows}
+    raw = tuple(rule for rule in rules if not rule.filled_in)
+    for read, meant in ((Expanded(side.text), raw), (expanded, rules)):
+        if meant is raw and expanded.text == side.text:
+            continue
+        text = focused(read.text, root, rows)
+        told = [rule for rule in meant if rule.may_match(text)]
+        focus = Expanded(text, read.sources)
+        yield from _played(SgRoot(text, GRAMMARS["python"]).root(), focus, side, "python", told)
 
 
 def _played(
     root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
 ) -> Iterator[tuple[Rule, Line]]:
     for rule in rules:
+        told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
         for node in root.find_all(tree_rules(language)[rule.id]):
             reach = node.range()
-            line = _added_line(side, read, reach.start.line, reach.end.line)
-            if line:
+            rows = range(reach.start.line, reach.end.line + 1)
+            taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
+            line = side.added(rows[0], rows[-1])
+            line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
+            if line and told.isdisjoint(taken):
+                told.update(rows)
                 yield rule, line
-
-
-def _added_line(side: NewSide, read: Expanded, first: int, last: int) -> Line | None:
-    line = side.added(first, last)
-    if line or not read.sources:
-        return line
-    taken = sorted({source for row in range(first, last + 1) for source in read.sources.get(row, ())})
-    return next((made for source in taken if (made := side.added(source, source))), None)
 
 
 def _near_changes(side: NewSide, read: Expanded) -> str:

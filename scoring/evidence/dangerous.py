@@ -8,6 +8,7 @@ from scoring.content.finding import Finding, Severity
 from scoring.content.paths import Role, role
 from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
+from scoring.evidence._code_lines import is_comment
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
 from scoring.evidence._languages import GRAMMARS, Language, language_of_file
 from scoring.evidence._rules import Rule, rules_for
@@ -33,9 +34,10 @@ class _Reading:
     added: str | None = None
 
     def added_text(self) -> str:
-        """All that the change adds, which tells whether a safeguard only moved."""
+        """Return all that the change adds but comments, which tells whether a safeguard only moved."""
         if self.added is None:
-            self.added = "\n".join(cut(line.text, LINE_LENGTH) for file in self.change.files for line in file.added())
+            lines = (cut(line.text, LINE_LENGTH) for file in self.change.files for line in file.added())
+            self.added = "\n".join(line for line in lines if not is_comment(line))
         return self.added
 
 
@@ -141,14 +143,19 @@ def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Ru
 
 
 def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
-    removed = [line for line in hunk.lines if line.mark == "-"]
+    """Yield the first line that each rule misses, unless the change adds the like."""
+    before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
+    removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):
-        for line in removed:
-            if rule.pattern.search(cut(line.text, LINE_LENGTH)):
-                if rule.exception and rule.exception.search(reading.added_text()):
-                    break
-                yield rule, line
-                break
+        missed = (
+            line
+            for place, line in removed
+            if rule.pattern.search(before[place + 1])
+            and (rule.companion is None or rule.companion.search(before[place]))
+        )
+        line = next(missed, None)
+        if line and not (rule.exception and rule.exception.search(reading.added_text())):
+            yield rule, line
 
 
 def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:

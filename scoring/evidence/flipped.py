@@ -1,4 +1,4 @@
-"""Comparisons and conditions that a change turns round or shifts by one, with nothing else on the line changed."""
+"""Conditions that a change turns round or shifts by one, and numbers that protect secrets and go down."""
 
 import re
 from collections.abc import Iterator
@@ -18,6 +18,13 @@ _PROTECTED = re.compile(
     r"auth|permission|admin|owner|staff|superuser|token|csrf|secret|password|signature|verif|allowed|denied|forbidden|valid",
     re.IGNORECASE,
 )
+# Rounds of a derivation, lengths of keys: what makes guessing dear.
+_STRENGTH = re.compile(
+    r"iteration|rounds|pbkdf2|bcrypt|scrypt|argon|salt|key_?(size|length|bits|len)|modulus|\bcost\b|_cost|[a-z]cost|"
+    r"entropy|min_?(password|length)|nonce|token_?(bytes|length|size)|random_?bytes|token_(hex|urlsafe)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d[\d_]{0,18}")
 _OPPOSITES = (
     {"==", "!="},
     {"===", "!=="},
@@ -32,7 +39,7 @@ _TURNED = ({"<", ">"}, {"<=", ">="}, {"<", ">="}, {">", "<="})
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """A condition about rights or validity that now says the opposite is med; a bound that moves by one is low."""
+    """A condition about rights that says the opposite, or a weaker number, is med; a bound that moves by one is low."""
     found = [finding for file in code_files(submission.change) for finding in _scan_file(file)]
     yield from worst_first(found)
 
@@ -66,16 +73,25 @@ def _tokens(text: str) -> list[str]:
 
 
 def _difference(old: list[str], new: list[str]) -> str | None:
-    """What is done to a condition: 'opposite', 'shifted' or 'turned'; None for any other difference."""
+    """Return what is done to a line: opposite, shifted, turned or lowered; None for any other difference."""
     if len(old) == len(new):
         changed = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
-        return _exchange(set(changed[0])) if len(changed) == 1 else None
+        if len(changed) != 1:
+            return None
+        return "lowered" if _is_lower(*changed[0]) and _STRENGTH.search(" ".join(new)) else _exchange(set(changed[0]))
     longer, shorter = (old, new) if len(old) > len(new) else (new, old)
     if len(longer) - len(shorter) != 1:
         return None
     place = next((i for i, token in enumerate(shorter) if token != longer[i]), len(shorter))
     is_negation = longer[place] in ("not", "!") and longer[place + 1 :] == shorter[place:]
     return "opposite" if is_negation and {"if", "elif", "while", "return", "assert"} & set(shorter) else None
+
+
+def _is_lower(old: str, new: str) -> bool:
+    """Return whether a number takes the place of one that is at least twice as large."""
+    if not (_NUMBER.fullmatch(old) and _NUMBER.fullmatch(new)):
+        return False
+    return int(new.replace("_", "")) * 2 <= int(old.replace("_", ""))
 
 
 def _exchange(pair: set[str]) -> str | None:
@@ -87,12 +103,13 @@ def _exchange(pair: set[str]) -> str | None:
 
 
 def _finding(file: FileChange, line: Line, how: str) -> Finding:
-    is_protected = _PROTECTED.search(line.text[:LINE_LENGTH]) is not None and how == "opposite"
+    is_protected = how == "lowered" or (how == "opposite" and _PROTECTED.search(line.text[:LINE_LENGTH]) is not None)
     kind: FlagType = "security" if is_protected else "subtle_bug"
     severity = Severity.MED if is_protected else Severity.LOW
     messages = {
         "opposite": "A condition or a switch says the opposite of what it said, and nothing else on the line changes.",
         "shifted": "A bound moves by one, and nothing else on the line changes.",
+        "lowered": "A number that makes a password, key or token hard to guess is at most half of what it was.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }
     return Finding(SCANNER, how, kind, severity, messages[how], file=file.path, line=line.new, quote=quoted(line.text))

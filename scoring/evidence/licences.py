@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from scoring.content.change import FileChange, Line
 from scoring.content.finding import Finding, Severity
+from scoring.content.paths import is_language
 from scoring.content.submission import Submission
 from scoring.evidence._licence_texts import holder_of, named_licences
 from scoring.evidence._wording import number_of, quoted, shown
@@ -61,8 +62,10 @@ def _finding(file: FileChange, rule: str, severity: Severity, line: Line | None,
 
 
 def is_licence_file(path: str) -> bool:
-    """Whether a file holds the licence itself, by its name."""
+    """Whether a file holds the licence itself, by its name; a program of that name does not."""
     place = PurePosixPath(path)
+    if is_language(path):
+        return False
     return _FILE.fullmatch(place.name) is not None or place.parent.name.upper() == "LICENSES"
 
 

@@ -29,7 +29,9 @@ SHELL = 'subprocess.run(f"tar xf {name}", shell=True)'
 def example(rule: Rule, text: str, language: str) -> FileChange:
     """An example of a rule in a file where the rule looks."""
     path = PATH[language] if "code" in (rule.roles or ("code",)) else PATH[language].replace("src/", "tests/")
-    path = rule.paths[0].lstrip("/").replace("*", "a") if rule.paths else path
+    if rule.paths:
+        named = rule.paths[0].replace("*", "a")
+        path = f"{named}/a.yml".lstrip("/") if named.startswith("/.") else named
     return marked_lines(text, path) if rule.removed else added_lines(text, path)
 
 
@@ -197,7 +199,7 @@ HOSTILE: dict[str, tuple[Callable[[int], str], int, int]] = {
 
 
 @pytest.mark.parametrize(("make", "times", "rows"), HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("path", ["a.py", "a.tsx", "a.ts", "a.go", "a.rs", "a.sh"])
+@pytest.mark.parametrize("path", ["a.py", "a.tsx", "a.ts", "a.go", "a.rs", "a.sh", "a.php", "a.rb", "a.java", "a.c"])
 def test_hostile_code_is_read_in_linear_time(make: Callable[[int], str], times: int, rows: int, path: str) -> None:
     def written(times: int, rows: int) -> FileChange:
         texts = "\n".join([make(times)] * rows).split("\n")

@@ -1,0 +1,99 @@
+"""Bandit's checks on files and hunks of Python: added lines only, no settings of strangers, in bounded time."""
+
+import logging
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.content.submission import Submission
+from scoring.content.whole_files import whole_files
+from scoring.evidence import bandit_checks
+from scoring.evidence.bandit_checks import CHECKS, scan
+from tests.conftest import count
+from tests.growth import in_linear_time
+from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found
+from tests.scoring.patched import change
+
+SHELL = "import subprocess as sp\n\n\ndef run(name):\n    sp.run(f'tar xf {name}', shell=True)\n"
+
+
+def test_an_added_file_is_read_whole_with_its_imports() -> None:
+    (finding,) = found(scan, added_lines(SHELL))
+    assert (finding.rule, finding.severity, finding.line) == ("B602", "high", 5)
+
+
+def test_a_hunk_that_is_whole_by_itself_is_read_and_one_that_is_not_is_left_to_the_rules() -> None:
+    assert rules_found(scan, marked_lines("     x = 1\n+    y = eval(x)\n     def other(\n")) == {"B307"}
+    assert rules_found(scan, marked_lines("+y = eval(x\n \n ]\n \n \n \n")) == set()
+
+
+def test_only_lines_that_the_change_adds_are_told() -> None:
+    assert rules_found(scan, marked_lines(" y = eval(x)\n+z = 1\n-q = eval(x)\n")) == set()
+
+
+def test_what_stands_above_the_hunk_is_known_from_the_whole_file() -> None:
+    before = "from pickle import loads as decode\n" + "x = 1\n" * 20 + "def read(body):\n    return body\n"
+    made = change({"a.py": (before, before.replace("return body", "return decode(body)"))})
+    whole = Submission(made, whole=whole_files(made, {"a.py": before}))
+    assert {finding.rule for finding in scan(whole)} == {"B301"}
+    assert {finding.rule for finding in scan(Submission(made))} == set()
+
+
+def test_no_remark_in_the_code_and_no_file_beside_it_silences_a_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (".bandit", "bandit.yaml", "pyproject.toml", "setup.cfg"):
+        (tmp_path / name).write_text("[bandit]\nskips: B307\n[tool.bandit]\nskips = ['B307']\n")
+    assert rules_found(scan, added_lines("y = eval(x)  # nosec B307\n", "a.py")) == {"B307"}
+
+
+def test_it_weighs_less_in_tests_unless_it_runs_something() -> None:
+    assert found(scan, added_lines("y = eval(x)", "tests/a.py"))[0].severity == "med"
+    unchecked = "import requests\nrequests.get(x, verify=False)"
+    assert found(scan, added_lines(unchecked))[0].severity == "high"
+    assert found(scan, added_lines(unchecked, "tests/a.py"))[0].severity == "med"
+
+
+def test_every_check_is_bandits_own_and_exists() -> None:
+    checks = [check for found in bandit_checks._checks().tests.values() for check in found]
+    assert all(check.__module__.startswith("bandit.") for check in checks)
+    tables = [check._config for check in checks if check._test_id == "B001"]
+    listed = {entry["id"] for table in tables for entries in table.values() for entry in entries}
+    names = listed | {check._test_id for check in checks}
+    assert set(CHECKS) <= names
+
+
+def test_it_changes_nothing_for_the_process_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = warnings.formatwarning
+    monkeypatch.setattr(os, "fork", None)
+    bandit_checks._checks.cache_clear()
+    assert rules_found(scan, added_lines(SHELL)) == {"B602"}
+    assert warnings.formatwarning is shown
+    assert not logging.getLogger("bandit").isEnabledFor(logging.ERROR)
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "brackets": lambda size: f"x = {'(' * size}1{')' * size}\neval(x)\n",
+    "attributes": lambda size: f"x = a{'.b' * size}\neval(x)\n",
+    "sums": lambda size: f"x = {'1 + ' * size}1\neval(x)\n",
+    "calls": lambda size: "eval(x)\n" * size,
+    "nul": lambda size: "eval(x)\0\n" * size,
+}
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_code_takes_linear_time(make: Callable[[int], str]) -> None:
+    in_linear_time(lambda file: found(scan, file), lambda size: added_lines(make(size)), count(300, 3000), 4)
+
+
+@settings(max_examples=count(50, 2000))
+@given(st.text(max_size=80))
+def test_no_text_makes_it_fail(text: str) -> None:
+    lines = added_lines(f"eval(x)\n{text}\nexec(y)\n".replace("\r", " "))
+    assert all(finding.line for finding in found(scan, lines))
