@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -42,6 +43,10 @@ UNKEPT = (
 UNREADABLE = (
     "What this site shows cannot be read from its drive just now, and nothing is lost: try again in a while. For "
     "whoever runs the site `manage.py doctor` says what is wrong.\n"
+)
+QUEUELESS = (
+    "What hands work to the worker cannot be used just now, so this was not done: try again in a while. For whoever "
+    "runs the site `manage.py doctor` says what is wrong.\n"
 )
 HEALTH = "/health"  # which says itself that nothing can be read
 log = logging.getLogger(__name__)
@@ -143,6 +148,9 @@ class DriveMiddleware:
 
     def process_exception(self, request: Request, problem: Exception) -> HttpResponseBase | None:
         """The 503 for what the accounts' file could not take: its transaction is undone."""
+        if isinstance(problem, sqlite3.DatabaseError):  # not Django's, so it is of the queue's file
+            log.error("the queue cannot be used: %s", problem)
+            return _unavailable(QUEUELESS)
         if not isinstance(problem, OperationalError):
             return None
         log.error("the accounts cannot be written: %s", problem)

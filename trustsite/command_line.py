@@ -38,6 +38,7 @@ def run(argv: list[str]) -> None:
         place: drive.Place = settings.PLACE
         if drive.needs_state(argv):
             drive.require(place)
+            drive.require_keys(place.root)
             os.environ.update(drive.child_environment(place.root))
         Commands(argv).execute()
     except drive.DriveProblem as problem:

@@ -14,6 +14,7 @@ from trustsite.logs import keep_log
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
 try:
     drive.require(settings.PLACE)
+    drive.require_keys(settings.ROOT)
 except (drive.DriveProblem, EnvError) as problem:
     sys.stderr.write(f"{sentence_of(problem) if isinstance(problem, EnvError) else problem}\n")
     sys.exit(2)

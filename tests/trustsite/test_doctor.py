@@ -127,7 +127,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no snapshot": ("snapshot", lambda root: shutil.rmtree(root / "snapshots"), "nothing was published"),
     "no main file": ("store", lambda root: (root / "duckdb/trust.duckdb").unlink(), "manage.py restore --snapshot"),
     "half a snapshot": ("snapshot", lambda root: put(root / "snapshots/serve-1.duckdb"), "cannot be read"),
-    "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop the worker and delete it"),
+    "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop worker and web and delete it"),
     "a deep queue": ("queue", fill_queue, "2,000 tasks wait"),
     "damaged accounts": ("accounts", lambda root: put(root / "web.sqlite3"), "restore a backup"),
     "nobody": ("accounts", lambda root: sql(root / "web.sqlite3", "delete from triage_person"), "add_maintainer"),

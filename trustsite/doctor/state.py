@@ -108,7 +108,9 @@ def check_queue(patient: Patient) -> tuple[bool, str]:
     if not path.is_file():
         return True, "it is made at the first start"
     if damage := _damage(path):
-        return False, f"{path} is damaged ({damage}): stop the worker and delete it, its work is found again"
+        return False, f"{path} is damaged ({damage}): stop worker and web and delete it, its work is found again"
+    if not _value(path, "select count(*) from sqlite_master where name = 'task'"):
+        return True, "it is empty: the first start makes its tables"
     depth = _value(path, "select count(*) from task")
     if depth > DEEP:
         return False, f"{depth:,} tasks wait: the worker does not work them off, see its log"
