@@ -302,8 +302,9 @@ def test_a_damaged_queue_is_said_in_words(
     client: Client, bearer: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "queue.sqlite3").write_bytes(b"x" * 9_000)
-    monkeypatch.setattr(huey, "storage", QueueStorage("sunstead", filename=str(tmp_path / "queue.sqlite3")))
-    refused = send(client, bearer)
+    with monkeypatch.context() as patched:
+        patched.setattr(huey, "storage", QueueStorage("sunstead", filename=str(tmp_path / "queue.sqlite3")))
+        refused = send(client, bearer)
     assert refused.status_code == 503
     assert refused.json()["code"] == "not_ready"
     assert "cannot be used just now, so this was not done" in refused.json()["detail"]
