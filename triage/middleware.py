@@ -19,12 +19,13 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
 from ingest.preparing import told_of
 from ingest.snapshot import Snapshot, SnapshotReader, is_damage
 from triage.models import ApiToken, Person
-from triage.problems import ApiProblem, prefers_json, problem_response
+from triage.problems import ApiProblem, mark_private, prefers_json, problem_response
 from triage.sessions import SessionStore
 
 _making = threading.Lock()
@@ -114,6 +115,25 @@ class PolicyMiddleware(CSPMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """The response under some policy."""
         return response if HEADER in response else super().process_response(request, response)
+
+
+class PrivateMiddleware:
+    """Has no cache keep, or give to somebody else, what may show a person's name or a token of their forms.
+
+    Every answer but a file of ours depends on who asks; one that says itself how it may be kept keeps its word.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The response with Cache-Control, and with Vary: Cookie."""
+        response = self.get_response(request)
+        if "Cache-Control" not in response:
+            mark_private(response)
+        else:
+            patch_vary_headers(response, ("Cookie",))
+        return response
 
 
 class OperationCorsMiddleware(CorsMiddleware):

@@ -12,6 +12,7 @@ from trustsite.bad_settings import sentence_of
 from trustsite.logs import keep_log
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
+os.umask(drive.PRIVATE)
 try:
     drive.require(settings.PLACE)
     drive.require_keys(settings.ROOT)
