@@ -13,7 +13,6 @@ from environs import EnvError
 from trustsite import drive
 from trustsite.bad_settings import sentence_of
 
-
 # What runs until somebody stops it.
 STOPPED_BY_HAND = frozenset({"demo", "dev", "replay", "web", "worker"})
 
@@ -60,7 +59,7 @@ def run(argv: list[str]) -> None:
 
 
 def take_interrupts() -> None:
-    """Have SIGINT stop this process as Ctrl-C does: a shell without job control starts its background jobs deaf to it."""
+    """Have SIGINT stop this process as Ctrl-C does: a shell without job control starts background jobs deaf to it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -86,10 +87,10 @@ def read(parser: type[HTTPRequestParser], headers: list[str]) -> HTTPRequestPars
     order=st.randoms(use_true_random=False),
 )
 def test_whatever_their_order_and_spelling_two_lengths_are_refused_and_one_is_read_as_before(
-    others: list[str], lengths: list[str], encodings: list[str], order: object
+    others: list[str], lengths: list[str], encodings: list[str], order: Random
 ) -> None:
     headers = [*others, *lengths, *encodings]
-    order.shuffle(headers)  # ty: ignore[unresolved-attribute]
+    order.shuffle(headers)
     strict, plain = read(StrictParser, headers), read(HTTPRequestParser, headers)
     if lengths and encodings:
         assert strict.error is not None
