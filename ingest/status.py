@@ -4,6 +4,7 @@ The file is JSON padded to a fixed size and rewritten in place, so that a full d
 (on file systems that write in place: ext4, xfs, tmpfs). A checksum inside tells a read that met a write.
 """
 
+import fcntl
 import logging
 import os
 import threading
@@ -30,6 +31,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     written_at: float
     running: bool = True  # False: it stopped in good order
+    holds_file: bool = False  # it keeps the file locked for as long as it runs, however it ends
     cursor_us: int = 0  # time_us of the newest frame handled; 0: none yet
     listener_problem: str | None = None
     store_problem: str | None = None
@@ -97,6 +99,30 @@ def _cut(status: Status, limit: int) -> Status:
     return msgspec.structs.replace(status, **named, **told)
 
 
+def is_let_go(path: Path) -> bool:
+    """Whether no process holds the file any more, as after a kill; False where that cannot be told."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _hold(path: Path) -> int | None:
+    """The file, open and locked; None where it cannot be: the drive is full or gone, or has no locks."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
 class Heartbeat(threading.Thread):
     """Writes what `ask` says into the file: every two seconds, and within half a second where something changed."""
 
@@ -108,6 +134,7 @@ class Heartbeat(threading.Thread):
         self._written = Status(written_at=0.0)
         self._due = float("-inf")
         self._failed = False
+        self._held: int | None = None
 
     def run(self) -> None:
         """Beat until stopped."""
@@ -121,11 +148,27 @@ class Heartbeat(threading.Thread):
         if self.ident is not None:
             self.join()
             self._beat()
+        self._let_go()
+
+    def _keep_hold(self) -> None:
+        """Hold the file that lies there, also where it is another one since."""
+        if self._held is not None and not _is_file(self._held, self._path):
+            self._let_go()
+        if self._held is None:
+            self._held = _hold(self._path)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def _beat(self) -> None:
         """Write if it is time or something changed; a drive that cannot be written is told once in the log."""
         try:
-            status = msgspec.structs.replace(self._ask(), running=not self._stopping.is_set())
+            is_running = not self._stopping.is_set()
+            status = self._ask()
+            self._keep_hold()
+            status = msgspec.structs.replace(status, running=is_running, holds_file=self._held is not None)
             if time.monotonic() < self._due and not _differs(status, self._written):
                 return
             write_page(self._path, encode(status))
@@ -136,6 +179,14 @@ class Heartbeat(threading.Thread):
                     "%s cannot be written (%s): pages will say that the worker is not running", self._path, problem
                 )
             self._failed = True
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Whether what is open is what lies there, and not a file that was there before."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def write_page(path: Path, page: bytes) -> None:

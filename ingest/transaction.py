@@ -59,7 +59,12 @@ class Rows:
         return self._run(sql, params).fetchnumpy()
 
     def _run(self, sql: str, params: Params) -> duckdb.DuckDBPyConnection:
-        return self.cursor.execute(_parsed(self.cursor, sql), params)
+        try:
+            return self.cursor.execute(_parsed(self.cursor, sql), params)
+        except RuntimeError as error:
+            if str(error) != "Query interrupted":
+                raise
+            raise KeyboardInterrupt from error  # what DuckDB makes of a Ctrl-C that comes while it works
 
 
 class Transaction(Rows):

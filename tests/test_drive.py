@@ -264,3 +264,14 @@ def test_an_address_that_cannot_be_listened_on_is_one_sentence(manage: Manage, r
     assert result.returncode == 2
     assert f"BIND={bind} " in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_what_a_process_makes_is_its_users_alone_also_outside_the_drive(manage: Manage, tmp_path: Path) -> None:
+    (tmp_path / "drive").mkdir()
+    own = {name: tmp_path / name.lower() for name in ("STAGING_DIR", "LOG_DIR", "DIFF_CORPUS_DIR", "MODEL_DIR")}
+    own |= {"DATA_ROOT": tmp_path / "drive", "DUCKDB_PATH": tmp_path / "second" / "trust.duckdb"}
+    for command in ("init_drive", "compact"):
+        assert manage(command, **own).returncode == 0
+    made = [path for path in tmp_path.rglob("*") if path.name != "drive"]
+    assert own["DUCKDB_PATH"] in made
+    assert [path for path in made if path.lstat().st_mode & 0o077] == []

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -18,12 +19,13 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
 from ingest.preparing import told_of
 from ingest.snapshot import Snapshot, SnapshotReader, is_damage
 from triage.models import ApiToken, Person
-from triage.problems import ApiProblem, prefers_json, problem_response
+from triage.problems import ApiProblem, mark_private, prefers_json, problem_response
 from triage.sessions import SessionStore
 
 _making = threading.Lock()
@@ -42,6 +44,10 @@ UNKEPT = (
 UNREADABLE = (
     "What this site shows cannot be read from its drive just now, and nothing is lost: try again in a while. For "
     "whoever runs the site `manage.py doctor` says what is wrong.\n"
+)
+QUEUELESS = (
+    "What hands work to the worker cannot be used just now, so this was not done: try again in a while. For whoever "
+    "runs the site `manage.py doctor` says what is wrong.\n"
 )
 HEALTH = "/health"  # which says itself that nothing can be read
 log = logging.getLogger(__name__)
@@ -111,6 +117,25 @@ class PolicyMiddleware(CSPMiddleware):
         return response if HEADER in response else super().process_response(request, response)
 
 
+class PrivateMiddleware:
+    """Has no cache keep, or give to somebody else, what may show a person's name or a token of their forms.
+
+    Every answer but a file of ours depends on who asks; one that says itself how it may be kept keeps its word.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """The response with Cache-Control, and with Vary: Cookie."""
+        response = self.get_response(request)
+        if "Cache-Control" not in response:
+            mark_private(response)
+        else:
+            patch_vary_headers(response, ("Cookie",))
+        return response
+
+
 class OperationCorsMiddleware(CorsMiddleware):
     """django-cors-headers for operations alone: the address of the leaderboard is a page's too, which no script reads.
 
@@ -143,6 +168,9 @@ class DriveMiddleware:
 
     def process_exception(self, request: Request, problem: Exception) -> HttpResponseBase | None:
         """The 503 for what the accounts' file could not take: its transaction is undone."""
+        if isinstance(problem, sqlite3.DatabaseError):  # not Django's, so it is of the queue's file
+            log.error("the queue cannot be used: %s", problem)
+            return _unavailable(QUEUELESS)
         if not isinstance(problem, OperationalError):
             return None
         log.error("the accounts cannot be written: %s", problem)

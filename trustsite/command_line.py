@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import signal
 import sys
 
 from django.conf import settings
@@ -11,6 +12,9 @@ from environs import EnvError
 
 from trustsite import drive
 from trustsite.bad_settings import sentence_of
+
+# What runs until somebody stops it.
+STOPPED_BY_HAND = frozenset({"demo", "dev", "replay", "web", "worker"})
 
 
 class Commands(ManagementUtility):
@@ -34,10 +38,14 @@ def never_walk_again() -> None:
 def run(argv: list[str]) -> None:
     """Run the command in `argv`; exit 2 with one sentence on stderr where the drive or a setting is wrong."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
+    os.umask(drive.PRIVATE)
     try:
         place: drive.Place = settings.PLACE
         if drive.needs_state(argv):
             drive.require(place)
+            drive.require_keys(place.root)
+        if argv[1:2] and argv[1] in STOPPED_BY_HAND:
+            take_interrupts()
             os.environ.update(drive.child_environment(place.root))
         Commands(argv).execute()
     except drive.DriveProblem as problem:
@@ -48,6 +56,12 @@ def run(argv: list[str]) -> None:
         if str(drive.UNSET) not in str(problem.filename):
             raise
         _refuse(f"{drive.UNSET.name}: `{argv[1]}` has nowhere to write, export DATA_ROOT=/path/to/a/folder.")
+
+
+def take_interrupts() -> None:
+    """Have SIGINT stop this process as Ctrl-C does: a shell without job control starts background jobs deaf to it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _refuse(sentence: str) -> None:

@@ -22,6 +22,7 @@ Mode = Literal["drive", "demo", "replay"]
 MARKER = ".sunstead"
 MARK = "State of Sunstead lies below this folder; this file tells it from an empty mount point.\n"
 MADE = ".made-by-sunstead"  # in folders that are emptied without asking
+PRIVATE = 0o077  # the umask of every process and its children: folders outside the drive may be open to others
 FREE_BYTES = 200_000_000
 RESTORING = Path(".restoring") / "swapping"  # while a restore moves files: ingest/restore.py
 # Below a file, so that no call can ever make it; every error of an open() names what is missing.
@@ -39,6 +40,13 @@ STATELESS |= {
     "init_drive",
     "restore",  # which looks at the drive itself, also where another one was cut off
     "sample_stream",
+}
+# The keys of a drive, and the way out where one has no backup; a store with erased people opens with its own alone.
+KEYS = {
+    "django": ", or delete it, after which everybody signs in anew",
+    "audit": ", or delete it, after which audits are drawn by a new one",
+    "tombstones": "",
+    "webhook": ", or delete it and give the receiver of the webhook the new one",
 }
 CACHES = {
     "PIP_CACHE_DIR": "cache/pip",
@@ -272,15 +280,30 @@ def _is_shared(root: Path) -> bool:
 def key(root: Path, name: str) -> str:
     """The random key `name` (64 hex digits) of a place, made once for all its processes.
 
-    Where none can be kept it is a throwaway: that serves commands without state, which sign nothing to be read later.
+    Where none can be kept, or it is damaged, it is a throwaway: that serves commands without state, which sign nothing
+    to be read later; any other command `require` refuses.
     """
     path = root / "keys" / name
     try:
         if _is_ours(root) and not path.exists():
             _make_key(path)
-        return path.read_text()
+        return path.read_text() if is_key(path) else secrets.token_hex(32)
     except OSError:
         return secrets.token_hex(32)
+
+
+def is_key(path: Path) -> bool:
+    """Whether a file holds a key: 64 hex digits and nothing else."""
+    held = path.read_bytes()[:100] if path.is_file() else b""
+    return len(held) == 64 and set(held) <= set(b"0123456789abcdef")
+
+
+def require_keys(root: Path) -> None:
+    """Refuse, with DriveProblem, a drive on which a key that was made is empty or damaged."""
+    for name, loss in KEYS.items():
+        path = root / "keys" / name
+        if path.exists() and not is_key(path):
+            raise DriveProblem(f"{path} is empty or damaged: put its backup there{loss}.")
 
 
 def _is_ours(root: Path) -> bool:

@@ -1,6 +1,7 @@
 """Handing work to the owner of the store: the running worker through the queue, else this process itself."""
 
 import logging
+import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -126,6 +127,15 @@ def ask_worker(
     silent_seconds: float = REPLY_SECONDS,
 ) -> Mapping[str, Any]:
     """As `hand_over_job`, for a job that only the running worker can do."""
+    try:
+        return _ask(name, arguments, show, silent_seconds)
+    except sqlite3.DatabaseError as problem:  # of the queue's file
+        raise CommandError(str(problem)) from problem
+
+
+def _ask(
+    name: str, arguments: Mapping[str, Any], show: Callable[[Mapping[str, Any]], None], silent_seconds: float
+) -> Mapping[str, Any]:
     from ingest.tasks import huey, run_job
 
     reply = f"reply:{uuid.uuid4().hex}"

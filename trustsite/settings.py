@@ -253,6 +253,7 @@ MIDDLEWARE = [
     "triage.middleware.OperationCorsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "triage.middleware.PolicyMiddleware",
+    "triage.middleware.PrivateMiddleware",
     "triage.middleware.DriveMiddleware",
     "triage.middleware.SecureCookiesMiddleware",
     "triage.middleware.KeptSessionMiddleware",

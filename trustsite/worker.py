@@ -5,6 +5,7 @@ every minute finds what a kill left behind (Huey takes a task off the queue befo
 """
 
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -107,7 +108,7 @@ class Worker:
         self.stream = stream
         self.huey, tasks = _huey_and_tasks()
         self.store = _own_store(stream.source)
-        self.huey.flush()  # only now that the store is ours: every hop is found again by the sweep
+        self._empty_queue()  # only now that the store is ours: every hop is found again by the sweep
         self.measures = Measures(parse_prices(settings.CLAUDE_PRICES))
         self.hops = Hops(self.huey, tasks, self.measures.ran)
         self.clock: Clock = StreamClock(self.store) if settings.STREAM_CLOCK else WallClock()
@@ -125,6 +126,14 @@ class Worker:
         self.consumer = self._consumer()
         self._ends = 0.0  # moment by which all parts have to have ended, once the worker is to stop
         self._has_ended = threading.Event()
+
+    def _empty_queue(self) -> None:
+        """Drop what waits from before; StoreProblem, and the store let go of, where the queue's file is damaged."""
+        try:
+            self.huey.flush()
+        except sqlite3.DatabaseError as problem:
+            self.store.close()
+            raise StoreProblem(str(problem)) from problem
 
     def _publisher(self) -> Publisher:
         def is_busy() -> bool:

@@ -12,8 +12,10 @@ from trustsite.bad_settings import sentence_of
 from trustsite.logs import keep_log
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "trustsite.settings")
+os.umask(drive.PRIVATE)
 try:
     drive.require(settings.PLACE)
+    drive.require_keys(settings.ROOT)
 except (drive.DriveProblem, EnvError) as problem:
     sys.stderr.write(f"{sentence_of(problem) if isinstance(problem, EnvError) else problem}\n")
     sys.exit(2)

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scoring.content.budget import spend
 from scoring.content.change import FileChange, Line
 from scoring.content.submission import Submission
 
@@ -39,6 +40,7 @@ def added_text(submission: Submission) -> AddedText:
     """Every added line of the change, then title, description, discussion and the messages of its mails."""
     places, lines = [], []
     for file in submission.change.files:
+        spend()
         for line in file.added():
             places.append(Place(file, line))
             lines.append(line.text.replace("\n", " "))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import re2
 
+from scoring.content.budget import spend
 from scoring.content.change import Change, FileChange, Line
 from scoring.content.paths import role
 from scoring.evidence._languages import language_of_file
@@ -33,6 +34,7 @@ def code_files(change: Change) -> list[FileChange]:
 def changed_code(file: FileChange) -> Iterator[Line]:
     """Added and removed lines that look like statements, comments and blank lines left out."""
     for hunk in file.hunks:
+        spend()
         for line in hunk.lines:
             if line.mark != " " and is_statement(line.text):
                 yield line

@@ -8,7 +8,7 @@ from scoring.content.change import Change, Line
 from scoring.content.finding import Finding, Severity
 from scoring.content.submission import Advisory, Knowledge, Package, Submission
 from scoring.evidence._wording import number_of, quoted, shown
-from scoring.packages.comparison import ENTRIES, Comparison, comparisons, named_packages
+from scoring.packages.comparison import CHARACTERS, ENTRIES, Comparison, comparisons, named_packages
 from scoring.packages.entry import Entry
 from scoring.packages.places import is_unencrypted, is_usual, names_other_package, place_of
 from scoring.packages.versions import is_lower
@@ -132,7 +132,8 @@ def _hashes(comparison: Comparison) -> Iterator[Finding]:
 
 def _cut(comparison: Comparison) -> Iterator[Finding]:
     if comparison.cut:
-        words = f"The file names more than {ENTRIES} dependencies: the rest was not looked at."
+        most = f"{ENTRIES:,} dependencies, {CHARACTERS:,} characters of a change"
+        words = f"The file is longer than what is read ({most}): the rest was not looked at."
         yield Finding(SCANNER, "too_many", "oversized", MED, words, comparison.file.path)
 
 

@@ -1,16 +1,21 @@
 """What a change does to the dependencies that a file names: new ones, other versions, other sources, other hashes."""
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 
-from scoring.content.change import Change, FileChange
+from scoring.content.budget import spend
+from scoring.content.change import Change, FileChange, Hunk
 from scoring.content.submission import Package
 from scoring.packages.entry import Digest, Entry, Index, Item, View
 from scoring.packages.files import Format, format_of, views
 
 ENTRIES = 20_000  # of one side of a file: more are not read, and that is said
+# Of all files of a change that name dependencies. At worst (nothing but brackets and keys) they take 4 s of CPU; a lock
+# file of 8,000 packages has as many.
+CHARACTERS = 2_000_000
 
 
 @dataclass(slots=True)
@@ -61,11 +66,12 @@ class Comparison:
     format: Format
     before: Side
     after: Side
+    is_part: bool = False  # the file goes on beyond CHARACTERS
 
     @property
     def cut(self) -> bool:
-        """Whether the file names more than ENTRIES."""
-        return max(self.before.size, self.after.size) > ENTRIES
+        """Whether the file names more than ENTRIES, or is longer than what is read."""
+        return self.is_part or max(self.before.size, self.after.size) > ENTRIES
 
     def new(self) -> list[Entry]:
         """One entry of each name that no line before the change named."""
@@ -126,6 +132,7 @@ def compare(file: FileChange, format: Format) -> Comparison:
     """Read both sides of a file. Never raises, whatever its lines hold."""
     before, after = Side(), Side()
     for part, (old, new) in enumerate(views(file)):
+        spend()
         before.add(format.read(old), old, part)
         after.add(format.read(new), new, part)
     return Comparison(file, format, before, after)
@@ -134,7 +141,24 @@ def compare(file: FileChange, format: Format) -> Comparison:
 def comparisons(change: Change) -> list[Comparison]:
     """The files of a change that name dependencies, before and after; those that go are left out."""
     formats = [(file, format_of(file.path)) for file in change.files if file.kind != "deleted"]
-    return [compare(file, format) for file, format in formats if format is not None]
+    left, found = CHARACTERS, []
+    for file, format in formats:
+        if format is not None:
+            hunks, left = _within(file.hunks, left)
+            part = replace(file, hunks=hunks)
+            found.append(replace(compare(part, format), file=file, is_part=hunks != file.hunks))
+    return found
+
+
+def _within(hunks: Sequence[Hunk], left: int) -> tuple[tuple[Hunk, ...], int]:
+    """The hunks as far as so many characters go, and how many are left after them."""
+    for place, hunk in enumerate(hunks):
+        ends = list(accumulate(len(line.text) + 1 for line in hunk.lines))
+        size = ends[-1] if ends else 0
+        if size > left:
+            return (*hunks[:place], replace(hunk, lines=hunk.lines[: bisect_right(ends, left)])), 0
+        left -= size
+    return tuple(hunks), left
 
 
 def named_packages(files: Iterable[Comparison]) -> list[tuple[Comparison, Entry, Package]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from scoring.content.budget import spend
 from scoring.content.change import Line
 
 DEPTH = 100  # of nested brackets that are told apart
@@ -46,7 +47,7 @@ class _Reader:
     entry: Keys = ()
     block: int = 0
     blocks: int = 0
-    opened: list[tuple[Keys, int]] = field(default_factory=list)  # brackets: their keys, the block within
+    opened: list[tuple[Keys, int]] = field(default_factory=list)  # brackets: the keys down to each, the block within
     key: Keys = ()
     last: tuple[Keys, bool, Line] | None = None  # a text that may yet turn out to be a key
     skipped: int = 0  # brackets beyond DEPTH
@@ -56,7 +57,7 @@ class _Reader:
             self.skipped += 1
             return
         self.blocks += is_new_block
-        self.opened.append((self.key, self.blocks if is_new_block else self._inner()))
+        self.opened.append(((*self._above(), *self.key), self.blocks if is_new_block else self._inner()))
         self.key = ()
 
     def close(self) -> None:
@@ -82,10 +83,13 @@ class _Reader:
         if self.last is not None:
             parts, quoted, line = self.last
             self.last = None
-            above = (key for keys, _ in self.opened for key in keys)
-            path = (*self.base, *above, *self.key)
+            path = (*self.base, *self._above(), *self.key)
             self.key = ()
             yield Leaf(path, ".".join(parts), line, self._inner(), self.rooted, quoted)
+
+    def _above(self) -> Keys:
+        """The keys of the open brackets, outermost first."""
+        return self.opened[-1][0] if self.opened else ()
 
     def _inner(self) -> int:
         return self.opened[-1][1] if self.opened else self.block
@@ -95,6 +99,7 @@ def json_leaves(lines: Sequence[Line], at_top: bool) -> Iterator[Leaf]:
     """The values of a part of a JSON file, in order; `at_top`: the part begins where the file does."""
     reader = _Reader(at_top)
     for line in lines:
+        spend()
         for piece in _JSON.findall(line.text):
             if piece == ":":
                 reader.assign()
@@ -119,6 +124,7 @@ def toml_leaves(lines: Sequence[Line], at_top: bool, hint: str = "") -> Iterator
         reader.key = tuple(hinted[1].split("."))
         reader.open(is_new_block=False)
     for line in _outside_long_texts(lines):
+        spend()
         header = _HEADER.fullmatch(line.text)
         if header and (not reader.opened or _is_header(line.text)):
             _enter(reader, header[1], line.text.lstrip().startswith("[["))

@@ -19,11 +19,12 @@ from ingest.mirror import Limits, fetch_mirrors
 from ingest.net import Fetcher
 from ingest.patches import read_patch, store_patch
 from ingest.store import Store
+from tests.waiting import LONG_SECONDS
 
 GIT = shutil.which("git") or "git"
 DAY_ONE = datetime(2026, 3, 1, 12)
 KNOT, REPO_DID, OWNER = "knot.example.test", "did:plc:repo2222222222222222222a", "did:plc:owner222222222222222222a"
-LIMITS = Limits(mirror_bytes=50_000_000, mirrors_bytes=200_000_000, seconds=20)
+LIMITS = Limits(mirror_bytes=50_000_000, mirrors_bytes=200_000_000, seconds=LONG_SECONDS)
 HOUR = timedelta(hours=1)
 TEXT = "".join(f"line {number}\n" for number in range(30))  # what both files of the repository begin with
 

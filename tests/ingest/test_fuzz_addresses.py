@@ -32,6 +32,7 @@ from tests.ingest.conftest import Open
 from tests.ingest.git_world import LIMITS
 from tests.ingest.peer import Answer, Peer, Request, make_certificate, response
 from tests.ingest.stream import ANA, BLOB, MARA, REPO, SEED, Frames, at, take
+from tests.waiting import LONG_SECONDS
 
 # IANA's special-purpose registries of both families, and what is multicast: read from there, not from the code.
 SPECIAL_4 = """
@@ -132,7 +133,7 @@ def fetcher_to(found: Sequence[str], passed: list[str]) -> Fetcher:
         passed.append(address)
         return "127.0.0.1", 9
 
-    return Fetcher(resolver=lambda _: found, route=route, texts=lambda _: [], timeout=2)
+    return Fetcher(resolver=lambda _: found, route=route, texts=lambda _: [], timeout=LONG_SECONDS)
 
 
 @settings(max_examples=count(200, 20_000))
@@ -231,7 +232,7 @@ class Network:
             self.passed.append(address)
             return ("127.0.0.1", self.directory.port) if address == PUBLIC[0] else ("127.0.0.1", 9)
 
-        return Fetcher(resolver=resolver, route=route, context=trusted, texts=lambda _: [], timeout=2)
+        return Fetcher(resolver=resolver, route=route, context=trusted, texts=lambda _: [], timeout=LONG_SECONDS)
 
     def say(self, knot: str, spindle: str, web: str) -> None:
         """Records that name these hosts, taken in; everybody is asked about anew."""

@@ -21,7 +21,7 @@ from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
 from tests.ingest.git_world import KNOT, LIMITS, OWNER, REPO_DID, Knot, Watching, Work
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
-from tests.waiting import ends_by_itself
+from tests.waiting import LONG_SECONDS, ends_by_itself
 
 
 @pytest.fixture(name="work")
@@ -162,12 +162,12 @@ def test_a_repository_over_the_limit_is_too_large_and_an_older_mirror_stays(
     work: Work, world: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.look()
-    monkeypatch.setattr("tests.ingest.git_world.LIMITS", Limits(300_000, 10_000_000, 20))
+    monkeypatch.setattr("tests.ingest.git_world.LIMITS", Limits(300_000, 10_000_000, LONG_SECONDS))
     work.commit("Large", {"large.bin": os.urandom(3_000_000)})
     assert world.look() == 0
     assert state(world)[0] == "too_large"
     assert folder_bytes(mirror_path(world.folder, 1)) < 300_000
-    monkeypatch.setattr("tests.ingest.git_world.LIMITS", Limits(10_000_000, 10_000_000, 20))
+    monkeypatch.setattr("tests.ingest.git_world.LIMITS", Limits(10_000_000, 10_000_000, LONG_SECONDS))
     assert world.look() == 1
 
 
@@ -176,7 +176,7 @@ def test_the_limit_on_all_mirrors_holds(world: Watching, monkeypatch: pytest.Mon
     (world.folder / "7.git" / "pack").write_bytes(b"x" * 5_000_000)
     with world.store.write() as txn:
         txn.append("watched_repositories", [{"repository_id": 7, "review": "off", "watched_at": world.present}])
-    monkeypatch.setattr("tests.ingest.git_world.LIMITS", Limits(10_000_000, 5_000_000, 20))
+    monkeypatch.setattr("tests.ingest.git_world.LIMITS", Limits(10_000_000, 5_000_000, LONG_SECONDS))
     world.look()
     assert state(world) == ("too_large", "the other mirrors leave no room for this one")
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 import sqlite3
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from huey.registry import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.queue import SignedJsonSerializer, huey
+from ingest.queue import Queue, QueueDamaged, SignedJsonSerializer, huey
 
 SECRET = "a secret of this test"
 plain = st.recursive(
@@ -103,3 +104,31 @@ def test_a_task_runs_from_the_file_and_a_planted_one_does_not(tmp_path: Path) ->
     with pytest.raises(ValueError, match=r"."):
         queue.dequeue()
     assert ran == ["ANA"]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Queue:
+    path = tmp_path / "queue.sqlite3"
+    path.write_bytes(b"x" * 9_000)
+    return Queue("test", filename=str(path), serializer=SignedJsonSerializer(secret=SECRET), results=False)
+
+
+@pytest.mark.parametrize("use", [Queue.flush, Queue.pending_count, Queue.dequeue, lambda queue: queue.put("key", 1)])
+def test_a_damaged_file_is_one_sentence_at_every_use(damaged: Queue, use: Callable[[Queue], object]) -> None:
+    for _ in range(2):
+        with pytest.raises(QueueDamaged, match="stop worker and web and delete it"):
+            use(damaged)
+
+
+def test_a_damaged_file_that_is_deleted_is_made_anew_by_the_same_process(damaged: Queue) -> None:
+    with pytest.raises(QueueDamaged):
+        damaged.flush()
+    Path(damaged.storage.filename).unlink()
+    damaged.put("key", 1)
+    assert damaged.get("key") == 1
+
+
+def test_a_key_that_is_taken_is_no_damage(tmp_path: Path) -> None:
+    queue = Queue("test", filename=str(tmp_path / "queue.sqlite3"), serializer=SignedJsonSerializer(secret=SECRET))
+    assert queue.put_if_empty("key", 1)
+    assert not queue.put_if_empty("key", 2)

@@ -1,9 +1,15 @@
 """Writing: what already stands is left as it is, and what changed is told."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 from ingest.store import Store
 from ingest.transaction import PARSED, PARSED_CHARACTERS
 from tests.ingest.conftest import Open
 from tests.ingest.stream import rows
+from tests.sources import PROJECT
+from tests.waiting import LONG_SECONDS
 
 SEEDS = "select contributor_id, repository_id, role from seeds order by all"
 ROLES = "select unnest([1, 1, 2]), unnest([7, 8, 7]), unnest($roles)"
@@ -55,3 +61,26 @@ def test_several_statements_in_one_text_are_all_executed(store: Store) -> None:
     with store.write() as txn:
         txn.execute("insert into meta values ('a', '1'); insert into meta values ('b', '2')")
         assert txn.value("select count(*) from meta where key in ('a', 'b')") == 2
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from ingest.store import Store
+
+store = Store.open(Path(sys.argv[1]))
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with store.read() as rows:
+        rows.value("select sum(hash(a.i * b.i)) from range(1000000) a(i), range(1000000) b(i)")
+except KeyboardInterrupt:
+    with store.read() as rows:
+        print("stopped by hand, and read again:", rows.value("select 1"))
+store.close()
+"""
+
+
+def test_a_ctrl_c_within_a_query_is_a_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "trust.duckdb")]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (0, "stopped by hand, and read again: 1\n"), done.stderr

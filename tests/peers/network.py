@@ -135,7 +135,7 @@ class RealNetwork:
         assert self._node.stdin is not None
         self._node.stdin.close()
         try:
-            self._node.wait(10)
+            self._node.wait(LONG_SECONDS)
         except subprocess.TimeoutExpired:
             self._node.kill()
             self._node.wait()

@@ -9,6 +9,7 @@ from pytest_django import Settings
 
 from scoring.tasks import train_again
 from scoring.training_child import DAY_SECONDS, MARK, TrainingChild, note_end
+from tests.waiting import LONG_SECONDS
 
 NOW = 1_800_000_000.0
 WEEK = 7 * DAY_SECONDS
@@ -20,7 +21,7 @@ def command(words: str) -> tuple[str, ...]:
 
 def ended(child: TrainingChild) -> int:
     assert child._child is not None
-    return child._child.wait(60)
+    return child._child.wait(LONG_SECONDS)
 
 
 @pytest.fixture(name="child")

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from tests.triage.site import Site
-from tests.waiting import wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 from triage.api import scores
 from triage.api.gathering import MOST, Gathering
 
@@ -28,7 +28,7 @@ class Table:
     def look_up(self, keys: Sequence[str]) -> Mapping[str, str]:
         """The capitals of those that are letters."""
         self.asked.append(list(keys))
-        self.goes_on.wait(10)
+        self.goes_on.wait(LONG_SECONDS)
         if self.breaks:
             raise OSError("the table is gone")
         return {key: key.upper() for key in keys if key.isalpha()}
@@ -75,8 +75,8 @@ def test_those_who_ask_during_a_look_up_share_the_next(pool: ThreadPoolExecutor)
     gathering, table = Gathering[str](), Table()
     first, others = ask_together(gathering, table, pool, "a", "bcdb7")
     table.goes_on.set()
-    assert first.result(10) == "A"
-    assert [other.result(10) for other in others] == ["B", "C", "D", "B", None]
+    assert first.result(LONG_SECONDS) == "A"
+    assert [other.result(LONG_SECONDS) for other in others] == ["B", "C", "D", "B", None]
     assert [sorted(asked) for asked in table.asked] == [["a"], ["7", "b", "c", "d"]]
 
 
@@ -85,8 +85,8 @@ def test_no_look_up_is_larger_than_the_largest_one_of_many(pool: ThreadPoolExecu
     keys = [f"a{'b' * place}" for place in range(MOST + 20)]
     first, others = ask_together(gathering, table, pool, "a", keys)
     table.goes_on.set()
-    assert first.result(10) == "A"
-    assert [other.result(10) for other in others] == [key.upper() for key in keys]
+    assert first.result(LONG_SECONDS) == "A"
+    assert [other.result(LONG_SECONDS) for other in others] == [key.upper() for key in keys]
     assert max(map(len, table.asked)) <= MOST
 
 
@@ -96,7 +96,11 @@ def test_who_asks_in_another_way_is_never_answered_with_the_rest(pool: ThreadPoo
     elsewhere = pool.submit(gathering.ask, "another snapshot", "b", other.look_up)
     wait_for(lambda: joined(gathering, "another snapshot") == 1)
     table.goes_on.set()
-    assert [first.result(10), elsewhere.result(10), *(one.result(10) for one in others)] == ["A", "B", "B", "C"]
+    assert [
+        first.result(LONG_SECONDS),
+        elsewhere.result(LONG_SECONDS),
+        *(one.result(LONG_SECONDS) for one in others),
+    ] == ["A", "B", "B", "C"]
     assert other.asked == [["b"]]
 
 
@@ -107,7 +111,7 @@ def test_a_failed_look_up_is_met_by_each_alone(pool: ThreadPoolExecutor) -> None
     table.goes_on.set()
     for one in (first, *others):
         with pytest.raises(OSError, match="the table is gone"):
-            one.result(10)
+            one.result(LONG_SECONDS)
     table.breaks = False
     assert gathering.ask(WAY, "d", table.look_up) == "D", "a failure kept the next from being looked up"
 
@@ -129,13 +133,13 @@ def test_a_key_that_breaks_a_look_up_breaks_it_for_nobody_else(
         asked.append((key, pool.submit(gathering.ask, WAY, key, look_up)))
         wait_for(lambda place=place: joined(gathering) == place)
     table.goes_on.set()
-    assert leading.result(10) == "A"
+    assert leading.result(LONG_SECONDS) == "A"
     for key, answer in asked:
         if key == "!":
             with pytest.raises(ValueError, match="this one cannot be written"):
-                answer.result(10)
+                answer.result(LONG_SECONDS)
         else:
-            assert answer.result(10) == key.upper()
+            assert answer.result(LONG_SECONDS) == key.upper()
 
 
 class Killed(BaseException):
@@ -154,10 +158,10 @@ def test_who_leads_and_is_killed_leaves_the_others_to_look_up_alone(pool: Thread
     asked += [pool.submit(gathering.ask, WAY, key, table.look_up) for key in "cd"]
     wait_for(lambda: joined(gathering) == 3)
     table.goes_on.set()
-    assert leading.result(10) == "A"
+    assert leading.result(LONG_SECONDS) == "A"
     with pytest.raises(Killed):
-        asked[0].result(10)
-    assert [other.result(10) for other in asked[1:]] == ["C", "D"]
+        asked[0].result(LONG_SECONDS)
+    assert [other.result(LONG_SECONDS) for other in asked[1:]] == ["C", "D"]
     assert gathering.ask(WAY, "e", table.look_up) == "E"
 
 

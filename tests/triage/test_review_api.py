@@ -13,7 +13,7 @@ from huey.api import Huey
 from pytest_django import Settings
 
 from ingest import runtime
-from ingest.queue import huey
+from ingest.queue import QueueStorage, huey
 from ingest.store import Store
 from scoring import review_jobs, tasks
 from scoring.review_jobs import KEPT_SECONDS, new_job, reply_key, review_sent
@@ -322,3 +322,15 @@ def test_an_odd_body_is_refused_or_reviewed_and_never_breaks_anything(
     work(store, monkeypatch)
     told = client.get(sent.json()["url"], headers=bearer).json()
     assert (told["review_recommended"], told["coverage"]) == (True, 0.0), "it is no patch"
+
+
+def test_a_damaged_queue_is_said_in_words(
+    client: Client, bearer: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.sqlite3").write_bytes(b"x" * 9_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(huey, "storage", QueueStorage("sunstead", filename=str(tmp_path / "queue.sqlite3")))
+        refused = send(client, bearer)
+    assert refused.status_code == 503
+    assert refused.json()["code"] == "not_ready"
+    assert "cannot be used just now, so this was not done" in refused.json()["detail"]

@@ -28,6 +28,15 @@ def start(*arguments: str | Path, **environment: str | Path | None) -> subproces
     )
 
 
+def start_deaf(*arguments: str | Path, **environment: str | Path | None) -> subprocess.Popen[str]:
+    """The same with SIGINT ignored from before its start, as a shell without job control starts its background jobs."""
+    deaf = ("sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, str(PROJECT / "manage.py"))
+    command = [*deaf, *(str(argument) for argument in arguments)]
+    return subprocess.Popen(
+        command, env=with_environment(environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
 def finish(process: subprocess.Popen[str], timeout: float = 300) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of a run that ends by itself."""
     out, err = process.communicate(timeout=timeout)

@@ -14,6 +14,7 @@ from tests.sources import PROJECT
 from tests.stores import fresh_store
 from tests.trustsite.exposed import expositions
 from tests.trustsite.prometheus import metrics_in, program, series_named
+from tests.waiting import LONG_SECONDS
 
 OPS = PROJECT / "trustsite" / "ops"
 
@@ -58,7 +59,7 @@ def test_every_metric_of_ours_is_on_the_dashboard(store: Store) -> None:
 
 def promtool(*arguments: str, told: str = "") -> subprocess.CompletedProcess[str]:
     command = [program("promtool"), *arguments]
-    return subprocess.run(command, input=told, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, input=told, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
 
 
 def test_promtool_takes_what_both_processes_tell(store: Store) -> None:

@@ -4,6 +4,8 @@ import os
 import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -24,6 +26,8 @@ from ingest.store import CONFIG
 from tests.ingest.fetched import fetcher_to
 from tests.ingest.kept_state import back_up, make_drive, open_drive, places_below
 from tests.ingest.stream import ANA, SEED, Frames, at, take
+from tests.sources import PROJECT
+from tests.waiting import wait_for
 from trustsite import drive
 from trustsite.doctor import choices, ground, state
 from trustsite.doctor.checks import CHECKS
@@ -127,7 +131,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no snapshot": ("snapshot", lambda root: shutil.rmtree(root / "snapshots"), "nothing was published"),
     "no main file": ("store", lambda root: (root / "duckdb/trust.duckdb").unlink(), "manage.py restore --snapshot"),
     "half a snapshot": ("snapshot", lambda root: put(root / "snapshots/serve-1.duckdb"), "cannot be read"),
-    "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop the worker and delete it"),
+    "a damaged queue": ("queue", lambda root: put(root / "queue.sqlite3"), "stop worker and web and delete it"),
     "a deep queue": ("queue", fill_queue, "2,000 tasks wait"),
     "damaged accounts": ("accounts", lambda root: put(root / "web.sqlite3"), "restore a backup"),
     "nobody": ("accounts", lambda root: sql(root / "web.sqlite3", "delete from triage_person"), "add_maintainer"),
@@ -281,3 +285,32 @@ def test_everything_broken_is_every_line_and_no_crash(tmp_path: Path) -> None:
     assert not {one.name: one.ok for one in found}["drive"]
     assert all("\n" not in one.told and one.told for one in found)
     assert [one for one in found if "[Errno" in one.told or "Error:" in one.told] == []
+
+
+BEATING = """
+import sys, time
+from pathlib import Path
+from ingest.status import Heartbeat, Status
+
+Heartbeat(Path(sys.argv[1]), lambda: Status(written_at=time.time())).start()
+sys.stdin.read()
+"""
+
+
+def test_a_worker_that_was_killed_a_moment_ago_is_not_taken_for_one_that_runs(patient: Patient) -> None:
+    path = patient.places.root / "status.json"
+    chosen = {**patient.settings, "STATUS_PATH": path}
+    path.unlink()
+
+    def look() -> tuple[bool, str]:
+        return state.check_worker(replace(patient, status=read_status(path), now=wall_now(), settings=chosen))
+
+    command = [sys.executable, "-c", BEATING, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=PROJECT) as worker:
+        wait_for(lambda: (told := read_status(path)) is not None and told.holds_file)
+        running = look()
+        worker.kill()
+    assert running == (True, "it runs and tells of no problem")
+    ok, told = look()
+    assert not ok
+    assert "no worker runs since" in told

@@ -20,7 +20,7 @@ from scoring.claude_models import Usage, parse_prices
 from tests.ingest.stream import Frames
 from tests.stores import fresh_store
 from tests.trustsite.exposed import CALL, MODEL, USAGE, asked, measures
-from tests.waiting import wait_for
+from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.ops.collector import WorkerCollector
 from trustsite.ops.serve import CLIENTS, MetricsServer, serve
 
@@ -124,7 +124,7 @@ def server() -> Iterator[MetricsServer]:
 
 
 def scrape(server: MetricsServer, path: str = "/ops/metrics") -> tuple[int, Message, bytes]:
-    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=LONG_SECONDS)
     connection.request("GET", path)
     answer = connection.getresponse()
     told = answer.status, answer.headers, answer.read()
@@ -162,7 +162,7 @@ def test_a_client_that_never_ends_its_request_is_left_though_it_is_never_silent(
 ) -> None:
     monkeypatch.setattr("trustsite.ops.serve.WHOLE_SECONDS", 0.05)
     monkeypatch.setattr("trustsite.ops.serve._Handler.timeout", 600.0)
-    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=LONG_SECONDS) as client:
         client.sendall(b"GET /ops/metr")
         assert client.recv(1) == b""
     wait_for(lambda: scrape(server)[0] == 200)

@@ -18,7 +18,7 @@ from scoring.claude_models import Usage
 from scoring.cost_gate import Call
 from tests.scoring.content.reviewing import PRICES, SONNET, a_reviewer, worded
 from tests.trustsite.ports import free_port
-from tests.waiting import ends_by_itself, wait_for
+from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for
 from trustsite.ops.traces import WAITING, Traces, attributes
 from trustsite.standins.claude import KEY, ClaudeStandIn
 from trustsite.standins.claude_answers import error
@@ -43,7 +43,7 @@ class Collector:
             def do_POST(self) -> None:
                 body = gzip.decompress(self.rfile.read(int(self.headers["Content-Length"])))
                 kept.take(body, {name.lower(): value for name, value in self.headers.items()})
-                kept.go_on.wait(30)
+                kept.go_on.wait(LONG_SECONDS)
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()

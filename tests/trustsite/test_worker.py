@@ -135,6 +135,26 @@ def test_dev_runs_worker_and_web_and_one_signal_stops_both(marked: Path) -> None
     assert not answers()
 
 
+@pytest.mark.parametrize("command", ["dev", "worker", "web", "demo"])
+def test_a_background_job_of_a_shell_stops_on_sigint(marked: Path, command: str) -> None:
+    port, peer = free_port(), f"ws://127.0.0.1:{free_port()}/subscribe"
+    place = marked / "demo" if command == "demo" else marked
+    process = runs.start_deaf(command, DATA_ROOT=marked, BIND=f"127.0.0.1:{port}", JETSTREAM_URLS=peer)
+    try:
+        if command in ("web", "dev"):
+            wait_for(lambda: answers_at(port, "/sign-in") or process.poll() is not None)
+        else:
+            wait_for(lambda: (place / "status.json").exists() or process.poll() is not None)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        status, _, err = runs.finish(process, timeout=runs.STOP_SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+    assert status in (0, 1), err  # a demo that is stopped says so
+    assert "Traceback" not in err
+
+
 def answers_of_a_busy_site(folder: Path, pulls: int, people: int, times: int) -> list[tuple[str, int, bytes]]:
     """Each path, status and body of several requests at once while so many pull requests are ingested."""
     folder.mkdir()

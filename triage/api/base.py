@@ -1,6 +1,7 @@
 """What every operation shares: who may read, the snapshot that answers, 304s, and problem details."""
 
 import logging
+import sqlite3
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from triage.access import may_read
 from triage.api.bodies import too_large
 from triage.api.schemas import ProblemOut
 from triage.dids import MalformedDid, parse_did
-from triage.middleware import UNREADABLE, Request, leave_damaged
+from triage.middleware import QUEUELESS, UNREADABLE, Request, leave_damaged
 from triage.page_state import digest, page_state
 from triage.permissions import SignInNeeded
 from triage.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
@@ -155,6 +156,9 @@ def answer_problem(request: HttpRequest, exc: Exception | type[Exception]) -> Ht
         return marked(request, exc.response)
     if isinstance(exc, Exception) and leave_damaged(request, exc):
         return problem_response(ApiProblem(503, UNREADABLE.strip(), {"Retry-After": str(RETRY_SECONDS)}))
+    if isinstance(exc, sqlite3.DatabaseError):  # not Django's, so it is of the queue's file
+        logger.error("The queue cannot be used: %s", exc)
+        return problem_response(ApiProblem(503, QUEUELESS.strip(), {"Retry-After": str(RETRY_SECONDS)}))
     return problem_response(_as_problem(exc))
 
 

@@ -75,7 +75,7 @@ def check_room(patient: Patient) -> tuple[bool, str]:
 def check_keys(patient: Patient) -> tuple[bool, str]:
     """Whether all keys are there, whole, and this user's alone."""
     folder = patient.places.keys
-    wrong = [name for name in KEYS if not _is_key(folder / name)]
+    wrong = [name for name in KEYS if not drive.is_key(folder / name)]
     if not folder.exists() and not patient.places.store.exists():
         return False, "there are none yet: on a new drive `manage.py init_drive` makes them"
     if wrong:
@@ -84,11 +84,6 @@ def check_keys(patient: Patient) -> tuple[bool, str]:
     if open_:
         return False, f"{open_[0]} can be read by others: chmod -R go= {folder}"
     return True, f"{len(KEYS)} keys, this user's alone: keep a copy of them elsewhere"
-
-
-def _is_key(path: Path) -> bool:
-    held = path.read_bytes()[:100] if path.is_file() else b""
-    return len(held) == 64 and set(held) <= set(b"0123456789abcdef")
 
 
 def check_clock(patient: Patient) -> tuple[bool, str]:

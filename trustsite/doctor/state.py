@@ -14,6 +14,7 @@ from ingest.clock import from_microseconds
 from ingest.look_inside import InspectProblem, look_inside
 from ingest.missing_store import require_store
 from ingest.snapshot import current_number, snapshot_files
+from ingest.status import is_let_go
 from ingest.store import SCHEMA_VERSION
 from trustsite.doctor.findings import Patient
 from trustsite.drive import require_store_folder
@@ -69,7 +70,8 @@ def check_wal(patient: Patient) -> tuple[bool, str]:
 def check_worker(patient: Patient) -> tuple[bool, str]:
     """Whether the worker runs, and what it says of itself."""
     status = patient.status
-    if status is None or not patient.works:
+    was_killed = status is not None and status.holds_file and is_let_go(cast(Path, patient.settings["STATUS_PATH"]))
+    if status is None or not patient.works or was_killed:
         last = "" if status is None else f" since {from_microseconds(int(status.written_at * 1e6)):%Y-%m-%d %H:%M} UTC"
         return False, f"no worker runs{last}: `manage.py worker` (or `make run`)"
     told = [f"{problem}: {action}" for name, action in REMEDIES.items() if (problem := getattr(status, name))]
@@ -122,7 +124,9 @@ def check_queue(patient: Patient) -> tuple[bool, str]:
     if not path.is_file():
         return True, "it is made at the first start"
     if damage := _damage(path):
-        return False, f"{path} is damaged ({damage}): stop the worker and delete it, its work is found again"
+        return False, f"{path} is damaged ({damage}): stop worker and web and delete it, its work is found again"
+    if not _value(path, "select count(*) from sqlite_master where name = 'task'"):
+        return True, "it is empty: the first start makes its tables"
     depth = _value(path, "select count(*) from task")
     if depth > DEEP:
         return False, f"{depth:,} tasks wait: the worker does not work them off, see its log"

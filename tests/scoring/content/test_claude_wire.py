@@ -9,7 +9,7 @@ import pytest
 
 from scoring.claude import Access, Block, Claude, Request
 from scoring.claude_answers import NoAnswer
-from tests.waiting import ends_by_itself
+from tests.waiting import LONG_SECONDS, ends_by_itself
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n"
 
@@ -39,7 +39,7 @@ class Trickle:
     def close(self) -> None:
         self._end.set()
         self._listener.close()
-        self._thread.join(5)
+        self._thread.join(LONG_SECONDS)
 
 
 @pytest.fixture(name="trickle", params=[(b"HTTP/1.1 200 OK\r\nx-pear: ", b"a"), (HEAD + b"\r\n", b" "), (b"", b"")])

@@ -99,6 +99,24 @@ def test_a_scanner_that_takes_too_long_is_cut_off_and_so_are_those_after_it(say:
     assert review.assessment.content_risk >= 0.4
 
 
+def lock_of(name: str, unit: str, lines: int) -> str:
+    """A patch that adds a file of so many lines, each as long as is read of one."""
+    line = f"+{unit * (9_000 // len(unit))}\n"
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
+    return f"{head}@@ -0,0 +1,{lines} @@\n{line * lines}"
+
+
+@pytest.mark.parametrize("name", ["Cargo.lock", "poetry.lock", "package-lock.json", "pyproject.toml", "Cargo.toml"])
+def test_a_scanner_stops_within_its_own_work_once_the_time_is_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = {one: evidence.scanners()[one] for one in ("dependencies", "typosquats")}
+    monkeypatch.setattr(joining, "scanners", lambda: reading)
+    looks = count()
+    change = read_change(lock_of(name, "{{a", 200))
+    told = examine(Submission(change), lambda: SECONDS + 1 if next(looks) > 50 else 0.0)
+    assert told.unfinished == ("dependencies", "typosquats")
+    assert next(looks) <= 54  # one look a line: no line of the 200 is read after the time is over
+
+
 # What nested quantifiers, look-aheads and unpacking of letters are slow on.
 UNITS = (
     "a",

@@ -16,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import get_resolver
 
 from trustsite.command_line import never_walk_again
+from trustsite.framing import read_strictly
 
 PROXY_HEADERS = ("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host")
 # A request pins one snapshot and answers in milliseconds; 8 threads keep a slow page from blocking the API.
@@ -54,6 +55,7 @@ def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     from trustsite.wsgi import application
 
+    channels = {} if channels is None else channels
     try:
         server = waitress.create_server(
             application, map=channels, listen=bind, threads=THREADS, ident=None, **_crowd(), **_proxy()
@@ -71,6 +73,7 @@ def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
         raise CommandError(
             f"BIND={bind} is not an address and port such as 127.0.0.1:8000: set BIND.", returncode=2
         ) from problem
+    read_strictly(channels)
     server.adj.send_bytes = SENT_AT_ONCE
     server.adj.socket_options = [*server.adj.socket_options, *_given_up()]
     _keep_what_is_loaded()

@@ -1,0 +1,82 @@
+"""A queue or a key that is damaged is one sentence that says what to do: from worker, web, commands and the doctor."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Manage
+from tests.trustsite.ports import free_port
+from trustsite import drive
+
+
+@pytest.fixture
+def root(tmp_path: Path, manage: Manage) -> Path:
+    folder = tmp_path / "drive"
+    folder.mkdir()
+    assert manage("init_drive", DATA_ROOT=folder).returncode == 0
+    return folder
+
+
+def told_by_doctor(manage: Manage, root: Path, name: str) -> str:
+    """The doctor's line of this name, which is not ok; every other check still has its line."""
+    done = manage("doctor", DATA_ROOT=root)
+    assert "Traceback" not in done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) >= 16, done.stdout + done.stderr
+    (line,) = [line for line in lines if line.split()[1] == name]
+    assert line.startswith("look"), line
+    return line
+
+
+def refusal(manage: Manage, command: str, root: Path) -> str:
+    """The one sentence with which a command ends."""
+    done = manage(command, DATA_ROOT=root, BIND=f"127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    return done.stderr
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"x" * 9_000)
+
+
+def break_inside(path: Path) -> None:
+    """A file that begins as SQLite's do and holds nothing that makes sense."""
+    path.write_bytes(b"SQLite format 3\0" + b"\x10\0\x02\x02\0@  " + b"\xff" * 9_000)
+
+
+@pytest.mark.parametrize("damage", [overwrite, break_inside])
+def test_a_damaged_queue_ends_the_worker_in_one_sentence(
+    manage: Manage, root: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(root / "queue.sqlite3")
+    sentence = refusal(manage, "worker", root)
+    assert "queue.sqlite3 is damaged" in sentence
+    assert "stop worker and web and delete it, nothing is lost" in sentence
+    assert "delete it" in told_by_doctor(manage, root, "queue")
+
+
+@pytest.mark.parametrize("held", ["", "x" * 64, "a" * 63, "a" * 65, "a" * 63 + "\n"])
+@pytest.mark.parametrize("command", ["worker", "web"])
+def test_a_damaged_key_is_refused_in_one_sentence(manage: Manage, root: Path, held: str, command: str) -> None:
+    (root / "keys" / "django").write_text(held)
+    sentence = refusal(manage, command, root)
+    assert "keys/django is empty or damaged: put its backup there, or delete it" in sentence
+
+
+def test_the_doctor_looks_at_everything_beside_a_damaged_key(manage: Manage, root: Path) -> None:
+    (root / "keys" / "django").write_text("")
+    assert "django missing or damaged" in told_by_doctor(manage, root, "keys")
+
+
+@pytest.mark.parametrize("name", drive.KEYS)
+def test_every_key_of_a_drive_is_looked_at(root: Path, name: str) -> None:
+    drive.require_keys(root)
+    (root / "keys" / name).write_text("half a k")
+    with pytest.raises(drive.DriveProblem, match=f"keys/{name} is empty or damaged: put its backup there"):
+        drive.require_keys(root)
+
+
+def test_a_damaged_key_is_never_used_to_sign(root: Path) -> None:
+    (root / "keys" / "django").write_text("a")
+    assert drive.key(root, "django") != drive.key(root, "django")
