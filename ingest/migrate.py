@@ -56,6 +56,8 @@ ADDED = (
     ("current_decisions", "borrowed_from integer"),
     ("repository_settings", "alarm_budget double"),
     ("reviews", "payer varchar"),
+    ("objections", "repository_id integer"),
+    ("objections", "by_maintainer boolean"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """
