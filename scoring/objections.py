@@ -103,14 +103,16 @@ def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
 def tell_objection(store: Store, key: str, told: Mapping[str, Any]) -> None:
     """Write what stands of one objection; again is harmless.
 
-    `told`: did, pull_uri (None), repo_key (None; of the maintainer who spoke), by_maintainer, record_cid (None), state,
-    made_at, due_at and answered_at (None), naive UTC.
+    `told`: did, pull_uri (None), record_cid (None), state, made_at, due_at and answered_at (None), naive UTC; of a
+    maintainer who speaks in their name `by_maintainer` and `repo_key`, None for a message of an older version.
     """
     with store.write() as txn:
         person = txn.person_ids([told["did"]])[told["did"]]
         row = {name: value for name, value in told.items() if name not in ("did", "repo_key")}
-        number = (txn.value(REPOSITORY, {"key": told["repo_key"]}) or NOWHERE) if told["repo_key"] else None
-        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, "repository_id": number, **row}])
+        repo_key = told.get("repo_key")
+        number = (txn.value(REPOSITORY, {"key": repo_key}) or NOWHERE) if repo_key else None
+        known = {"by_maintainer": False, "repository_id": number}
+        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, **known, **row}])
         txn.inputs_changed()
 
 
