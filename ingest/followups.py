@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,7 @@ class _Miner:
         self.graph = graph
         self.commits = {row["commit_id"]: row for row in known if row["commit_id"] in self.graph.places}
         self._changes: dict[str, list[FileChange]] = {}
+        self._undone: dict[tuple[str, str], bool] = {}
         self._first_parents = self.graph.first_parents
 
     def mine(self, landings: Sequence[Row], window: timedelta) -> list[dict[str, object]]:
@@ -180,7 +182,7 @@ class _Miner:
             for one, row in self.commits.items()
         )
         for merge in merges:
-            branch.follow(merge.fate, self._takes_back)
+            branch.follow(merge.fate, partial(self._takes_back, merge))
         reverted = [self._row(merge, "reverted", one) for merge in merges for one in merge.fate.reverters]
         return reverted + self._patched([merge for merge in merges if not merge.followed], window)
 
@@ -217,10 +219,24 @@ class _Miner:
         found = read_diffs(self.git, [chain[-1]], *INVERSE, against={chain[-1]: parents[0][0]})
         return {diff.identity() for _, diff in found if diff and diff.sound and diff.files and diff.proves}
 
-    def _takes_back(self, commit: str, others: Collection[str]) -> bool:
-        return bool(self.graph.parents[commit]) and any(self._undoes(commit, other) for other in others)
+    def _takes_back(self, merge: Merge, commit: str, others: Collection[str]) -> bool:
+        if not self.graph.parents[commit]:
+            return False
+        landed = {row["commit_id"] for row in merge.landings}
+        for other in others:
+            # A state may bring several pull requests: of it only what this one landed is taken back or not.
+            brought = landed.intersection(self.graph.brings.get(other, ()))
+            if any(self._undoes(commit, one) for one in brought or {other}):
+                return True
+        return False
 
     def _undoes(self, commit: str, other: str) -> bool:
+        if (commit, other) not in self._undone:
+            self._undone[commit, other] = self._compare(commit, other)
+        return self._undone[commit, other]
+
+    def _compare(self, commit: str, other: str) -> bool:
+        """Tell whether most of what one commit did goes by another; compared once, which may take seconds."""
         own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
         if own.kind == "none":
             return self._restores(commit, other)

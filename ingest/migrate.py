@@ -60,6 +60,8 @@ ADDED = (
     ("patches", "git_reading varchar"),
     ("patches", "git_line integer"),
     ("content_reviews", "git_reading varchar"),
+    ("objections", "repository_id integer"),
+    ("objections", "by_maintainer boolean"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

@@ -129,7 +129,19 @@ def share_undone(change: Sequence[FileChange], between: Sequence[FileChange], ot
     before = tracker.count(0)
     # A move that is taken back moves the lines once more; of any other change a line that moves lives on.
     tracker.apply(_removals(change) if own.kind == "moved" else change, lambda _: None)
-    return (before - tracker.count(0)) / whole if whole else 0.0
+    gone = before - tracker.count(0)
+    if own.kind == "added":
+        # Of equal lines a diff may name any as the one that went: what was copied since and goes again is no loss.
+        gone = min(gone, (own.counts & _fewer(change, between, other)).total())
+    return gone / whole if whole else 0.0
+
+
+def _fewer(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> Counter[bytes]:
+    """How many copies of each line the files of `other` have lost since, `change` included."""
+    names = {file.after for file in other}
+    names |= {file.after for file in between if file.before in names}
+    touched = [file for file in (*between, *change) if file.before in names or file.after in names]
+    return _counts(touched, "old") - _counts(touched, "new")
 
 
 def _come_back(change: Sequence[FileChange], between: Sequence[FileChange], other: Sequence[FileChange]) -> int:

@@ -90,7 +90,11 @@ def _record(params: Params) -> str:
 
 # Why it is in no better lane, as a clause behind "because"; a code without words here is left to the page.
 HELD: Mapping[str, Callable[[Params], str]] = {
-    "objection_open": lambda params: "its contributor objects to how it was judged",
+    "objection_open": lambda params: (
+        "a maintainer objects for its contributor"
+        if params.get("by") == "maintainer"
+        else "its contributor objects to how it was judged"
+    ),
     "denounced_by_seed": lambda params: "a maintainer denounced its contributor",
     "low_probability": lambda params: "few contributions like it stay clean",
     "high_flag": lambda params: f"its review found {_flag(params)}",

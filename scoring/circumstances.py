@@ -7,7 +7,7 @@ pull requests at once; nothing here reads a diff.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from ingest.transaction import Rows
 from scoring.approvals import voided
@@ -110,6 +110,13 @@ class Moment:
     hops: int
 
 
+OBJECTED: Mapping[str | None, bool | Literal["maintainer"]] = {
+    "contributor": True,
+    "maintainer": "maintainer",
+    None: False,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What was read, by whom or what it is about."""
@@ -121,7 +128,7 @@ class _Facts:
     changes: Mapping[int, tuple[tuple[str, int], ...]]
     signs: Mapping[int, tuple[tuple[datetime, int | None], ...]]
     closures: Mapping[str, tuple[LaneClosed, ...]]
-    objected: frozenset[str]
+    objected: Mapping[str, Literal["contributor", "maintainer"]]
     outdated: frozenset[str]
 
 
@@ -171,7 +178,7 @@ def _read_facts(rows: Rows, moment: Moment, pulls: Sequence[Mapping[str, Any]]) 
             for row in rows.rows(SIGNS, {"now": moment.now, "people": sorted(authors)})
         ),
         closures=closed_pulls(rows, moment.now),
-        objected=frozenset(open_objections(rows)),
+        objected=open_objections(rows),
         outdated=frozenset(voided(rows)),
     )
 
@@ -208,7 +215,7 @@ def _circumstances(
         attestation=attestation,
         draw=None if pull["odds"] is None else Draw(pull["drawn"], pull["odds"]),
         closures=facts.closures.get(pull["pull_uri"], ()),
-        objected=pull["pull_uri"] in facts.objected,
+        objected=OBJECTED[facts.objected.get(pull["pull_uri"])],
         outdated=pull["pull_uri"] in facts.outdated,
     )
 

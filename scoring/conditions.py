@@ -128,7 +128,7 @@ def _closures(asked: Asked) -> Iterator[Reason]:
 def _people(asked: Asked) -> Iterator[Reason]:
     """What its author says of the judgement, and what somebody approved, whatever conditions the operator chose."""
     if asked.circumstances.objected:
-        yield Reason("objection_open", {})
+        yield Reason("objection_open", {"by": "maintainer"} if asked.circumstances.objected == "maintainer" else {})
     if asked.circumstances.outdated:
         yield Reason("approved_before", {})
     if None in (asked.circumstances.objected, asked.circumstances.outdated):

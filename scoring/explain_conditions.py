@@ -126,8 +126,14 @@ def _closed_for(params: Params) -> str:
     }.get(str(params["scope"]), "in every repository")
 
 
+def _objector(params: Params) -> str:
+    if params.get("by") == "maintainer":
+        return "A maintainer of this repository objects in the contributor's name"
+    return "The contributor objects"
+
+
 CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
-    "objection_open": lambda params: "The contributor objects to how this is judged, so a person decides.",
+    "objection_open": lambda params: f"{_objector(params)} to how this is judged, so a person decides.",
     "approved_before": lambda params: "It changed after somebody approved it: what it is now was approved by nobody.",
     "people_unknown": lambda params: "Whether somebody objected to this or approved another round of it is not known.",
     "certificate_required": lambda params: (
@@ -158,7 +164,9 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     **{code: _say_attestation(code) for code in ATTESTATION_WORDS},
 }
 CONDITION_CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "objection_open": lambda params: "the contributor objects",
+    "objection_open": lambda params: (
+        "a maintainer objects for the contributor" if params.get("by") == "maintainer" else "the contributor objects"
+    ),
     "approved_before": lambda params: "changed after it was approved",
     "newer_round": lambda params: "a newer round arrived",
     "account_changed": _clause_changed,

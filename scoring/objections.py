@@ -1,13 +1,14 @@
 """Objections and wishes of contributors in the worker's file: what the pages told, and what people wrote as records.
 
-An objection counts only from the person whom it concerns: one to a decision from the pull request's author, one
-without a pull request for every open one of its author. It moves nobody's score; it asks for a person.
+An objection counts only for the person whom it concerns: one to a decision for the pull request's author, one without a
+pull request for every open one of its author. A maintainer who speaks in somebody's name speaks about what was offered
+to their own repository, and it counts there alone. It moves nobody's score; it asks for a person.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,14 +18,23 @@ from ingest.transaction import Rows
 DAYS = 30  # within which a person answers
 OPEN = """
 with standing as (
-  select contributor_id, pull_uri from objections where state = 'open'
+  select contributor_id, pull_uri, repository_id, coalesce(by_maintainer, false) as by_maintainer
+  from objections where state = 'open'
   union all
-  select d.author_id, d.subject from declarations d where d.kind = 'objection' and d.deleted_at is null
+  select d.author_id, d.subject, null, false from declarations d where d.kind = 'objection' and d.deleted_at is null
   and not exists (from objections o where o.objection_key = d.uri and o.record_cid is not distinct from d.record_cid)
 )
-select distinct p.pull_uri from pull_requests p join standing s on s.contributor_id = p.author_id
+select p.pull_uri, bool_and(s.by_maintainer) as by_maintainer
+from pull_requests p join standing s on s.contributor_id = p.author_id
 where p.state = 'open' and (s.pull_uri is null or s.pull_uri = p.pull_uri)
+  and (s.repository_id is null or s.repository_id = p.repository_id)
+group by p.pull_uri
 """
+REPOSITORY = """
+select coalesce((select repository_id from repository_aliases where alias = $key),
+  (select repository_id from repositories where repo_key = $key))
+"""
+NOWHERE = 0  # for a repository that is not known here
 # Those that nobody answered, a few of each author, and first of those who offered something to a watched repository: no
 # heap of records by accounts made for it hides what a contributor says.
 RECORDS = """
@@ -66,9 +76,12 @@ class RecordObjection:
         return self.seen_at + timedelta(days=DAYS)
 
 
-def open_objections(rows: Rows) -> set[str]:
-    """The at-uris of open pull requests with an objection that nobody answered: each needs a person's decision."""
-    return {row["pull_uri"] for row in rows.rows(OPEN)}
+def open_objections(rows: Rows) -> dict[str, Literal["contributor", "maintainer"]]:
+    """Who objects to each open pull request that needs a person's decision for it, by at-uri.
+
+    "maintainer": only a maintainer of its repository spoke, in the contributor's name.
+    """
+    return {row["pull_uri"]: "maintainer" if row["by_maintainer"] else "contributor" for row in rows.rows(OPEN)}
 
 
 def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
@@ -90,12 +103,16 @@ def record_objections(rows: Rows) -> tuple[RecordObjection, ...]:
 def tell_objection(store: Store, key: str, told: Mapping[str, Any]) -> None:
     """Write what stands of one objection; again is harmless.
 
-    `told`: did, pull_uri (None), record_cid (None), state, made_at, due_at and answered_at (None), naive UTC.
+    `told`: did, pull_uri (None), record_cid (None), state, made_at, due_at and answered_at (None), naive UTC; of a
+    maintainer who speaks in their name `by_maintainer` and `repo_key`, None for a message of an older version.
     """
     with store.write() as txn:
         person = txn.person_ids([told["did"]])[told["did"]]
-        row = {name: value for name, value in told.items() if name != "did"}
-        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, **row}])
+        row = {name: value for name, value in told.items() if name not in ("did", "repo_key")}
+        repo_key = told.get("repo_key")
+        number = (txn.value(REPOSITORY, {"key": repo_key}) or NOWHERE) if repo_key else None
+        known = {"by_maintainer": False, "repository_id": number}
+        txn.upsert("objections", [{"objection_key": key, "contributor_id": person, **known, **row}])
         txn.inputs_changed()
 
 

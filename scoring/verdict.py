@@ -174,7 +174,8 @@ class Circumstances:
     `account_change_days` before the newest round; None where nothing of them was seen before this pull request.
     `touched` are kinds of files and patterns that no lane may wave through. `draw` is None until somebody drew.
     `closures` are those of the fast lane by a person that hold for this change. `objected`: its author objects and
-    nobody answered; `outdated`: somebody approved another round of it. None: nobody asked.
+    nobody answered, or "maintainer": one of its repository does so in their name; `outdated`: somebody approved another
+    round of it. None: nobody asked.
     """
 
     judged_round: int | None = None
@@ -187,7 +188,7 @@ class Circumstances:
     attestation: Attestation = "not_asked"
     draw: Draw | None = None
     closures: tuple[LaneClosed, ...] | None = None
-    objected: bool | None = None
+    objected: bool | Literal["maintainer"] | None = None
     outdated: bool | None = None
 
 

@@ -22,11 +22,11 @@ from triage.access import viewing
 from triage.contributor_links import DAYS, make_link, revoke_link
 from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
-from triage.objections import ObjectionProblem, answer
+from triage.objections import ObjectionProblem, answer, speaker_words
 from triage.permissions import Role, Roles, SignInNeeded, require
 from triage.pills import lane_word
 from triage.rights import handled_from
-from triage.rights_views import did_of, open_offers, refused
+from triage.rights_views import did_of, objection_choices, open_offers, refused
 
 SHOWN = 200  # objections on the page, and links of one contributor
 
@@ -40,7 +40,7 @@ class ObjectionView:
     pull_uri: str
     repo_key: str
     text: str
-    source: str
+    spoken_by: str  # who spoke, as the beginning of a sentence
     made_at: datetime
     due_at: datetime
     state: str
@@ -57,8 +57,8 @@ def rights(request: Request, did: str) -> HttpResponse:
     links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at")[:SHOWN]
     found = [one for one in _objections(request, None) if one.did == person]
     told = {"did": person, "links": links, "objections": found, "now": timezone.now()}
-    told["offers_of"] = open_offers(request, person)
-    return render(request, "rights.html", _with_titles(request, told))
+    told["links_to"] = open_offers(request, person)
+    return render(request, "rights.html", _with_titles(request, told | objection_choices(request, person)))
 
 
 @require_POST
@@ -159,7 +159,8 @@ def _objections(request: Request, state: str | None) -> list[ObjectionView]:
     records = _records(request)
     answered = dict(Objection.objects.filter(source=Objection.Source.RECORD).values_list("key", "record_cid"))
     fresh = [one for one in records.values() if answered.get(one.uri) != (one.record_cid or "")]
-    shown = [_kept_view(one, now) for one in kept if one.key not in {each.uri for each in fresh}]
+    names = read.repository_names(request.snapshot) if request.snapshot else {}
+    shown = [_kept_view(one, names, now) for one in kept if one.key not in {each.uri for each in fresh}]
     return sorted([*shown, *(_record_view(one, now) for one in fresh)], key=lambda one: one.due_at)
 
 
@@ -167,10 +168,11 @@ def _records(request: Request) -> Mapping[str, read.RecordObjection]:
     return {one.uri: one for one in read.record_objections(request.snapshot)} if request.snapshot else {}
 
 
-def _kept_view(one: Any, now: datetime) -> ObjectionView:
-    same = ("key", "did", "pull_uri", "repo_key", "text", "source", "made_at", "due_at", "state", "answer")
+def _kept_view(one: Any, names: Mapping[str, str], now: datetime) -> ObjectionView:
+    same = ("key", "did", "pull_uri", "repo_key", "text", "made_at", "due_at", "state", "answer")
     late = one.state == Objection.State.OPEN and one.due_at < now
-    return ObjectionView(**{name: getattr(one, name) for name in same}, late=late)
+    spoken_by = speaker_words(one.source, names.get(one.repo_key, one.repo_key))
+    return ObjectionView(**{name: getattr(one, name) for name in same}, spoken_by=spoken_by, late=late)
 
 
 def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
@@ -181,7 +183,7 @@ def _record_view(one: read.RecordObjection, now: datetime) -> ObjectionView:
         pull_uri=one.pull_uri or "",
         repo_key=one.repo_key,
         text=one.text,
-        source=Objection.Source.RECORD,
+        spoken_by=speaker_words(Objection.Source.RECORD, ""),
         made_at=made_at,
         due_at=due_at,
         state=Objection.State.OPEN,

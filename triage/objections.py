@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from scoring.objections import DAYS, RecordObjection
 from triage.changes import log_change
@@ -13,6 +14,15 @@ from triage.outbox import put
 from triage.tokens import new_secret
 
 LONGEST = 10_000  # characters of an objection or an answer, as the lexicon has it
+ONLY_THE_CONTRIBUTOR = (
+    "Only the contributor objects to being scored at all. Choose a pull request, or a repository that you maintain."
+)
+SPEAKERS = {
+    Objection.Source.LINK: "The contributor, by their private link,",
+    Objection.Source.SELF: "The contributor",
+    Objection.Source.RECORD: "The contributor, by a record of theirs,",
+    Objection.Source.MAINTAINER: "A maintainer of {repository}, in the contributor's name,",
+}
 OBJECTED = "select 1 from triage_objection where did = %s and pull_uri in (%s, '') limit 1"
 AT_ONCE = 20  # open ones of one contributor
 
@@ -30,11 +40,16 @@ def object_to(
 ) -> Objection:
     """Keep an objection to a decision, or with `pull_uri` "" to being scored at all; a person answers by `due_at`.
 
-    Raises ObjectionProblem for an empty or too long text, a second open one to the same, or too many at once.
+    `repo_key` is that of the pull request. A maintainer (`source`) speaks about their own repository, so without a pull
+    request `repo_key` is needed and it is about all that was offered there. What maintainers say takes nothing of what
+    a contributor may say. Raises ObjectionProblem for an empty or too long text, a second open one to the same, too
+    many at once, or a maintainer without a repository.
     """
     said = _checked(text, "An objection")
+    if source == Objection.Source.MAINTAINER and not repo_key:
+        raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
     with transaction.atomic():
-        still_open = Objection.objects.filter(did=did, state=Objection.State.OPEN)
+        still_open = _of_speaker(did, source, repo_key).filter(state=Objection.State.OPEN)
         if still_open.filter(pull_uri=pull_uri).exists():
             raise ObjectionProblem(409, "An objection to this is open already: a person answers it.")
         if still_open.count() >= AT_ONCE:
@@ -52,6 +67,14 @@ def object_to(
         log_change(by, "objection.made", now, repo_key, pull_uri or did, source=source)
         _tell(found, now)
     return found
+
+
+def _of_speaker(did: str, source: str, repo_key: str) -> QuerySet:
+    """Objections of one contributor by whoever speaks: themselves, or the maintainers of one repository."""
+    found = Objection.objects.filter(did=did)
+    if source == Objection.Source.MAINTAINER:
+        return found.filter(source=source, repo_key=repo_key)
+    return found.exclude(source=Objection.Source.MAINTAINER)
 
 
 def answer(key: str, record: RecordObjection | None, by: Person, state: str, text: str, now: datetime) -> Objection:
@@ -84,16 +107,25 @@ def wish(did: str, left_out: bool, source: str, by: Person | None, now: datetime
         put("leaderboard_wish", f"leaderboard_wish:{change.pk}", {"did": did}, now)
 
 
-def sentences(did: str, pull_uri: str) -> tuple[str, ...]:
-    """Where each objection to a decision, or of its author to being scored at all, stands; the newest five, no text."""
+def sentences(did: str, pull_uri: str, repo_key: str, repository: str) -> tuple[str, ...]:
+    """Say who objected to a decision, or to all of its author's here or everywhere, and where each objection stands.
+
+    The newest five, without their text. `repository` is the name of the one with `repo_key`.
+    """
     if not is_any(OBJECTED, did, pull_uri):
         return ()
-    found = Objection.objects.filter(did=did, pull_uri__in=(pull_uri, "")).order_by("-made_at")[:5]
-    return tuple(_sentence(one) for one in found)
+    about = Q(pull_uri=pull_uri) | Q(pull_uri="", repo_key__in=(repo_key, ""))
+    found = Objection.objects.filter(about, did=did).order_by("-made_at")[:5]
+    return tuple(_sentence(one, repository) for one in found)
 
 
-def _sentence(one: Any) -> str:
-    since = f"The contributor objected on {one.made_at:%d %b %Y}"
+def speaker_words(source: str, repository: str) -> str:
+    """Say who speaks in an objection, as the beginning of a sentence."""
+    return SPEAKERS[Objection.Source(source)].format(repository=repository or "the site")
+
+
+def _sentence(one: Any, repository: str) -> str:
+    since = f"{speaker_words(one.source, repository if one.repo_key else '')} objected on {one.made_at:%d %b %Y}"
     if one.state == Objection.State.OPEN:
         return f"{since}: a person answers by {one.due_at:%d %b %Y}."
     return f"{since}: {one.state} on {one.answered_at:%d %b %Y}."
@@ -107,6 +139,8 @@ def to_tell(key: str) -> dict[str, Any] | None:
     return {
         "did": found.did,
         "pull_uri": found.pull_uri or None,
+        "repo_key": (found.repo_key or None) if found.source == Objection.Source.MAINTAINER else None,
+        "by_maintainer": found.source == Objection.Source.MAINTAINER,
         "record_cid": found.record_cid or None,
         "state": found.state,
         "made_at": naive(found.made_at),

@@ -1,4 +1,6 @@
-"""Which maintainer may speak with which contributor."""
+"""Rights of maintainers to speak with contributors, and in their name."""
+
+from collections.abc import Mapping
 
 from ingest.snapshot import Snapshot
 from scoring import read
@@ -15,3 +17,15 @@ def handled_from(roles: Roles, snapshot: Snapshot | None, did: str) -> str | Non
         return "" if kept else None
     offered = kept & read.offered_to(snapshot, did) if snapshot is not None else kept & set()
     return min(offered, default=None)
+
+
+def spoken_for(roles: Roles, snapshot: Snapshot | None, did: str) -> Mapping[str, str]:
+    """Return the watched repositories, name by key, about which somebody may speak in a contributor's name.
+
+    Those that they maintain and to which the contributor offered something.
+    """
+    if snapshot is None:
+        return {}
+    offered = read.offered_to(snapshot, did)
+    names = read.repository_names(snapshot)
+    return {key: name for key, name in names.items() if key in offered and roles.role(key) >= Role.MAINTAINER}

@@ -22,9 +22,9 @@ from triage.dids import MalformedDid, parse_did
 from triage.erasure import account_of, said_by
 from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
-from triage.objections import ObjectionProblem, object_to, wish
+from triage.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
 from triage.permissions import SignInNeeded
-from triage.rights import handled_from
+from triage.rights import handled_from, spoken_for
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
@@ -77,16 +77,19 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
 @require_POST
 @never_cache
 def send_objection(request: Request, did: str) -> HttpResponse:
-    """Keep an objection: `text`, `pull` ("" for being scored at all), `link` where it comes by one."""
-    person, pull_uri = did_of(did), request.POST.get("pull", "")
+    """Keep an objection: `text`, `pull`, `link` where it comes by one.
+
+    `pull` is a pull request, or "" for being scored at all. Of a maintainer it is a pull request in a repository that
+    they maintain, or the key of one for all that was offered there; "" where there is only one.
+    """
+    person, pull_uri, text = did_of(did), request.POST.get("pull", ""), request.POST.get("text", "")
     try:
         speaker = speaker_of(request, person, pull_uri)
-        key = _place(request, person, pull_uri)
-        found = object_to(
-            person, pull_uri, key, request.POST.get("text", ""), speaker.source, speaker.person, timezone.now()
-        )
+        about = _in_their_name if speaker.source == Objection.Source.MAINTAINER else _own
+        pull_uri, key = about(request, person, pull_uri)
+        found = object_to(person, pull_uri, key, text, speaker.source, speaker.person, timezone.now())
     except (LinkProblem, ObjectionProblem) as problem:
-        return refused(request, problem.status, str(problem), request.POST.get("text", ""))
+        return refused(request, problem.status, str(problem), text)
     said = f"Your objection is kept. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
     return render(request, "said.html", {"title": "Kept", "sentence": said})
 
@@ -147,10 +150,28 @@ def refused(request: Request, status: int, sentence: str, wrote: str = "") -> Ht
     return _unreferred(render(request, "error.html", shown, status=status))
 
 
+def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
+    """The pull request that a contributor objects to and its repository's key; "" and "" for being scored at all."""
+    return (pull_uri, _place(request, did, pull_uri)) if pull_uri else ("", "")
+
+
+def _in_their_name(request: Request, did: str, about: str) -> tuple[str, str]:
+    """The pull request ("" for all in that repository) and the repository's key about which a maintainer may speak."""
+    theirs = spoken_for(viewing(request), request.snapshot, did)
+    if not about and len(theirs) == 1:
+        return "", next(iter(theirs))
+    if about in theirs:
+        return "", about
+    if not about:
+        raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
+    key = _place(request, did, about)
+    if key not in theirs:
+        raise PermissionDenied("A maintainer speaks about what was offered to their own repository.")
+    return about, key
+
+
 def _place(request: Request, did: str, pull_uri: str) -> str:
-    """The key of the repository that a pull request of this contributor is in; "" without one."""
-    if not pull_uri:
-        return ""
+    """The key of the repository that a pull request of this contributor is in; ObjectionProblem where it is none."""
     found = read.offered_by(request.snapshot, pull_uri) if request.snapshot else None
     if found is None or found[0] != did:
         raise ObjectionProblem(404, "This contributor offered no such pull request here.")
@@ -171,7 +192,7 @@ def _data(request: Request, did: str, token: str) -> HttpResponse:
     if whole:
         return _unreferred(_document(did, found, said, account))
     context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
-    context["offers_of"] = open_offers(request, did)
+    context |= objection_choices(request, did, by_link=bool(token))
     context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
     return _unreferred(render(request, "contributor_data.html", context))
 
@@ -202,6 +223,16 @@ def _spoken(did: str, token: str) -> dict[str, Any]:
 def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
     """The open pull requests of a contributor in watched repositories, which a form may name."""
     return read.offers(request.snapshot, did) if request.snapshot else ()
+
+
+def objection_choices(request: Request, did: str, by_link: bool = False) -> dict[str, Any]:
+    """What the form of an objection offers: of a maintainer what was offered to their repositories, and those whole."""
+    found = open_offers(request, did)
+    if by_link or (isinstance(request.user, Person) and request.user.did == did):
+        return {"offers_of": found, "may_object_at_all": True}
+    theirs = spoken_for(viewing(request), request.snapshot, did)
+    own = tuple(one for one in found if one.repository_key in theirs)
+    return {"offers_of": own, "may_object_at_all": False, "spoken_for": tuple(theirs.items())}
 
 
 def _unreferred(response: HttpResponse) -> HttpResponse:

@@ -220,7 +220,7 @@ def expanded(request: Request, snapshot: Snapshot, row: read.QueueRow) -> rows.E
         return rows.Expanded(place=place)
     explained = _explained(snapshot, row.author.did, row.repository_key)
     exact = sees_thresholds(viewing(request), row.repository_key)
-    said = objections.sentences(row.author.did, row.uri)
+    said = objections.sentences(row.author.did, row.uri, row.repository_key, row.repository_name)
     review = read.content_review(snapshot, row.uri)
     return rows.Expanded(explained, review, exact, said, place, flag_quotes(snapshot, row.uri, review))
 

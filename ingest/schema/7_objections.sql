@@ -7,7 +7,9 @@ create table objections (
   state varchar not null,             -- 'open', 'accepted', 'rejected'
   made_at timestamp not null,
   due_at timestamp not null,          -- when a person must have answered
-  answered_at timestamp
+  answered_at timestamp,
+  repository_id integer,              -- where it counts: the repository whose maintainer spoke; null: everywhere
+  by_maintainer boolean               -- in the contributor's name; null: a version before 9
 );
 
 -- Who wished to stand on no leaderboard, or to stand there again; the newest word of pages and records counts.

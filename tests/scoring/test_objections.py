@@ -9,12 +9,13 @@ import pytest
 
 from ingest.records import DEFAULT_AUTHORITY
 from scoring import read
+from scoring.explain import sentence
 from scoring.objections import is_left_out, open_objections, record_objections, tell_objection, tell_wish
 from scoring.verdict import Lane
-from tests.ingest.stream import CREATED, MALLORY, MARA, Frames
+from tests.ingest.stream import CREATED, MALLORY, MARA, REPO, Frames
 from tests.pipeline import Result, prepared
 from tests.scoring.small import feed
-from tests.triage.small_site import OFFERED, frames_of_it, play
+from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
 
 OBJECTION = f"{DEFAULT_AUTHORITY}.objection"
 OPT_OUT = f"{DEFAULT_AUTHORITY}.leaderboardOptOut"
@@ -35,7 +36,7 @@ def small_world(result: Result) -> None:
 def told(state: str = "open", pull_uri: str | None = OFFERED, **more: Any) -> dict[str, Any]:
     due_at = NOON + timedelta(days=30)
     row = {"did": MARA, "pull_uri": pull_uri, "record_cid": None, "state": state, "made_at": NOON, "due_at": due_at}
-    return row | {"answered_at": None} | more
+    return row | {"answered_at": None, "repo_key": None, "by_maintainer": False} | more
 
 
 def objects(world: Result, did: str, text: str = "No", operation: str = "create", **record: object) -> None:
@@ -48,7 +49,7 @@ def objects(world: Result, did: str, text: str = "No", operation: str = "create"
 
 def open_now(world: Result) -> set[str]:
     with world.reading() as rows:
-        return open_objections(rows)
+        return set(open_objections(rows))
 
 
 def decision(world: Result) -> tuple[Lane, str]:
@@ -114,6 +115,31 @@ def test_an_objection_without_a_pull_request_is_to_every_open_one_of_its_author(
     assert open_now(world) == {OFFERED}
     objects(world, MALLORY)
     assert open_now(world) == {OFFERED}
+
+
+@pytest.mark.parametrize("pull_uri", [OFFERED, None])
+def test_a_maintainer_speaks_about_their_own_repository_alone_and_the_row_says_so(
+    world: Result, pull_uri: str | None
+) -> None:
+    """The attack: a maintainer of another repository had every open pull request of a contributor held."""
+    before = decision(world)
+    elsewhere = told(pull_uri=pull_uri, repo_key=CABIN, by_maintainer=True)
+    for key in (CABIN, "did:plc:unknown"):
+        tell_objection(world.store, "page:1", elsewhere | {"repo_key": key})
+        assert decision(world) == before
+    tell_objection(world.store, "page:1", elsewhere | {"repo_key": REPO})
+    assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
+    row = world.pull(OFFERED)
+    assert row is not None
+    assert "a maintainer objects for the contributor" in row.sentence
+    assert sentence(row.verdict.reasons[0]) == (
+        "A maintainer of this repository objects in the contributor's name to how this is judged, so a person decides."
+    )
+    tell_objection(world.store, "page:2", told())
+    world.judge()
+    row = world.pull(OFFERED)
+    assert row is not None
+    assert sentence(row.verdict.reasons[0]) == "The contributor objects to how this is judged, so a person decides."
 
 
 def listed(world: Result) -> tuple[set[str], int]:

@@ -1,0 +1,203 @@
+"""A maintainer speaks in a contributor's name about their own repository, and every page says who spoke."""
+
+from collections.abc import Iterator
+from html import unescape
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from ingest.net import Fetcher
+from ingest.snapshot import publish
+from ingest.store import StreamClock
+from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
+from tests.pipeline import Result, prepared
+from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
+from triage.changes import log_change
+from triage.contributor_links import make_link
+from triage.deliveries import deliver_due
+from triage.models import Maintainer, Objection, OutboxEntry, Person
+from triage.objections import AT_ONCE, ObjectionProblem, object_to
+from trustsite.handover import make_runtime
+
+pytestmark = pytest.mark.django_db
+IN_CABIN, TOLD = pull_uri(MARA, "cabin"), {"text": "She asked me to."}
+
+
+def two_repositories(result: Result) -> None:
+    """Mara has an open pull request in lantern, which seed keeps, and one in cabin, which ana keeps."""
+    frames = frames_of_it()
+    frames.pull(MARA, "cabin", target=CABIN)
+    play(result, frames)
+    publish(result.store, result.folder / "snapshots")
+
+
+@pytest.fixture(name="world")
+def world_fixture(tmp_path: Path, settings: Settings) -> Iterator[Result]:
+    with prepared(tmp_path, two_repositories) as result:
+        settings.PUBLIC_READ, settings.DEMO_MAINTAINER, settings.STREAM_CLOCK = False, None, True
+        settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+        yield result
+
+
+def maintainer(did: str, *keys: str) -> Client:
+    person, _ = Person.objects.get_or_create(did=did)
+    for key in keys:
+        Maintainer.objects.create(person=person, repo_key=key)
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def held(world: Result) -> dict[str, str]:
+    """Pull requests that wait for a person because of an objection, with the sentence, once all was delivered."""
+    deliver_due(make_runtime(world.store, Fetcher(), StreamClock(world.store)), timezone.now())
+    world.judge()
+    publish(world.store, world.folder / "snapshots")
+    found = {uri: world.pull(uri) for uri in (OFFERED, IN_CABIN)}
+    return {
+        uri: row.sentence
+        for uri, row in found.items()
+        if row is not None and row.verdict.reasons[0].code == "objection_open"
+    }
+
+
+def text(client: Client, address: str) -> str:
+    return unescape(client.get(address).content.decode()).replace("<bdi>", "").replace("</bdi>", "")
+
+
+def test_an_empty_objection_by_a_maintainer_of_cabin_holds_nothing_in_lantern(world: Result) -> None:
+    """The attack: it was one "to being scored at all", and every pull request of mara's waited for a person."""
+    ana, seed = maintainer(ANA, CABIN), maintainer(SEED, REPO)
+    assert ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""}).status_code == 200
+    found = held(world)
+    assert found.keys() == {IN_CABIN}
+    assert "a maintainer objects for the contributor" in found[IN_CABIN]
+    spoken = "A maintainer of cabin, in the contributor's name, objected"
+    assert f"{spoken} on" in text(ana, f"/pull/{IN_CABIN}")
+    assert "objected" not in text(ana, f"/pull/{OFFERED}")
+    assert f"{spoken} to everything that was offered there" in text(ana, "/objections")
+    assert "She asked me to." not in text(seed, "/objections")
+    key = Objection.objects.get().key
+    told = {"key": key, "state": "rejected", "answer": "No"}
+    assert seed.post("/objections/answer", told).status_code == 403
+    assert ana.post("/objections/answer", told).status_code == 302
+    assert held(world) == {}
+
+
+def test_nor_does_one_that_names_a_pull_request_or_the_repository_of_others(world: Result) -> None:
+    ana = maintainer(ANA, CABIN)
+    assert ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": OFFERED}).status_code == 403
+    assert ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": REPO}).status_code == 404
+    assert not Objection.objects.exists()
+    assert ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": IN_CABIN}).status_code == 200
+    assert held(world).keys() == {IN_CABIN}
+
+
+def test_whoever_maintains_several_says_which(world: Result) -> None:
+    both = maintainer(ANA, CABIN, REPO)
+    refused = both.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""})
+    assert (
+        refused.status_code,
+        "Only the contributor objects to being scored at all" in unescape(refused.content.decode()),
+    ) == (422, True)
+    assert both.post(f"/c/{MARA}/objection", {**TOLD, "pull": REPO}).status_code == 200
+    assert held(world).keys() == {OFFERED}
+
+
+def test_a_maintainer_of_the_site_speaks_for_a_repository_too(world: Result) -> None:
+    site = maintainer(SEED, "")
+    assert site.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""}).status_code == 422
+    assert site.post(f"/c/{MARA}/objection", {**TOLD, "pull": CABIN}).status_code == 200
+    assert held(world).keys() == {IN_CABIN}
+
+
+@pytest.mark.parametrize("by_link", [True, False])
+def test_the_contributor_objects_to_being_scored_at_all_by_their_link_or_signed_in(
+    world: Result, by_link: bool
+) -> None:
+    ana = maintainer(ANA, CABIN)
+    link = make_link(Person.objects.get(did=ANA), MARA, CABIN, "", timezone.now()) if by_link else ""
+    client = Client() if by_link else maintainer(MARA)
+    assert client.post(f"/c/{MARA}/objection", {**TOLD, "pull": "", "link": link}).status_code == 200
+    found = held(world)
+    assert found.keys() == {OFFERED, IN_CABIN}
+    assert all("the contributor objects" in words for words in found.values())
+    spoken = "The contributor, by their private link, objected" if by_link else "The contributor objected"
+    assert f"{spoken} on" in text(ana, f"/pull/{OFFERED}")
+    assert f"{spoken} to being scored at all" in text(ana, "/objections")
+
+
+def test_the_form_offers_a_maintainer_their_own_repository_and_the_contributor_everything(world: Result) -> None:
+    ana, mara = maintainer(ANA, CABIN), maintainer(MARA)
+    for address in (f"/c/{MARA}/rights", f"/c/{MARA}/data"):
+        form = text(ana, address).partition('id="objection-pull"')[2].partition("</select>")[0]
+        assert "everything they offered to cabin" in form
+        assert "being scored at all" not in form
+        assert OFFERED not in form
+        assert IN_CABIN in form
+    form = text(mara, f"/c/{MARA}/data").partition('id="objection-pull"')[2].partition("</select>")[0]
+    assert "being scored at all" in form
+    assert OFFERED in form
+    assert "everything they offered" not in form
+
+
+def test_what_maintainers_say_takes_nothing_of_what_a_contributor_may_say(world: Result) -> None:
+    now = timezone.now()
+    for number in range(AT_ONCE):
+        object_to(MARA, f"at://{number}", CABIN, "No", "maintainer", None, now)
+    object_to(MARA, IN_CABIN, REPO, "No", "maintainer", None, now)
+    with pytest.raises(ObjectionProblem, match="20 objections are open"):
+        object_to(MARA, IN_CABIN, CABIN, "No", "maintainer", None, now)
+    object_to(MARA, IN_CABIN, CABIN, "No", "link", None, now)
+    with pytest.raises(ObjectionProblem, match="is open already"):
+        object_to(MARA, IN_CABIN, CABIN, "No", "self", None, now)
+    with pytest.raises(ObjectionProblem, match="Only the contributor"):
+        object_to(MARA, "", "", "No", "maintainer", None, now)
+
+
+def test_no_word_of_a_maintainer_holds_anything_outside_their_repositories(world: Result) -> None:
+    """Every form that a maintainer of cabin can send, by itself and together."""
+    ana, seed = maintainer(ANA, CABIN), maintainer(SEED, REPO)
+    for words in ("", CABIN, REPO, OFFERED, IN_CABIN, "at://made-up", " ", "''"):
+        ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": words})
+    assert held(world).keys() == {IN_CABIN}
+    seed.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""})
+    assert held(world).keys() == {OFFERED, IN_CABIN}
+
+
+def written_before(by: Person | None, name: str) -> Objection:
+    """What an older version kept of a maintainer's objection to mara's being scored at all."""
+    now = timezone.now()
+    made = {"key": f"page:{name}", "did": MARA, "source": "maintainer", "text": "No", "made_at": now, "due_at": now}
+    log_change(by, "objection.made", now, "", MARA, source="maintainer")
+    return Objection.objects.create(**made)
+
+
+def test_what_an_older_version_kept_is_limited_to_the_repositories_of_who_wrote_it(world: Result) -> None:
+    maintainer(ANA, CABIN)
+    site, gone = Person.objects.create(did=SEED), None
+    Maintainer.objects.create(person=site, repo_key="")
+    written_before(Person.objects.get(did=ANA), "one")
+    unknown = [written_before(site, "two"), written_before(gone, "three")]
+    migration = import_module("triage.migrations.0013_objections_of_maintainers")
+    migration.limit_to_their_repositories(apps, None)
+    assert list(Objection.objects.order_by("pk").values_list("repo_key", flat=True)) == [CABIN, "", ""]
+    assert OutboxEntry.objects.filter(kind="objection").count() == 3
+    Objection.objects.filter(pk__in=[one.pk for one in unknown]).update(state="rejected", answered_at=timezone.now())
+    found = held(world)
+    assert found.keys() == {IN_CABIN}
+    assert "a maintainer objects for the contributor" in found[IN_CABIN]
+
+
+def test_of_somebody_who_maintains_several_it_counts_in_each(world: Result) -> None:
+    maintainer(ANA, CABIN, REPO)
+    written_before(Person.objects.get(did=ANA), "one")
+    migration = import_module("triage.migrations.0013_objections_of_maintainers")
+    migration.limit_to_their_repositories(apps, None)
+    assert sorted(Objection.objects.values_list("repo_key", flat=True)) == sorted([CABIN, REPO])
+    assert held(world).keys() == {OFFERED, IN_CABIN}
