@@ -23,7 +23,7 @@ WORDS_OF_TWO = 0x2E80  # from here on: Chinese, Japanese, Korean
 BUCKETS = 1 << 16
 PIECE = 240  # characters of a piece at most; a sentence has about 100
 WINDOW = 3  # pieces that are read together, as a sentence over comment lines
-LETTERS = 14  # of a window at least: less is a name and no sentence
+LETTERS = 14  # of a window at least, in bytes of UTF-8: less is a name and no sentence
 BATCH = 50_000  # bytes that are scored at once: each takes 200 bytes of memory
 _MIX, _SEED = np.uint64(0x100000001B3), 0x9E3779B1
 _WORD = r"[\pL\pN][\pL\pM\pN'\x{2019}-]*"
@@ -87,7 +87,7 @@ def scores(blocks: Sequence[Sequence[str]], model: Model) -> list[Floats]:
     buckets, owners = grams(texts)
     sums = np.bincount(owners, model.weights[buckets], len(texts))
     counts = np.bincount(owners, minlength=len(texts))
-    letters = np.array([len(text) for text in texts])
+    letters = np.array([len(text.encode()) for text in texts])
     ends = np.repeat(np.cumsum([len(block) for block in blocks]), [len(block) for block in blocks])
     best = np.full(len(texts), -np.inf)
     for size in range(1, WINDOW + 1):
