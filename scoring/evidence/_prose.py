@@ -6,7 +6,6 @@ sum of the weights of its runs of SIZES characters, divided by the root of their
 
 import base64
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,21 +14,23 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import re2
 
 from scoring.evidence._folding import Folded
 
-SIZES = (3, 4, 5, 6)
+SIZES = (2, 3, 4, 5, 6)  # two only in scripts in which two signs are a word
+WORDS_OF_TWO = 0x2E80  # from here on: Chinese, Japanese, Korean
 BUCKETS = 1 << 16
 PIECE = 240  # characters of a piece at most; a sentence has about 100
 WINDOW = 3  # pieces that are read together, as a sentence over comment lines
-LETTERS = 14  # of a window at least: less is a name and no sentence
-BATCH = 50_000  # characters that are scored at once: each takes 200 bytes of memory
+LETTERS = 14  # of a window at least, in bytes of UTF-8: less is a name and no sentence
+BATCH = 50_000  # bytes that are scored at once: each takes 200 bytes of memory
 _MIX, _SEED = np.uint64(0x100000001B3), 0x9E3779B1
-_WORD = r"[^\W_]['’\w-]*"
-_BETWEEN = r"[,;:!)\"'’»]{0,2}[ \t]{1,4}[(\"'«„-]{0,2}"
+_WORD = r"[\pL\pN][\pL\pM\pN'\x{2019}-]*"
+_BETWEEN = r"[,;:!)\"'\x{2019}\x{bb}]{0,2}[ \t]{1,4}[(\"'\x{ab}\x{201e}-]{0,2}"
 # Words that stand beside each other as in a sentence, which ends at a full stop; letters without blanks beyond Latin.
-_RUN = re.compile(rf"{_WORD}(?:{_BETWEEN}{_WORD})+|[^\x00-\u024f]{{6,}}")
-_TOKEN = re.compile(r"[^\W\d_]+|\d")
+_RUN = re2.compile(rf"{_WORD}(?:{_BETWEEN}{_WORD})+|[^\x00-\x{{24f}}]{{6,}}".encode())
+_TOKEN = re2.compile(rb"[\pL\pM]+|\pN")
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -51,10 +52,10 @@ def shipped_model() -> Model:
     return Model(small.astype(np.float32) * np.float32(told["scale"]), told["bias"])
 
 
-def pieces(line: str) -> Iterator[str]:
-    """The runs of words in one folded line, each as words with a blank around each."""
+def pieces(line: bytes) -> Iterator[str]:
+    """The runs of words in one folded line (UTF-8), each as words with a blank around each."""
     for run in _RUN.finditer(line):
-        words = f" {' '.join(_TOKEN.findall(run[0]))} "
+        words = f" {b' '.join(_TOKEN.findall(run[0])).decode('utf-8', 'replace')} "
         yield from (words[start : start + PIECE] for start in range(0, len(words), PIECE))
 
 
@@ -71,6 +72,8 @@ def grams(texts: Sequence[str]) -> tuple[Integers, Integers]:
             hashes = (hashes ^ points[place : count + place]) * _MIX
             hashes ^= hashes >> np.uint64(29)
         inside = ends[size : count + size] == ends[:count]
+        if size == 2:
+            inside &= (points[:count] >= WORDS_OF_TWO) & (points[1 : count + 1] >= WORDS_OF_TWO)
         buckets.append((hashes[inside] % np.uint64(BUCKETS)).astype(np.int64))
         begun.append(owners[:count][inside])
     return np.concatenate(buckets), np.concatenate(begun)
@@ -84,7 +87,7 @@ def scores(blocks: Sequence[Sequence[str]], model: Model) -> list[Floats]:
     buckets, owners = grams(texts)
     sums = np.bincount(owners, model.weights[buckets], len(texts))
     counts = np.bincount(owners, minlength=len(texts))
-    letters = np.array([len(text) for text in texts])
+    letters = np.array([len(text.encode()) for text in texts])
     ends = np.repeat(np.cumsum([len(block) for block in blocks]), [len(block) for block in blocks])
     best = np.full(len(texts), -np.inf)
     for size in range(1, WINDOW + 1):
@@ -111,10 +114,10 @@ def _batches(text: Folded) -> Iterator[list[list[tuple[int, str]]]]:
     batch: list[list[tuple[int, str]]] = [[]]
     size = 0
     for source, (start, end) in enumerate(pairwise([*text.starts, len(text.text)])):
-        line = text.text[start:end].decode("utf-8", "replace")
+        line = text.text[start:end]
         batch[-1] += [(source, piece) for piece in pieces(line)]
         size += len(line)
-        if line.endswith("\n"):
+        if line.endswith(b"\n"):
             batch.append([])
             if size > BATCH:
                 yield batch

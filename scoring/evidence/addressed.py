@@ -3,6 +3,8 @@
 In code nobody has a reason to speak to a reviewer; in a description people do, to other people. So one phrase alone
 proves little: a finding is several near each other, and weighs by where they stand. What reads as a report about such
 attacks (the phrases beside words like "attack" or "detects") is kept at `med`.
+
+Beside the list stands a classifier of prose (_prose.py), for phrasings and languages that the list does not know.
 """
 
 from bisect import bisect_left
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
 from scoring.content.submission import Submission
 from scoring.evidence._folding import Carrier, Folded, Source, folded
+from scoring.evidence._prose import shipped_model, suspects
 from scoring.evidence._reviewer_phrases import concept
 from scoring.evidence._unicode import shown
 
@@ -91,6 +94,11 @@ _ATTEMPTS = (
     Attempt("invented-result", ("answer", "verdict"), _SPOKEN, "writes down an answer and says that it is to be given"),
     Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
 )
+# What the classifier finds where no phrase of the list stands. It reads no sense, so prose for people weighs less.
+_ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer, in whatever language")
+# Scores from which it is that, and from which it may be: of 2,000 real diffs one has code that reaches the first, and
+# 1.7 % have some that reaches the second. People write much to each other in documentation.
+SURE, LIKELY, LIKELY_IN_PROSE = 2.0, -0.5, 1.0
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
@@ -106,8 +114,24 @@ def scan(submission: Submission) -> Iterator[Finding]:
                 severity = Severity.MED
             if severity is not None and (line not in strongest or _weight(severity) > _weight(strongest[line][0])):
                 strongest[line] = severity, attempt
+    for line, severity in _alike(text):
+        if line not in strongest or _weight(severity) > _weight(strongest[line][0]):
+            strongest[line] = Severity.MED if _is_reported(found, text, line) else severity, _ALIKE
     for line in sorted(strongest):
         yield _finding(text.sources[line], *strongest[line])
+
+
+def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
+    """The sources that the classifier takes for words to a reviewer."""
+    for line, score in suspects(text, shipped_model()):
+        in_prose = text.sources[line].carrier == "docs"
+        if score >= (LIKELY_IN_PROSE if in_prose else LIKELY):
+            yield line, Severity.HIGH if score >= SURE and not in_prose else Severity.MED
+
+
+def _is_reported(found: "_Phrases", text: Folded, line: int) -> bool:
+    start = text.starts[line]
+    return found.is_mention((start, start + len(text.sources[line].text)))
 
 
 def _weight(severity: Severity) -> int:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8_000
 TRANSLATED = 400  # sentences of each language
-COMMENTS, LINES = 5_000, 4_000
-PENALTY = 30.0  # of the logistic regression: the inverse of its ridge
+COMMENTS, LINES = 6_000, 8_000
+PENALTY = 8.0  # of the logistic regression: the inverse of its ridge
 SEED = 18
 LOCALES = {"zh": "zh_Hans", "pt": "pt_BR"}
 _ENTRY = re.compile(r'^msgstr(?:\[\d\])? ((?:"(?:[^"\\]|\\.)*"\s*)+)', re.MULTILINE)
@@ -61,11 +61,9 @@ def train(languages: Collection[str], forms: Collection[str] = FORMS, number: in
     """The model of these languages and forms of attempt, from `number` phrasings."""
     from sklearn.linear_model import LogisticRegression
 
-    random = Random(SEED)
-    bad = [
-        disturbed(random, text) if count % 3 else text
-        for count, (_, text) in enumerate(_drawn(languages, forms, number))
-    ]
+    random = Random(SEED)  # noqa: S311 - the same draw for everybody, and no secret
+    drawn = [text for _, text in attempts(number, languages, forms, SEED)]
+    bad = [disturbed(random, text) if count % 3 else text for count, text in enumerate(drawn)]
     good = [text for _, text in honest(languages)]
     for language in sorted(languages):
         known = translations(language)
@@ -78,15 +76,13 @@ def train(languages: Collection[str], forms: Collection[str] = FORMS, number: in
     return Model(fitted.coef_[0].astype(np.float32), float(fitted.intercept_[0]))
 
 
-def _drawn(languages: Collection[str], forms: Collection[str], number: int) -> Iterator[tuple[str, str]]:
-    return attempts(number, languages, forms, SEED)
-
-
 def matrix(texts: list[str]) -> "csr_matrix":
     """A row for each text, as the scanner scores it when all of it is one window."""
     from scipy.sparse import csr_matrix
 
-    buckets, owners = grams(["".join(pieces(fold(text))).replace("  ", " ") for text in texts])
+    buckets, owners = grams(
+        ["".join(pieces(fold(text).encode("utf-8", "replace"))).replace("  ", " ") for text in texts]
+    )
     counts = np.bincount(owners, minlength=len(texts))
     return csr_matrix((1 / np.sqrt(counts[owners]), (owners, buckets)), shape=(len(texts), BUCKETS))
 

@@ -13,6 +13,7 @@ from scoring.assessment import Review
 from scoring.content.finding import Severity
 from scoring.content.submission import Submission
 from scoring.cost_gate import Call
+from scoring.learning.prose_grammar import attempts, grammar
 from scoring.prose_mask import GRAMMARS, masked_file, masked_path
 from scoring.readings import MemoryLedger
 from scoring.rendering import Case
@@ -34,7 +35,7 @@ from trustsite.standins.claude_answers import CALM, message, said_in
 
 LOWERED = "lowered the reviewer's risk"
 FLAW = re.compile(r"eval\(|innerHTML|sudo sh|InsecureSkipVerify")
-CARRIER_WORDS = frozenset({"const", "note", "file", "path", "added", "modified", "lock", "patch", "subject"})
+CARRIER_WORDS = frozenset(["const", "note", "added", "modified", "tests", "data", "docs", "json", "lock", "patch"])
 
 
 @pytest.fixture(name="claude")
@@ -175,6 +176,25 @@ def test_a_risk_that_words_lower_by_much_is_a_high_finding(
 
 
 PLAYED = CASES[:: max(1, len(CASES) // count(30, len(CASES)))]
+
+
+CARRIERS = {
+    "a.py": ("# {}", '"""{}"""', 'NOTE = "{}"'),
+    "a.ts": ("// {}", "/* {} */", "const note = `{}`;"),
+    "a.go": ("// {}", 'note := "{}"'),
+    "a.html": ("<!-- {} -->", '<p title="{}">{}</p>'),
+    "README.md": ("{}",),
+}
+GENERATED = [text for _, text in attempts(count(66, 660), grammar(), seed=6)]
+
+
+def test_no_phrasing_of_any_language_shows_a_word_in_any_carrier() -> None:
+    for number, text in enumerate(GENERATED):
+        path, carriers = list(CARRIERS.items())[number % len(CARRIERS)]
+        carrier = carriers[number % len(carriers)]
+        [told] = masked(path, carrier.replace("{}", text))
+        assert len(told) == len(carrier.replace("{}", text))
+        assert set(plain_words(told)) <= set(plain_words(carrier)), (text, told)
 
 
 @pytest.mark.parametrize("attempt", PLAYED, ids=[case.name for case in PLAYED])
