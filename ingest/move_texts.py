@@ -75,4 +75,4 @@ def _blocks(rows: Rows, table: str) -> Iterator[pa.Table]:
 
 
 def _read(rows: Rows, table: str, where: str, params: list[int]) -> pa.Table:
-    return rows.cursor.execute(f"select * from {table} where {where}", params).to_arrow_table()
+    return rows.cursor.sql(f"select * from {table} where {where}", params=params).to_arrow_table()
