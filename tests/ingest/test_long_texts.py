@@ -393,10 +393,10 @@ def test_a_store_whose_texts_need_more_memory_than_it_may_take_is_opened_once_wi
 ) -> None:
     path = tmp_path / "trust.duckdb"
     poisoned(path, 120, 500_000, "checkpointed")
-    store = Store.open(path, memory_mb=24)
+    store = Store.open(path, memory_mb=14)
     told = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert [" ".join(message.split()[1:4]) for message in told] == ["does not open", "is mended: it"]
-    assert rows(store, "select current_setting('memory_limit')") == [("22.8 MiB",)]
+    assert rows(store, "select current_setting('memory_limit')") == [("13.3 MiB",)]
     assert rows(store, LONGEST)[0][0] <= LIMIT
     store.close()
 

@@ -11,9 +11,10 @@ from urllib.parse import quote
 from ingest.backup import PART
 from ingest.backups import ASIDE, backups
 from ingest.clock import from_microseconds
-from ingest.look_inside import InspectProblem, look_inside
+from ingest.look_inside import InspectProblem, look_inside, try_checkpoint
 from ingest.snapshot import current_number
 from ingest.store import SCHEMA_VERSION
+from ingest.unopened import is_out_of_memory
 from trustsite.doctor.findings import Patient
 
 LARGE_WAL = 500_000_000
@@ -31,18 +32,27 @@ REMEDIES = {
 
 
 def check_store(patient: Patient) -> tuple[bool, str]:
-    """Whether the store opens; one that a worker holds is left to it."""
-    path = patient.places.store
+    """Whether the store opens and can be checkpointed; one that a worker holds is left to it, which does so."""
+    path, memory_mb = patient.places.store, cast(int, patient.settings["DUCKDB_MEMORY_MB"])
     if not path.exists():
         return False, f"{path} is not there yet: the first `manage.py worker` makes it"
     try:
         inside = look_inside(path, sums=False)
     except InspectProblem as problem:
         if problem.held_by:
-            return True, f"{path} is held by the worker (process {problem.held_by})"
+            return True, f"{path} is held by the worker (process {problem.held_by}), which checkpoints it: see snapshot"
         return False, _damaged(path, str(problem))
     if inside.schema_version > SCHEMA_VERSION:
         return False, f"{path} was written by a newer Sunstead (schema {inside.schema_version}): update this one"
+    try:
+        try_checkpoint(path, memory_mb)
+    except InspectProblem as problem:
+        if not is_out_of_memory(problem):
+            return False, _damaged(path, str(problem))
+        return False, (
+            f"`manage.py worker` mends it with what memory this machine has: {path} cannot be checkpointed within the "
+            f"{memory_mb} MB of DUCKDB_MEMORY_MB ({problem})"
+        )
     return True, f"{path} opens ({path.stat().st_size / 1e6:,.1f} MB, schema {inside.schema_version})"
 
 
