@@ -49,8 +49,8 @@ def shorten(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[str, bytes]]:
         return texts, {}
     found = [texts[int(place)].as_buffer().to_pybytes() for place in places]
     references = [_reference(text) for text in found]
-    whole = pc.replace_with_mask(texts.combine_chunks(), is_long.combine_chunks(), pa.array(references, texts.type))
-    return pa.chunked_array([whole]), dict(zip(references, found, strict=True))
+    given = [texts.combine_chunks(), is_long.combine_chunks(), pa.array(references, texts.type)]
+    return pa.chunked_array([pc.call_function("replace_with_mask", given)]), dict(zip(references, found, strict=True))
 
 
 def _longer(texts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -38,25 +38,22 @@ def check_store(patient: Patient) -> tuple[bool, str]:
         return False, f"{path} is not there yet: the first `manage.py worker` makes it"
     try:
         inside = look_inside(path, sums=False)
+        try_checkpoint(path, memory_mb)
     except InspectProblem as problem:
         if problem.held_by:
             return True, f"{path} is held by the worker (process {problem.held_by}), which checkpoints it: see snapshot"
-        return False, _damaged(path, str(problem))
+        return False, _damaged(path, str(problem), memory_mb)
     if inside.schema_version > SCHEMA_VERSION:
         return False, f"{path} was written by a newer Sunstead (schema {inside.schema_version}): update this one"
-    try:
-        try_checkpoint(path, memory_mb)
-    except InspectProblem as problem:
-        if not is_out_of_memory(problem):
-            return False, _damaged(path, str(problem))
-        return False, (
-            f"`manage.py worker` mends it with what memory this machine has: {path} cannot be checkpointed within the "
-            f"{memory_mb} MB of DUCKDB_MEMORY_MB ({problem})"
-        )
     return True, f"{path} opens ({path.stat().st_size / 1e6:,.1f} MB, schema {inside.schema_version})"
 
 
-def _damaged(path: Path, problem: str) -> str:
+def _damaged(path: Path, problem: str, memory_mb: int) -> str:
+    if is_out_of_memory(problem):
+        return (
+            f"`manage.py worker` mends it with what memory this machine has: {path} cannot be checkpointed within the "
+            f"{memory_mb} MB of DUCKDB_MEMORY_MB ({problem})"
+        )
     wal = path.with_name(path.name + ".wal")
     if wal.exists():
         return f"run `mv {wal} {wal}.damaged` and start again, nothing is lost: {path} does not open ({problem})"
