@@ -138,6 +138,17 @@ def test_the_stream_gives_the_same_tables_whatever_its_batches(tmp_path: Path) -
     assert digests[0] == digests[1] == digests[2]
 
 
+def test_a_long_account_event_is_known_again_and_read(store: Store) -> None:
+    frames = Frames()
+    frames.vouch(MARA, ANA)
+    frames.account(MARA, active=False, status="deactivated", note="x" * 10_000)
+    for batch in (frames, frames[1:], frames):
+        take(store, batch)
+    ((body,),) = rows(store, "select body from events where kind = 'account'")
+    assert json.loads(store.long_texts.read(body))["note"] == "x" * 10_000
+    assert rows(store, "select account_status from contributors where did = ?", MARA) == [("deactivated",)]
+
+
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -214,7 +225,7 @@ def test_an_account_beyond_its_bytes_an_hour_is_told_once_and_can_still_take_bac
 def count_and_fail(store: Store) -> None:
     """A transaction that counts all that ana may write in this hour, and is undone."""
     with store.write() as txn:
-        txn.intake.refused([ANA], [FIRST_US], [BYTES_AN_HOUR])
+        txn.intake.refused([0], [ANA], [FIRST_US], [BYTES_AN_HOUR])
         txn.execute("select error('undone')")
 
 

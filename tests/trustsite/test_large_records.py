@@ -81,7 +81,7 @@ def published_cursor(root: Path) -> int:
 
 def test_a_flood_of_records_of_a_megabyte_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jetstream, "BATCH", 4)  # 24 MB a write
-    attack, patience = Attack(count(300, 10_000)), count(90, 1_800)
+    attack, patience = Attack(count(300, 10_000)), count(90, 3_600)
     half = attack.size // 2
     root = tmp_path / "drive"
     root.mkdir()
