@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -15,10 +16,13 @@ from ingest.archive import archive, read_log
 from ingest.derive import derive
 from ingest.erase import erase, finish
 from ingest.export import export
+from ingest.held import tables
 from ingest.intake import BYTES_AN_HOUR
 from ingest.letters import retry_dead_letters
 from ingest.load import Listed, load, load_listing
 from ingest.long_texts import LIMIT, PREFIX, LongTexts, bytes_of
+from ingest.reading import COLUMN_BYTES
+from ingest.records import REGISTRY
 from ingest.store import CONFIG, Store
 from tests.conftest import count
 from tests.ingest.erased import LATE
@@ -435,3 +439,26 @@ def test_an_untouched_store_of_the_version_before_comes_over_row_by_row(store: S
     take(moved, frames)
     assert digest_of(moved) == before
     moved.close()
+
+
+# Texts as long as any column takes and longer, in characters of one to four bytes, and some that JSON writes at length.
+URI, WEB_DID = f"at://{MARA}/app.test/{'k' * 500}", f"did:web:{'w' * 1_900}"
+WIDE = ["🦊" * 25_000, "\x01" * 25_000, URI, WEB_DID, "https://a.test/" + "é" * 1_500]
+PAIRS = [{"key": text[:3_000], "value": text[:1_000]} for text in WIDE]
+LISTS: list[object] = [[text[:2_500] for text in WIDE] * 6, PAIRS * 20, {"enum": ["🦊" * 200] * 100}]
+
+
+@pytest.mark.parametrize("collection", sorted(REGISTRY.kinds))
+def test_no_record_makes_a_long_text_in_any_table(store: Store, collection: str) -> None:
+    fields, frames = sorted(REGISTRY.kinds[collection].fields), Frames()
+    readable = dict.fromkeys(fields, URI) | {"kind": "vouch", "target": {"repo": WEB_DID}, "subject": {"uri": URI}}
+    for number, (field, text) in enumerate(product(fields, [*WIDE, *LISTS])):
+        rkey = (f"k{number}", f"did:web:{'n' * 400}{number}", "knot.example.test")[number % 3]
+        frames.commit(author(number), collection, rkey, readable | {field: text})
+    for begin in range(0, len(frames), 50):
+        take(store, frames[begin : begin + 50])
+    with store.read() as found:
+        texts = {(table.name, name) for table in tables(found) for name in (*table.texts, *table.text_lists)}
+        sql = 'select max(strlen("{}"::varchar)) from "{}"'
+        longest = {(table, name): found.value(sql.format(name, table)) for table, name in texts}
+    assert {name: size for name, size in longest.items() if (size or 0) > COLUMN_BYTES} == {}
