@@ -6,8 +6,10 @@ import sys
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -462,3 +464,27 @@ def test_no_record_makes_a_long_text_in_any_table(store: Store, collection: str)
         sql = 'select max(strlen("{}"::varchar)) from "{}"'
         longest = {(table, name): found.value(sql.format(name, table)) for table, name in texts}
     assert {name: size for name, size in longest.items() if (size or 0) > COLUMN_BYTES} == {}
+
+
+FULL = {
+    "events": "place::varchar as event_id, place as event_seq, 'test' as source, 'commit' as kind, 'd' as did, false as "
+    "late, now()::timestamp as seen_at, now()::timestamp as loaded_clock",
+    "comments": "place::varchar as uri, 1 as author_id, 'feed' as form, 'd' as subject_uri, now()::timestamp as "
+    "written_at, now()::timestamp as seen_at, now()::timestamp as changed_at",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "length", "few", "many"), [("events", LIMIT, 6_000, 130_000), ("comments", COLUMN_BYTES, 2_500, 20_000)]
+)
+def test_rows_that_are_full_of_the_longest_texts_are_checkpointed_and_read(
+    store: Store, table: str, length: int, few: int, many: int
+) -> None:
+    draw = Random(1)
+    words = [f"{draw.getrandbits(30):x}" for _ in range(3_000)]
+    for begin in range(0, count(few, many), 500):
+        texts = [" ".join(draw.choices(words, k=length // 5))[:length] for _ in range(500)]
+        with store.write() as txn, txn.registered(pa.table({"place": range(begin, begin + 500), "body": texts})):
+            txn.execute(f"insert into {table} by name select {FULL[table]}, body from incoming")
+    store.checkpoint()
+    assert rows(store, f"select count(*), max(strlen(body)) from {table}") == [(count(few, many), length)]
