@@ -98,9 +98,9 @@ class Events:
         for part in self.table["body"].chunks:
             yield b"".join(buffer for buffer in part.buffers()[2:] if buffer).decode()
 
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> list[int]:
         """Bytes of the body of each."""
-        return pc.call_function("binary_length", [self.table["body"]]).to_numpy()
+        return pc.call_function("binary_length", [self.table["body"]]).to_numpy().tolist()
 
     def numbered(self) -> pa.Table:
         """The table with the column `place`, from 0."""

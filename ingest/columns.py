@@ -16,6 +16,7 @@ from ingest.reading import (
     Event,
     Unreadable,
     did_or_uri,
+    fitting,
     identifier,
     items,
     json_text,
@@ -99,7 +100,7 @@ def whole(name: str, limit: int) -> Column:
 
     def read(record: Mapping[str, Any], event: Event) -> str | None:
         value = record.get(name)
-        return value if isinstance(value, str) and len(value) <= limit else None
+        return value if isinstance(value, str) and len(value.encode(errors="replace")) <= limit else None
 
     return read
 
@@ -167,7 +168,7 @@ def author(record: Mapping[str, Any], event: Event) -> str:
 def listed(name: str, most: int, pattern: re.Pattern[str]) -> Column:
     """The first `most` items of a list, those of this form, as JSON."""
     return lambda record, event: json_text(
-        [item for item in items(record, name)[:most] if identifier(pattern, item) is not None]
+        fitting(item for item in items(record, name)[:most] if identifier(pattern, item) is not None)
     )
 
 
@@ -177,7 +178,7 @@ def pairs(name: str, most: int) -> Column:
     def read(record: Mapping[str, Any], event: Event) -> str:
         maps = [item for item in items(record, name)[:most] if isinstance(item, dict)]
         found = [(text(item, "key", 3000), text(item, "value", 1000)) for item in maps]
-        return json_text([{"key": key, "value": value or ""} for key, value in found if key])
+        return json_text(fitting({"key": key, "value": value or ""} for key, value in found if key))
 
     return read
 
@@ -185,7 +186,7 @@ def pairs(name: str, most: int) -> Column:
 def value_type(record: Mapping[str, Any], event: Event) -> str:
     """What values a label may take, as JSON."""
     told = mapping(record, "valueType")
-    enum = [word[:200] for word in items(told, "enum")[:100] if isinstance(word, str)]
+    enum = fitting(word[:200] for word in items(told, "enum")[:100] if isinstance(word, str))
     return json_text({"type": text(told, "type", 40), "format": text(told, "format", 40), "enum": enum})
 
 

@@ -4,7 +4,7 @@ The bound follows from what is logged and not from when it arrived, so a replay 
 not counted again. A deletion has no text and is always admitted: nobody can be kept from taking something back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ingest.clock import from_microseconds
@@ -55,13 +55,15 @@ class Intake:
         self._spent = spent
         self._changed: dict[Hour, int] = {}
 
-    def refused(self, dids: Sequence[str], times_us: Sequence[int], sizes: Sequence[int]) -> dict[int, Hour]:
-        """Count these new events; the places of those that go beyond the bound, with whose hour it is."""
+    def refused(
+        self, places: Iterable[int], dids: Sequence[str], times_us: Sequence[int], sizes: Sequence[int]
+    ) -> dict[int, Hour]:
+        """Count the new events at these places; those of them that go beyond the bound, with whose hour it is."""
         refused: dict[int, Hour] = {}
-        for place, (did, time_us, size) in enumerate(zip(dids, times_us, sizes, strict=True)):
-            if not size:
+        for place in places:
+            if not (size := sizes[place]):
                 continue
-            hour = did, time_us - time_us % HOUR_US
+            hour = dids[place], times_us[place] - times_us[place] % HOUR_US
             spent = self._changed.get(hour) or self._spent.bytes.get(hour, 0)
             if spent + size > BYTES_AN_HOUR:
                 refused[place] = hour

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.archive import LAST, all_events
 from ingest.batch import Events
@@ -81,21 +82,20 @@ def append_events(
     """
     events = _not_yet_so(txn, arriving.events) if arriving.listed else arriving.events
     sizes = events.sizes()
-    events, texts = _shortened(events)
+    # The id of an event that is no commit follows from its text as the log has it.
+    table, texts = shorten(events.table, pc.call_function("invert", [_are_commits(events.table)]))
+    events = Events(table)
     order = _put_in_order(txn, events)
     columns = events.numbered().append_column("late", pa.array(order.late))
     known = _known(txn, events, order, columns) if order.doubtful else set()
     fresh = np.delete(np.arange(len(columns)), list(known))
     dids, times_us = events.dids, events.times_us
-    refused = txn.intake.refused(
-        [dids[place] for place in fresh], [times_us[place] for place in fresh], sizes[fresh].tolist()
-    )
-    fresh = np.delete(fresh, list(refused))
+    refused = txn.intake.refused(fresh.tolist(), dids, times_us, sizes)
+    fresh = np.delete(fresh, np.flatnonzero(np.isin(fresh, list(refused))))
     if len(fresh) < len(columns):
         columns = columns.take(pa.array(fresh))
-    if texts:
-        named = set(columns["body"].to_pylist())
-        txn.long_texts.write({reference: text for reference, text in texts.items() if reference in named})
+    columns, more = shorten(columns, _are_commits(columns))
+    txn.long_texts.write(texts | more)
     txn.register_people({did: seen_at for did, seen_at in first_seen.items() if not txn.arrivals.is_seen(did)})
     last = txn.value(LAST)
     columns = columns.append_column("event_seq", pa.array(np.arange(last + 1, last + 1 + len(columns))))
@@ -105,11 +105,8 @@ def append_events(
     return Appended(len(columns), frozenset(refused.values()))
 
 
-def _shortened(events: Events) -> tuple[Events, dict[str, bytes]]:
-    """The events with references in place of long texts, and those texts."""
-    place = events.table.schema.get_field_index("body")
-    bodies, texts = shorten(events.table["body"])
-    return (Events(events.table.set_column(place, "body", bodies)) if texts else events), texts
+def _are_commits(table: pa.Table) -> pa.ChunkedArray:
+    return pc.call_function("equal", [table["kind"], pa.scalar("commit")])
 
 
 def _put_in_order(txn: Transaction, events: Events) -> _Order:

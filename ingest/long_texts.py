@@ -41,16 +41,24 @@ def bytes_of(value: str | None) -> int:
     return int(found[2]) if found else len((value or "").encode())
 
 
-def shorten(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[str, bytes]]:
-    """The column with references in place of long texts, and those texts by reference; nothing is written."""
+def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.Table, dict[str, bytes]]:
+    """The table with references in place of the long texts in `body`, and those texts; nothing is written.
+
+    `among` says of each row whether it is looked at; None: all are.
+    """
+    texts = table["body"]
     is_long = pc.call_function("or_kleene", [_longer(texts), _like_reference(texts)])
+    if among is not None:
+        is_long = pc.call_function("and_kleene", [is_long, among])
     places = np.flatnonzero(pc.fill_null(is_long, False).to_numpy())
     if not len(places):
-        return texts, {}
+        return table, {}
     found = [texts[int(place)].as_buffer().to_pybytes() for place in places]
     references = [_reference(text) for text in found]
-    whole = pc.replace_with_mask(texts.combine_chunks(), is_long.combine_chunks(), pa.array(references, texts.type))
-    return pa.chunked_array([whole]), dict(zip(references, found, strict=True))
+    given = [texts.combine_chunks(), is_long.combine_chunks(), pa.array(references, texts.type)]
+    short = pa.chunked_array([pc.call_function("replace_with_mask", given)])
+    column = table.schema.get_field_index("body")
+    return table.set_column(column, "body", short), dict(zip(references, found, strict=True))
 
 
 def _longer(texts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,6 +1,9 @@
 """Looking into a DuckDB file that this process does not own: read-only, and nothing outside it is reachable from it."""
 
 import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +22,8 @@ select view_name as name, sql from duckdb_views() where not internal and databas
 union all select function_name, coalesce(macro_definition, '') from duckdb_functions()
 where not internal and database_name = current_database() order by all
 """
+HEADER_BYTES = 3 * 4096  # of a DuckDB file, before its blocks
+TRIAL = ".checkpoint-"
 MISSING = "a file of Sunstead holds the table meta, this one does not"
 
 
@@ -73,11 +78,49 @@ def _opened(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
         holder = re.search(r"held in .{1,4096}? \(PID (\d{1,10})\)", told)
         raise InspectProblem(told[:200], int(holder[1]) if holder else 0) from error
     try:
+        _require_whole(connection, path)
         yield connection
     except duckdb.Error as error:
         raise InspectProblem(" ".join(str(error).split())[:200]) from error
     finally:
         connection.close()
+
+
+def _require_whole(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Refuse a file that ends before its last block: DuckDB opens one and fails where it reads what is not there."""
+    (blocks,) = connection.execute("select sum(total_blocks * block_size) from pragma_database_size()").fetchone() or (
+        0,
+    )
+    size = path.stat().st_size
+    if size < HEADER_BYTES + int(blocks or 0):
+        raise InspectProblem(f"it is cut off: it has {size:,} of {HEADER_BYTES + int(blocks):,} bytes")
+
+
+def try_checkpoint(path: Path, memory_mb: int) -> None:
+    """Write the log of changes of a store that nobody owns into a copy of its file. Raises InspectProblem, OSError.
+
+    The copy lies beside the store and goes; where there is no log there is nothing to write.
+    """
+    wal = path.with_name(f"{path.name}.wal")
+    if not wal.exists() or not wal.stat().st_size:
+        return
+    wanted = 2 * (path.stat().st_size + wal.stat().st_size)
+    if shutil.disk_usage(path.parent).free < wanted:
+        raise OSError(
+            f"{path.parent} has no room for a copy, of which a checkpoint is tried: free {wanted // 1_000_000} MB"
+        )
+    with tempfile.TemporaryDirectory(prefix=TRIAL, dir=path.parent) as folder:
+        copies = [Path(folder) / one.name for one in (path, wal)]
+        for source, copy in zip((path, wal), copies, strict=True):
+            subprocess.run(["cp", "--reflink=auto", "--", source, copy], check=True, capture_output=True)
+        try:
+            connection = duckdb.connect(str(copies[0]), config=CONFIG | {"memory_limit": f"{memory_mb}MB"})
+            try:
+                connection.execute("force checkpoint").fetchall()
+            finally:
+                connection.close()
+        except duckdb.Error as error:
+            raise InspectProblem(" ".join(str(error).split())[:200]) from error
 
 
 def _column(cursor: duckdb.DuckDBPyConnection, names: set[str], table: str, column: str) -> list[str]:

@@ -51,10 +51,9 @@ def _write_anew(store: "Store", rows: Rows, txn: Transaction, table: str, schema
     txn.execute(f"alter table {table} rename to old_{table}")
     txn.execute(made[0])
     for columns in _blocks(rows, table):
-        bodies, texts = shorten(columns["body"])
+        short, texts = shorten(columns)
         store.long_texts.write(texts)
-        columns = columns.set_column(columns.schema.get_field_index("body"), "body", bodies)
-        with txn.registered(columns):
+        with txn.registered(short):
             txn.execute(f"insert into {table} by name from incoming")
     txn.execute(f"drop table old_{table}")
 
@@ -75,4 +74,4 @@ def _blocks(rows: Rows, table: str) -> Iterator[pa.Table]:
 
 
 def _read(rows: Rows, table: str, where: str, params: list[int]) -> pa.Table:
-    return rows.cursor.execute(f"select * from {table} where {where}", params).to_arrow_table()
+    return rows.cursor.sql(f"select * from {table} where {where}", params=params).to_arrow_table()

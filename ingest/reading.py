@@ -1,17 +1,22 @@
 """Taking single values out of records that anybody wrote: every text is cut, every list bounded, every name checked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ingest.tid import tid_time
 
+# Of one text in a row: DuckDB checkpoints and scans 2,048 rows at once, and so many times this is 66 MB.
+COLUMN_BYTES = 32_000
 DID = re.compile(r"did:[a-z]{1,32}:[A-Za-z0-9._:%-]{1,2000}")
 AT_URI = re.compile(r"at://(did:[a-z]{1,32}:[A-Za-z0-9._:%-]{1,2000})/([A-Za-z0-9.-]{1,317})/([A-Za-z0-9._:~-]{1,512})")
 CID = re.compile(r"[A-Za-z0-9]{8,128}")
+
+
+Item = TypeVar("Item")
 
 
 class Unreadable(Exception):
@@ -66,9 +71,14 @@ def decode(body: str | None, what: str) -> Mapping[str, Any]:
 
 
 def text(record: Mapping[str, Any], key: str, limit: int) -> str | None:
-    """A text field cut at `limit` characters; None where it is missing or no text."""
+    """A text field cut at `limit` characters and at COLUMN_BYTES; None where it is missing or no text."""
     value = record.get(key)
-    return value[:limit] if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    value = value[:limit]
+    if len(value) * 4 <= COLUMN_BYTES:  # no character takes more
+        return value
+    return value.encode(errors="replace")[:COLUMN_BYTES].decode(errors="ignore")
 
 
 def mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -106,8 +116,22 @@ def did_or_uri(value: object) -> str | None:
 
 
 def json_text(value: object) -> str:
-    """A bounded value as the JSON that a column keeps."""
-    return msgspec.json.encode(value).decode()
+    """A bounded value as the JSON that a column keeps; Unreadable where it takes more than COLUMN_BYTES."""
+    data = msgspec.json.encode(value)
+    if len(data) > COLUMN_BYTES:
+        raise Unreadable("a record whose lists and texts are too long")
+    return data.decode()
+
+
+def fitting(values: Iterable[Item]) -> list[Item]:
+    """The first of these values, as far as their JSON leaves a tenth of COLUMN_BYTES."""
+    found, size = [], 0
+    for value in values:
+        size += len(msgspec.json.encode(value)) + 1
+        if size > COLUMN_BYTES * 9 // 10:
+            break
+        found.append(value)
+    return found
 
 
 def written_at(event: Event, created_at: datetime | None) -> datetime:

@@ -82,8 +82,9 @@ def logged_record(txn: Transaction, seq: int | None) -> Standing | None:
     if not found:
         return None
     try:
-        body = found[0]["body"]
-        event = Event(**found[0] | {"body": txn.long_texts.read(body) if body else body})
+        if body := found[0]["body"]:
+            found[0]["body"] = txn.long_texts.read(body)
+        event = Event(**found[0])
         record = read(event)
     except (Unreadable, TextLost):
         return None

@@ -95,7 +95,7 @@ class Store:
         try:
             return cls._opened(path, wall, registry, key, config)
         except StoreProblem as problem:
-            if not is_out_of_memory(problem):
+            if not is_out_of_memory(str(problem)):
                 raise
             log.warning(
                 "%s does not open within the %d MB of DUCKDB_MEMORY_MB: it is opened once with what memory this "
@@ -311,7 +311,7 @@ class Store:
             try:
                 cursor.execute("force checkpoint").fetchall()
             except duckdb.Error as error:
-                self._lacked_memory |= is_out_of_memory(error)
+                self._lacked_memory |= is_out_of_memory(str(error))
                 raise StoreProblem(f"{self.path} could not be checkpointed: {error}") from error
             finally:
                 cursor.close()

@@ -10,9 +10,9 @@ class StoreProblem(Exception):
     """The store cannot be used; the message is one sentence that says what to do."""
 
 
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether DuckDB had not the memory for something. A checkpoint that fails for it says so in words alone."""
-    return error is not None and _NO_MEMORY.search(str(error)) is not None
+def is_out_of_memory(told: str) -> bool:
+    """Whether an error of DuckDB's is about memory. A checkpoint that fails for it says so in its words alone."""
+    return _NO_MEMORY.search(told) is not None
 
 
 def why_unopened(path: Path, error: str) -> str:
@@ -28,6 +28,8 @@ def why_unopened(path: Path, error: str) -> str:
             "stop that one first, or read from a snapshot."
         )
     told = " ".join(error.split())[:200]
+    if is_out_of_memory(error):
+        return f"{path} needs more memory than it may take ({told}): nothing is lost, open it on a machine with more."
     wal = f"{path}.wal"
     if "WAL" in error or wal in error:
         return (

@@ -2,9 +2,9 @@
 -- neither takes part in `manage.py digest`. `contributor_id`, `author_id`, `actor_id`, `voucher_id`, `subject_id` and
 -- `owner_id` are people (contributors.contributor_id); `repository_id` 0 stands for the whole site.
 
--- What the file is: schema version, and the one stream it was filled from.
+-- What the file is: schema version, the one stream it was filled from, and that long texts lie beside it.
 create table meta (
-  key varchar primary key,            -- 'schema_version', 'source'
+  key varchar primary key,            -- 'schema_version', 'source', 'long_texts'
   value varchar not null
 );
 
@@ -54,7 +54,9 @@ create table events (
   cid varchar,                        -- CID of the record; null for a delete
   seen_at timestamp not null,         -- time_us of the frame: when the stream witnessed it
   late boolean not null,              -- a higher rev of this DID was logged before it: a cut-over or a listing
-  body varchar,                       -- the record, or the identity or account object, as JSON text
+  -- the record, or the identity or account object, as JSON text; beyond 4 kB 'text:sha256:<hash>:<bytes>' in its place,
+  -- which names a file beside the store (ingest/long_texts.py)
+  body varchar,
   loaded_clock timestamp not null
 );
 
@@ -79,7 +81,7 @@ create table dead_letters (
   event_seq bigint,                   -- that event's place in the log; null with it
   source varchar not null,
   reason varchar not null,            -- one sentence
-  body varchar not null,              -- the text, cut at 64 kB unless due_clock is given
+  body varchar not null,              -- the text, cut at 64 kB unless due_clock is given; a long one as in `events`
   found_clock timestamp not null,
   due_clock timestamp                 -- the time of a frame dated ahead, which is read again then; else null
 );

@@ -247,7 +247,7 @@ def test_a_tied_persons_history_is_exported_and_erased_and_stays_away(tmp_path: 
     given = (merged(), refused(), merged(3, author="mara"))
     take(store, tmp_path, *given, identities={"ana": ANA})
     with store.read() as reading:
-        told = export_tables(reading, ANA)["imported_pulls"]
+        told = export_tables(reading, ANA, store.long_texts)["imported_pulls"]
     assert [(row["number"], row["author_did"]) for row in told] == [(1, ANA), (2, ANA)]
     erase(store, ANA, "by_request", WALL, folders_below(tmp_path))
     assert held(store, "number") == [(3,)]

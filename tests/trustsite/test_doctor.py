@@ -118,6 +118,23 @@ def damage_log(root: Path) -> None:
     log.write_bytes(bytes(changes))
 
 
+def cut_in_half(root: Path, lost: int = 0) -> None:
+    path = root / "duckdb" / "trust.duckdb"
+    os.truncate(path, path.stat().st_size - lost if lost else path.stat().st_size // 2)
+
+
+def fill_log(root: Path) -> None:
+    """Leave texts of 6 MB in the log of changes, as a version before wrote them."""
+    path = root / "duckdb" / "trust.duckdb"
+    main, log = path.read_bytes(), path.with_name("trust.duckdb.wal")
+    with closing(duckdb.connect(str(path), config=dict(CONFIG))) as store:
+        for number in range(40):
+            store.execute("insert into meta select 'k' || ?, repeat('<', 6000000)", [number])
+        changes = log.read_bytes()
+    path.write_bytes(main)
+    log.write_bytes(changes)
+
+
 BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no mark": ("drive", lambda root: (root / ".sunstead").unlink(), "has no mark"),
     "an open drive": ("drive", lambda root: root.chmod(0o755), "chmod 700"),
@@ -126,6 +143,9 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "no key": ("keys", lambda root: shutil.rmtree(root / "keys"), "missing or damaged"),
     "a key for all": ("keys", lambda root: (root / "keys/django").chmod(0o644), "can be read by others"),
     "a damaged store": ("store", lambda root: put(root / "duckdb/trust.duckdb"), "restore DIR --replace"),
+    "a store cut in half": ("store", cut_in_half, "restore DIR --replace` puts a backup there"),
+    "a store that lacks its last byte": ("store", lambda root: cut_in_half(root, 1), "it is cut off"),
+    "a log that does not fit into memory": ("store", fill_log, "cannot be checkpointed within the 160 MB"),
     "a damaged log": ("store", damage_log, ".wal.damaged` and start again, nothing is lost"),
     "no pointer": ("snapshot", lambda root: (root / "snapshots/CURRENT").unlink(), "remove it and start the worker"),
     "no snapshot": ("snapshot", lambda root: shutil.rmtree(root / "snapshots"), "nothing was published"),

@@ -11,11 +11,12 @@ from urllib.parse import quote
 from ingest.backup import PART
 from ingest.backups import ASIDE, backups
 from ingest.clock import from_microseconds
-from ingest.look_inside import InspectProblem, look_inside
+from ingest.look_inside import InspectProblem, look_inside, try_checkpoint
 from ingest.missing_store import require_store
 from ingest.snapshot import current_number, snapshot_files
 from ingest.status import is_let_go
 from ingest.store import SCHEMA_VERSION
+from ingest.unopened import is_out_of_memory
 from trustsite.doctor.findings import Patient
 from trustsite.drive import require_store_folder
 
@@ -34,24 +35,30 @@ REMEDIES = {
 
 
 def check_store(patient: Patient) -> tuple[bool, str]:
-    """Whether the store opens; one that a worker holds is left to it."""
-    path = patient.places.store
+    """Whether the store opens and can be checkpointed; one that a worker holds is left to it, which does so."""
+    path, memory_mb = patient.places.store, cast(int, patient.settings["DUCKDB_MEMORY_MB"])
     require_store(path, patient.places.snapshots)
     if not path.exists():
         require_store_folder(path, patient.places.root)
         return False, f"{path} is not there yet: the first `manage.py worker` makes it"
     try:
         inside = look_inside(path, sums=False)
+        try_checkpoint(path, memory_mb)
     except InspectProblem as problem:
         if problem.held_by:
-            return True, f"{path} is held by the worker (process {problem.held_by})"
-        return False, _damaged(path, str(problem))
+            return True, f"{path} is held by the worker (process {problem.held_by}), which checkpoints it: see snapshot"
+        return False, _damaged(path, str(problem), memory_mb)
     if inside.schema_version > SCHEMA_VERSION:
         return False, f"{path} was written by a newer Sunstead (schema {inside.schema_version}): update this one"
     return True, f"{path} opens ({path.stat().st_size / 1e6:,.1f} MB, schema {inside.schema_version})"
 
 
-def _damaged(path: Path, problem: str) -> str:
+def _damaged(path: Path, problem: str, memory_mb: int) -> str:
+    if is_out_of_memory(problem):
+        return (
+            f"`manage.py worker` mends it with what memory this machine has: {path} cannot be checkpointed within the "
+            f"{memory_mb} MB of DUCKDB_MEMORY_MB ({problem})"
+        )
     wal = path.with_name(path.name + ".wal")
     if wal.exists():
         return f"run `mv {wal} {wal}.damaged` and start again, nothing is lost: {path} does not open ({problem})"
