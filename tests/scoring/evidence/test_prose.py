@@ -22,7 +22,7 @@ from tests.conftest import Count, count
 from tests.scoring.content.real_diffs import real_submissions
 from tests.scoring.content.secret_kinds import adding
 
-# Never seen by the model, but close to languages that it learns; unrelated ones are hardly found (docs/measurements.md).
+# Never seen by the model, but close to languages it learns; unrelated ones are hardly found (docs/measurements.md).
 LEFT_OUT = ("cs", "it", "ms", "nl", "sv")
 FORM_LEFT_OUT = "persona"  # of the six forms the one that is found best: of these 400, 77 to 90 % by form
 
