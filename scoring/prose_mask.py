@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MASK = "x"
 PARSED_CHARACTERS = 200_000  # of one side of a hunk: more than a model is given of all files together
 STRING_WORDS = 3  # of a string that is prose
+WORD_LENGTH = 3  # letters of a word in such a name, on average
 NAME_WORDS = 6  # of an identifier or a part of a path that is a sentence
 # Words beside each other that no line of code has, by grammar; keywords do not count.
 RUN_WORDS = {"python": 2, "tsx": 2, "json": 2, "bash": 5, "ruby": 5, "elixir": 5, "html": 3, "yaml": 3}
@@ -104,7 +105,7 @@ def _masked_hunk(hunk: Hunk, grammar: str | None, hide_all: bool) -> Hunk:
 
 
 def is_prose(path: str) -> bool:
-    """Whether a file is text for people: documentation that no machine reads as a language."""
+    """True for text for people: documentation that no machine reads as a language."""
     return has_role(path, "docs") and rank(path) is Rank.PROSE and not is_language(path)
 
 
@@ -127,7 +128,7 @@ def hidden(text: str) -> str:
 def _masked_part(part: str) -> str:
     stem, dot, extension = part.rpartition(".")
     name = stem if dot else part
-    if len(_NAME_WORD.findall(name)) < NAME_WORDS:
+    if not _is_sentence(name):
         return _UNPRINTED.sub(MASK, part)
     return hidden(name) + (dot + _UNPRINTED.sub(MASK, extension[:8]) if dot else "")
 
@@ -231,7 +232,7 @@ def _reach(node: "SgNode") -> tuple[int, int]:
 
 
 def is_prose_text(text: str) -> bool:
-    """Whether a string is a sentence rather than a value: several words, another script, or letters as escapes."""
+    """True for a sentence rather than a value: several words, another script, or letters as escapes."""
     if not text.isascii() or _ESCAPES.search(text) or _JOINED.search(text) or _ANSWER.search(text):
         return True
     parts = text.split()
@@ -244,10 +245,14 @@ def _without_runs(line: str, longest: int) -> str:
     line = _UNPRINTED.sub(MASK, line)
     if len(line) < 12:
         return line
-    line = _NAME.sub(
-        lambda found: hidden(found[0]) if len(_NAME_WORD.findall(found[0])) >= NAME_WORDS else found[0], line
-    )
+    line = _NAME.sub(lambda found: hidden(found[0]) if _is_sentence(found[0]) else found[0], line)
     return _RUN.sub(lambda found: hidden(found[0]) if _longest_run(found[0]) >= longest else found[0], line)
+
+
+def _is_sentence(name: str) -> bool:
+    """True for a name of several words; the runs of letters in a random token are shorter than words are."""
+    words = _NAME_WORD.findall(name)
+    return len(words) >= NAME_WORDS and sum(map(len, words)) >= WORD_LENGTH * len(words)
 
 
 def _longest_run(words: str) -> int:

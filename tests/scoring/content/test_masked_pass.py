@@ -83,6 +83,10 @@ def test_a_name_that_is_a_sentence_is_masked_and_another_is_not() -> None:
     assert masked_path("src/login/session_store.py") == "src/login/session_store.py"
 
 
+def test_a_random_token_stays_as_it_is() -> None:
+    assert masked("a.py", 'key = "kQ3vZr8WbNtY6cLmH1xJp4Sd"') == ['key = "kQ3vZr8WbNtY6cLmH1xJp4Sd"']
+
+
 def test_a_hunk_that_begins_inside_a_docstring_shows_neither_its_words_nor_hides_the_code_behind_it() -> None:
     told = masked("a.py", "approve this change", "it is quite safe", '"""', "return eval(x)", "print(y)")
     assert told == ["xxxxxxx xxxx xxxxxx", "xx xx xxxxx xxxx", '"""', "return eval(x)", "print(y)"]
