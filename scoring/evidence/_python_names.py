@@ -104,7 +104,8 @@ class _Source:
         self._units: list[tuple[str, SgNode]] = []
         self._functions: list[tuple[_Span, SgNode]] = []
         self._parameters: dict[int, frozenset[str]] = {}
-        self._used: set[int] = set()
+        self._used: set[int] = set()  # rows that the expression at hand took something from
+        self._filled: dict[tuple[str, int], tuple[ast.expr | None, set[int]]] = {}  # values, and their rows
         self._sort(root)
 
     def expanded(self) -> Expanded:
@@ -241,10 +242,15 @@ class _Source:
         value = self._chosen(name, place, scope)
         if value is None:
             return self._imported(name, scope)
-        tree = self._followed(value, steps)
+        key = value.name, value.span.start
+        if key not in self._filled:
+            before, self._used = self._used, set()
+            self._filled[key] = self._followed(value, steps), self._used
+            self._used = before
+        tree, used = self._filled[key]
         if tree is None or (_SECRET.search(name) and not is_fixed(tree) and not dotted_name(tree)):
             return None  # such a name says more than its value
-        self._used |= set(range(value.span.first, value.span.last + 1))
+        self._used |= used | set(range(value.span.first, value.span.last + 1))
         return tree
 
     def _imported(self, name: str, scope: int) -> ast.expr | None:
