@@ -9,7 +9,7 @@ A file is on the drive before the transaction that names it commits. A crash in 
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,8 +41,8 @@ def bytes_of(value: str | None) -> int:
     return int(found[2]) if found else len((value or "").encode())
 
 
-def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.Table, dict[str, bytes]]:
-    """The table with references in place of the long texts in `body`, and those texts; nothing is written.
+def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.Table, dict[str, pa.Buffer]]:
+    """The table with references in place of the long texts in `body`, and those texts; nothing is written or copied.
 
     `among` says of each row whether it is looked at; None: all are.
     """
@@ -50,15 +50,27 @@ def shorten(table: pa.Table, among: pa.ChunkedArray | None = None) -> tuple[pa.T
     is_long = pc.call_function("or_kleene", [_longer(texts), _like_reference(texts)])
     if among is not None:
         is_long = pc.call_function("and_kleene", [is_long, among])
-    places = np.flatnonzero(pc.fill_null(is_long, False).to_numpy())
-    if not len(places):
+    mask = pc.fill_null(is_long, False).to_numpy()
+    places = np.flatnonzero(mask).tolist()
+    if not places:
         return table, {}
-    found = [texts[int(place)].as_buffer().to_pybytes() for place in places]
+    found = [texts[place].as_buffer() for place in places]
     references = [_reference(text) for text in found]
-    given = [texts.combine_chunks(), is_long.combine_chunks(), pa.array(references, texts.type)]
-    short = pa.chunked_array([pc.call_function("replace_with_mask", given)])
     column = table.schema.get_field_index("body")
-    return table.set_column(column, "body", short), dict(zip(references, found, strict=True))
+    return table.set_column(column, "body", _replaced(texts, mask, references)), dict(
+        zip(references, found, strict=True)
+    )
+
+
+def _replaced(texts: pa.ChunkedArray, mask: np.ndarray, references: Sequence[str]) -> pa.ChunkedArray:
+    """The column with the references, in order, where the mask says so; chunk by chunk, as joining copies all texts."""
+    chunks, begin, used = [], 0, 0
+    for chunk in texts.chunks:
+        part = mask[begin : begin + len(chunk)]
+        given = references[used : used + int(part.sum())]
+        chunks.append(pc.call_function("replace_with_mask", [chunk, pa.array(part), pa.array(given, texts.type)]))
+        begin, used = begin + len(chunk), used + len(given)
+    return pa.chunked_array(chunks, texts.type)
 
 
 def _longer(texts: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -69,7 +81,7 @@ def _like_reference(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.call_function("starts_with", [texts], pc.MatchSubstringOptions(PREFIX))
 
 
-def _reference(text: bytes) -> str:
+def _reference(text: bytes | pa.Buffer) -> str:
     return f"{PREFIX}{hashlib.sha256(text).hexdigest()}:{len(text)}"
 
 
@@ -88,7 +100,7 @@ class LongTexts:
         self.write({reference: data})
         return reference
 
-    def write(self, texts: Mapping[str, bytes]) -> None:
+    def write(self, texts: Mapping[str, bytes | pa.Buffer]) -> None:
         """Have the drive hold these texts by reference before this returns."""
         for reference, text in texts.items():
             path = self._path(reference)

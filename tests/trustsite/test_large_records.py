@@ -23,6 +23,7 @@ from trustsite.standins import jetstream
 from trustsite.standins.recording import Recording
 
 ACCOUNTS = 50
+APART_US = 10_000  # between two frames: 10,000 fit into an hour, and a worker that begins again rewinds by 500
 STRING = "sh.tangled.string"
 BRACKETS = '"contents": "' + "\\u003c" * 990_000 + '"}'  # 990 kB of `<` as Go's JSON writes it: 5.9 MB
 
@@ -48,7 +49,7 @@ class Attack(Sequence[bytes]):
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(self.size))]
         did, part = self.told(place)
-        head = json.dumps({"did": did, "time_us": FIRST_US + place, "kind": "commit", "commit": part})
+        head = json.dumps({"did": did, "time_us": FIRST_US + place * APART_US, "kind": "commit", "commit": part})
         record = '{"kind": "vouch"}' if self.is_honest(place) else long_record(place)
         return f'{head[:-2]}, "record": {record}}}}}'.encode()
 
@@ -64,7 +65,7 @@ class Attack(Sequence[bytes]):
 
     def recording(self) -> Recording:
         told = [self.told(place) for place in range(self.size)]
-        times = [FIRST_US + place for place in range(self.size)]
+        times = [FIRST_US + place * APART_US for place in range(self.size)]
         collections: list[str | None] = [part["collection"] for _, part in told]
         return Recording(cast(list[bytes], self), times, collections, [did for did, _ in told], {}, (), (), "attack")
 
@@ -91,7 +92,7 @@ def test_a_flood_of_records_of_a_megabyte_stops_nothing(tmp_path: Path, monkeypa
             worker = runs.start("worker", DATA_ROOT=root, JETSTREAM_URLS=peer.url)
             try:
                 peer.release(released)
-                newest = FIRST_US + released - 1
+                newest = FIRST_US + (released - 1) * APART_US
                 wait_for(lambda newest=newest: cursor_of(root) == newest, patience, "the stream")
                 wait_for(lambda newest=newest: published_cursor(root) == newest, patience, "publishing")
                 status, _, err = runs.run("backup", root / f"backup-{released}", DATA_ROOT=root)
