@@ -284,6 +284,8 @@ def _subject(row: QueueRow) -> read.Subject:
 
 
 class _DrawnReader:
+    is_unreadable = False
+
     def __init__(self, snapshot: DrawnSnapshot | None) -> None:
         self._snapshot = snapshot
 

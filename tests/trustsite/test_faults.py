@@ -216,6 +216,7 @@ def answer(port: int, method: str, path: str, cookies: str = "", body: str | Non
 @pytest.fixture
 def locked_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
     """The queue's file held by another program, and a queue that waits a moment for it."""
+    huey.pending_count()  # as a process that used it before
     monkeypatch.setattr(huey.storage, "_timeout", 0.05)
     huey.storage.close()
     with closing(sqlite3.connect(huey.storage.filename, isolation_level=None)) as other:

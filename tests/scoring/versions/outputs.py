@@ -57,7 +57,7 @@ def _read(patch: str) -> dict[str, Any]:
     examined = examine(Submission(change))
     review = review_without_model(change, examined.findings, examined.unfinished)
     return {
-        "state": review.state,
+        "state": review.state if review.reason is None else f"{review.state}: {review.reason}",
         "risk": review.assessment.content_risk,
         "recommended": review.assessment.review_recommended,
         "coverage": review.coverage,
