@@ -22,7 +22,6 @@ select view_name as name, sql from duckdb_views() where not internal and databas
 union all select function_name, coalesce(macro_definition, '') from duckdb_functions()
 where not internal and database_name = current_database() order by all
 """
-HEADER_BYTES = 3 * 4096  # of a DuckDB file, before its blocks
 TRIAL = ".checkpoint-"
 MISSING = "a file of Sunstead holds the table meta, this one does not"
 
@@ -78,22 +77,11 @@ def _opened(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
         holder = re.search(r"held in .{1,4096}? \(PID (\d{1,10})\)", told)
         raise InspectProblem(told[:200], int(holder[1]) if holder else 0) from error
     try:
-        _require_whole(connection, path)
         yield connection
     except duckdb.Error as error:
         raise InspectProblem(" ".join(str(error).split())[:200]) from error
     finally:
         connection.close()
-
-
-def _require_whole(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Refuse a file that ends before its last block: DuckDB opens one and fails where it reads what is not there."""
-    (blocks,) = connection.execute("select sum(total_blocks * block_size) from pragma_database_size()").fetchone() or (
-        0,
-    )
-    size = path.stat().st_size
-    if size < HEADER_BYTES + int(blocks or 0):
-        raise InspectProblem(f"it is cut off: it has {size:,} of {HEADER_BYTES + int(blocks):,} bytes")
 
 
 def try_checkpoint(path: Path, memory_mb: int) -> None:
