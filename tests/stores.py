@@ -13,9 +13,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from pytest_django import Settings
 
 from ingest.store import Store
 from ingest.transaction import Params, Rows
+from trustsite import drive
 
 # The columns of that file's tables: twenty of them, asked of each store anew, take 20 ms of CPU.
 _COLUMNS: dict[str, pa.Schema] = {}
@@ -54,3 +56,10 @@ def statements_noted() -> Generator[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rows, "_run", note)
         yield noted
+
+
+def use_own_store(folder: Path, settings: Settings) -> None:
+    """Point the settings at a store and snapshots in this folder, which is marked as one that an operator means."""
+    settings.DUCKDB_PATH = folder / "duckdb" / "trust.duckdb"
+    settings.SNAPSHOT_DIR = folder / "snapshots"
+    drive.mark_store_folder(settings.DUCKDB_PATH, settings.PLACE.root)

@@ -11,6 +11,7 @@ from scoring.content.submission import Package
 from scoring.pins import PinProblem, read_pins
 from tests.ingest.osv_records import folder_of, record
 from tests.sources import PROJECT
+from tests.stores import use_own_store
 
 BASE = PROJECT / "requirements" / "base.txt"
 FROM_ZERO = [{"introduced": "0"}]
@@ -19,8 +20,7 @@ FROM_ZERO = [{"introduced": "0"}]
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, settings: Settings) -> None:
     """A store and snapshots of the test's own; no worker runs, so the command owns them."""
-    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
-    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+    use_own_store(tmp_path, settings)
 
 
 def check(*arguments: str) -> str:

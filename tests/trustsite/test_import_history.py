@@ -10,13 +10,13 @@ from pytest_django import Settings
 from ingest.snapshot import SnapshotReader
 from scoring.learning.relation import build_cases, read_cases
 from tests.ingest.past import WATCHED, merged, past, refused, write
+from tests.stores import use_own_store
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, settings: Settings) -> None:
     """A store and snapshots of the test's own; no worker runs, so the command owns them."""
-    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
-    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+    use_own_store(tmp_path, settings)
 
 
 def told(*arguments: str) -> str:

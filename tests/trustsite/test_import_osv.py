@@ -11,13 +11,13 @@ from ingest.snapshot import SnapshotReader
 from scoring.content.submission import Package
 from scoring.read_advisories import find_advisories
 from tests.ingest.osv_records import folder_of, record
+from tests.stores import use_own_store
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, settings: Settings) -> None:
     """A store and snapshots of the test's own; no worker runs, so the command owns them."""
-    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
-    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+    use_own_store(tmp_path, settings)
 
 
 def test_what_was_imported_is_found_in_the_published_snapshot(tmp_path: Path, settings: Settings) -> None:

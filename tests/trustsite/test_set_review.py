@@ -10,6 +10,7 @@ from pytest_django import Settings
 from ingest.watch import add_maintainer
 from tests.ingest.stream import ANA, MALLORY, REPO, SEED, SOURCE, at, rows, take
 from tests.scoring.small import settled
+from tests.stores import use_own_store
 from trustsite.handover import open_store
 
 MODES = "select review from watched_repositories"
@@ -18,8 +19,7 @@ MODES = "select review from watched_repositories"
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, settings: Settings) -> None:
     """A store with seed's watched repository; no worker runs, so the command owns it."""
-    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
-    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+    use_own_store(tmp_path, settings)
     settings.ANTHROPIC_API_KEY = ""
     store = open_store()
     store.bind(SOURCE)

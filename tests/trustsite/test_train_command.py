@@ -25,13 +25,13 @@ from scoring.serving import LABEL
 from scoring.starter import parse_starter
 from tests.ingest.past import BROKEN, DAY, OPENED, merged, refused, write
 from tests.scoring.offered_world import offered_world
+from tests.stores import use_own_store
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, settings: Settings) -> None:
     """A store, snapshots and models of the test's own; no worker runs."""
-    settings.DUCKDB_PATH = tmp_path / "duckdb" / "trust.duckdb"
-    settings.SNAPSHOT_DIR = tmp_path / "snapshots"
+    use_own_store(tmp_path, settings)
     settings.MODEL_DIR = tmp_path / "models"
 
 
