@@ -127,7 +127,7 @@ def test_a_budget_that_is_spent_is_said_in_words_and_beside_json(settings: Setti
     with ClaudeStandIn() as claude:
         settings.ANTHROPIC_API_KEY, settings.ANTHROPIC_BASE_URL = KEY, claude.base_url
         settings.REVIEW_DOLLARS_A_DAY = 0.0
-        assert "(no content verdict: the day's budget for reviews is spent)" in call(patch, "--claude")
+        assert "(no content verdict: the day's budget for reviews on this site is spent)" in call(patch, "--claude")
         out, err = StringIO(), StringIO()
         call_command("review_diff", str(patch), "--claude", "--json", stdout=out, stderr=err)
         assert claude.messages == []
