@@ -179,10 +179,9 @@ class Store:
         with self.write() as txn:
             schema = _schema()
             if version:
-                from ingest import migrate  # which reads the log's rules, and those this module
+                from ingest.migrate import bring_up  # which reads the log's rules, and those this module
 
-                step = {1: migrate.from_version_1, 2: migrate.from_version_2}.get(version, migrate.add_missing)
-                step(txn, schema)
+                bring_up(txn, schema, version)
                 txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
             else:
                 txn.cursor.execute(schema)
