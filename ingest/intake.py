@@ -1,7 +1,9 @@
 """Bounds on what one DID may have in the log: so many bytes of records an hour, by the stream's clock.
 
-The bound follows from what is logged and not from when it arrived, so a replay admits the same events. What repeats is
-not counted again. A deletion has no text and is always admitted: nobody can be kept from taking something back.
+An hour is that of the event and not of its arrival, and what repeats is not counted again. After a restart the counts
+of the stream's last two hours are read from the log; an older hour begins at nothing, so a replay of it admits as much
+once more of what was refused. A deletion has no text and is always admitted: nobody can be kept from taking something
+back.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 HOUR_US = 3_600_000_000
 # The busiest of the recorded accounts wrote 7 kB in an hour. The largest record, 1 MB, makes 6 MB of JSON at the worst.
 BYTES_AN_HOUR = 16_000_000
-MOST_KEPT = 200_000  # accounts and hours that are remembered; beyond it those of other hours are forgotten
+MOST_KEPT = 200_000  # accounts and hours that are remembered; beyond it those of the newest hour alone
 LATELY = f"""
 select did, epoch_us(date_trunc('hour', seen_at)) as hour_us, sum({BYTES.format(column="body")})::bigint as bytes
 from events where seen_at >= ? and body is not null group by all
@@ -33,8 +35,8 @@ class Spent:
     def keep(self, changed: dict[Hour, int]) -> None:
         """Take in what a transaction committed."""
         self.bytes |= changed
-        if len(self.bytes) > MOST_KEPT and changed:
-            newest = max(hour_us for _, hour_us in changed)
+        if len(self.bytes) > MOST_KEPT:
+            newest = max(hour_us for _, hour_us in self.bytes)
             self.bytes = {hour: spent for hour, spent in self.bytes.items() if hour[1] == newest}
 
 

@@ -10,6 +10,7 @@ import re
 
 from ingest.log import EVENT_ID
 from ingest.records import NAMESPACE
+from ingest.review_bounds import bound_old_reviews
 from ingest.tid import IS_TID
 from ingest.transaction import Transaction
 
@@ -94,13 +95,21 @@ TO_VERSION_9 = (
 _CREATED = re.compile(r"^create (table|sequence|index) ", re.MULTILINE)
 
 
-def from_version_2(txn: Transaction, schema: str) -> None:
-    """Add what a file of schema version 2 lacks; `schema` makes an empty file of today."""
-    add_missing(txn, schema)
-    txn.execute(LETTERS)
+def bring_up(txn: Transaction, schema: str, version: int) -> None:
+    """Turn a file of this schema version into one of today; `schema` are the statements that make an empty one."""
+    if version < 2:
+        _from_version_1(txn, schema)
+        return
+    _add_missing(txn, schema)
+    if version < 3:
+        txn.execute(LETTERS)
+    if version < 9:
+        for statement in TO_VERSION_9:
+            txn.execute(statement)
+        bound_old_reviews(txn)
 
 
-def add_missing(txn: Transaction, schema: str) -> None:
+def _add_missing(txn: Transaction, schema: str) -> None:
     """Add the tables, columns and indexes that a file of version 2 or later lacks; views are made anew."""
     for table, column in ADDED:
         txn.execute(f"alter table if exists {table} add column if not exists {column}")
@@ -112,12 +121,9 @@ def add_missing(txn: Transaction, schema: str) -> None:
     for table, rows in moved.items():
         txn.execute(rows)
         txn.execute(f"drop table old_{table}")
-    for statement in TO_VERSION_9:
-        txn.execute(statement)
 
 
-def from_version_1(txn: Transaction, schema: str) -> None:
-    """Turn a file of schema version 1 into one of today; `schema` are the statements that make an empty one."""
+def _from_version_1(txn: Transaction, schema: str) -> None:
     tables = [row["table_name"] for row in txn.rows("select table_name from duckdb_tables()")]
     given = txn.value("select last_value from duckdb_sequences() where sequence_name = 'repository_numbers'") or 0
     for table in tables:

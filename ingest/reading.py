@@ -123,12 +123,12 @@ def json_text(value: object) -> str:
     return data.decode()
 
 
-def fitting(values: Iterable[Item]) -> list[Item]:
-    """The first of these values, as far as their JSON leaves a tenth of COLUMN_BYTES."""
+def fitting(values: Iterable[Item], most: int = COLUMN_BYTES * 9 // 10) -> list[Item]:
+    """The first of these values, as far as their JSON takes at most so many bytes."""
     found, size = [], 0
     for value in values:
         size += len(msgspec.json.encode(value)) + 1
-        if size > COLUMN_BYTES * 9 // 10:
+        if size > most:
             break
         found.append(value)
     return found

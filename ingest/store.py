@@ -88,7 +88,8 @@ class Store:
         """Own the file, made or migrated as needed; `key` is the drive's, under which erased people are remembered.
 
         DuckDB keeps to `memory_mb` and lays what is beyond in a folder beside the file while it works. A file that
-        cannot be opened or checkpointed within it is opened once with what memory the machine has, which mends it.
+        cannot be opened or checkpointed within it is opened once with what memory the machine has, which moves
+        long texts out of it; the log says whether that mended it.
         Raises StoreProblem where another process owns it, a newer version wrote it or it cannot be read.
         """
         config = CONFIG | {"memory_limit": f"{memory_mb}MB"}
@@ -105,8 +106,14 @@ class Store:
                 problem,
             )
         cls._opened(path, wall, registry, key, CONFIG).close()
-        log.warning("%s is mended: it is opened again within %d MB", path, memory_mb)
-        return cls._opened(path, wall, registry, key, config)
+        store = cls._opened(path, wall, registry, key, config)
+        try:
+            store.checkpoint()
+        except StoreProblem as problem:
+            log.warning("%s opens within %d MB and needs more for a checkpoint (%s)", path, memory_mb, problem)
+        else:
+            log.warning("%s is mended: it is open within %d MB", path, memory_mb)
+        return store
 
     @classmethod
     def _opened(
@@ -172,10 +179,9 @@ class Store:
         with self.write() as txn:
             schema = _schema()
             if version:
-                from ingest import migrate  # which reads the log's rules, and those this module
+                from ingest.migrate import bring_up  # which reads the log's rules, and those this module
 
-                step = {1: migrate.from_version_1, 2: migrate.from_version_2}.get(version, migrate.add_missing)
-                step(txn, schema)
+                bring_up(txn, schema, version)
                 txn.execute("update meta set value = ? where key = 'schema_version'", [str(SCHEMA_VERSION)])
             else:
                 txn.cursor.execute(schema)

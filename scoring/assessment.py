@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from ingest.reading import fitting
 from scoring.claude_models import Usage
 from scoring.content.finding import FlagType, Severity
 
@@ -17,6 +18,7 @@ LOCATION_LENGTH = 300  # characters
 EXPLANATION_LENGTH = 1200
 SUMMARY_LENGTH = 900
 FLAGS_LIMIT = 60
+FLAGS_BYTES = 10_000  # of one reading's flags as JSON: two readings and what they left out are kept in one column
 DETERMINISTIC = "deterministic"  # the reviewer that is no model
 
 State = Literal["content verdict", "no content verdict"]
@@ -122,12 +124,15 @@ def plain_text(text: str, limit: int) -> str:
 
 
 def tidied(assessment: Assessment) -> Assessment:
-    """The assessment with every text as plain text; a text that nothing remains of says so."""
-    flags = (
-        flag.model_copy(update={"explanation": _tidy(flag.explanation, EXPLANATION_LENGTH)})
-        for flag in assessment.flags
-    )
-    return assessment.model_copy(update={"flags": tuple(flags), "summary": _tidy(assessment.summary, SUMMARY_LENGTH)})
+    """The assessment with every text as plain text, and of its flags the strongest that FLAGS_BYTES hold.
+
+    A text that nothing remains of says so.
+    """
+    strongest = sorted(assessment.flags, key=lambda flag: tuple(Severity).index(flag.severity), reverse=True)
+    flags = [flag.model_copy(update={"explanation": _tidy(flag.explanation, EXPLANATION_LENGTH)}) for flag in strongest]
+    kept = len(fitting((flag.model_dump(mode="json") for flag in flags), FLAGS_BYTES))
+    words = {"flags": tuple(flags[:kept]), "summary": _tidy(assessment.summary, SUMMARY_LENGTH)}
+    return assessment.model_copy(update=words)
 
 
 def _tidy(text: str, limit: int) -> str:

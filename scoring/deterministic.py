@@ -20,7 +20,7 @@ from scoring.assessment import (
     plain_text,
 )
 from scoring.content.change import Change, FileChange
-from scoring.content.finding import Finding, Severity
+from scoring.content.finding import Finding, Severity, short_path
 from scoring.evidence._unread_languages import languages_without_rules
 from scoring.explain_content import NO_RULES
 from scoring.figures import visible
@@ -111,7 +111,9 @@ def place(path: str | None, line: int | None, removed: bool = False) -> str:
     if path is None:
         return WHOLE
     tail = "" if line is None else f":{line}" + (" (removed)" if removed else "")
-    return (plain_text(visible(path), LOCATION_LENGTH - len(tail)) or "a file without a readable name") + tail
+    return (
+        plain_text(visible(short_path(path)), LOCATION_LENGTH - len(tail)) or "a file without a readable name"
+    ) + tail
 
 
 def _risk(found: Sequence[Finding], lines: int) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from ingest.transaction import Transaction
 from scoring.content.finding import QUOTE_LENGTH
-from scoring.review_rows import shown_findings
+from scoring.review_rows import NOT_KEPT, shown_findings
 
 RULE = "like-known-bad"
 # Its maintainers may say that a merge was clean after all: their mark outranks what was mined.
@@ -16,7 +16,8 @@ returning pull_uri, known_bad
 """
 LIKE = f"""
 select pull_uri, patch_ref, said, rules, findings from content_reviews
-semi join (from pull_requests where state = 'open') using (pull_uri) where contains(findings, '{RULE}')
+semi join (from pull_requests where state = 'open') using (pull_uri)
+where contains(findings, '{RULE}') or contains(findings, '{NOT_KEPT}')
 """
 FORGET = "delete from content_reviews where (pull_uri, patch_ref, said, rules) = (?, ?, ?, ?)"
 
@@ -30,6 +31,7 @@ def follow_known_bad(txn: Transaction) -> None:
 
 def _forget_reviews(txn: Transaction, cleared: Collection[str]) -> None:
     for row in txn.rows(LIKE):
-        if any(one.rule == RULE and one.quote in cleared for one in shown_findings(row)):
+        # A finding that did not fit into the row may be the one that is sought.
+        if any(one.rule == NOT_KEPT or (one.rule == RULE and one.quote in cleared) for one in shown_findings(row)):
             txn.execute(FORGET, [row[name] for name in ("pull_uri", "patch_ref", "said", "rules")])
             txn.inputs_changed()

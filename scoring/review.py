@@ -29,6 +29,7 @@ FITTING = 4  # times the data is cut before it is called too large
 HARD_LINES = 50  # changed lines of CI, build or authentication from which the strong model reads
 HARD_TYPES = frozenset({"security", "subtle_bug"})
 NAMES_TOLD = 5
+LEFT_OUT_KEPT = 800  # files; their numbers are kept in one column with what was said
 # Of risk from the first pass to the second. The contract sets .8 for a high, .4 for a med and .1 for a low flag: one of
 # the first two that the words explain away is more than this, a low one is less.
 DROP = 0.2
@@ -158,7 +159,7 @@ class Reviewer:
             model=model,
             assessments=tuple(said),
             coverage=passes.change.coverage,
-            left_out=passes.change.left_out,
+            left_out=passes.change.left_out[:LEFT_OUT_KEPT],
             words_whole=words is None or words.coverage == 1,
             reason=reason,
             usage=usage,

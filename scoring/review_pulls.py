@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from ingest.review_bounds import drop_superseded
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.assessment import Review
@@ -252,6 +253,7 @@ def _write(store: Store, outcomes: Sequence[Outcome]) -> None:
         txn.upsert("content_reviews", [_row(txn, one) for one in outcomes])
         if any(one.columns.get("state", RUNNING) != RUNNING for one in outcomes):
             txn.inputs_changed()
+            drop_superseded(txn, [one.pull["pull_uri"] for one in outcomes])
         for one in outcomes:
             if one.change is not None:
                 record_vector(txn, one.pull["pull_uri"], one.pull["patch_ref"], one.change, known_bad=False)

@@ -6,12 +6,14 @@ from typing import Any, Literal
 import msgspec
 
 from ingest.decoding import decode_json
-from scoring.assessment import DETERMINISTIC, Review
-from scoring.content.finding import Finding, FlagType, Severity
+from ingest.reading import fitting
+from scoring.assessment import DETERMINISTIC, EXPLANATION_LENGTH, Review
+from scoring.content.finding import QUOTE_LENGTH, Finding, FlagType, Severity, short_path
 from scoring.verdict import Content
 
 RUNNING = "running"
-FINDINGS_KEPT = 100  # the strongest; the risk was reckoned from all
+FINDINGS_KEPT = 100  # the strongest, as far as they fit into a column; the risk was reckoned from all
+NOT_KEPT = "findings-not-kept"  # rule of the finding that counts the others
 # A review that has begun and says nothing yet.
 BEGUN: Mapping[str, Any] = {
     "state": RUNNING,
@@ -74,9 +76,9 @@ def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any
         "worst": worst.type if worst else None,
         "place": worst.location if worst else None,
         "summary": told.summary,
-        "flags": _json([flag.model_dump(mode="json") for flag in told.flags]),
-        "findings": _json([_shown(one) for one in findings[:FINDINGS_KEPT]]),
-        "left_out": _json(review.left_out),
+        "flags": _json(fitting(flag.model_dump(mode="json") for flag in told.flags)),
+        "findings": _json(_kept(findings)),
+        "left_out": _json(fitting(map(short_path, review.left_out))),
         "prompt_version": review.prompt_version,
         "temperature_sent": review.temperature_sent,
         "dollars": review.dollars,
@@ -112,9 +114,27 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     return msgspec.structs.asdict(_shown(finding))
 
 
+def _kept(findings: Sequence[Finding]) -> list[ShownFinding]:
+    """The strongest findings that a column takes, and last how many there were besides."""
+    kept = fitting(_stored(_shown(one)) for one in findings[:FINDINGS_KEPT])
+    if left := len(findings) - len(kept):
+        words = f"{left:,} further findings, none of them stronger, are not listed."
+        kept.append(ShownFinding("review", NOT_KEPT, "other", "low", words, None, None, False, ""))
+    return kept
+
+
 def _shown(one: Finding) -> ShownFinding:
     return ShownFinding(
         one.scanner, one.rule, one.type, one.severity.value, one.explanation, one.file, one.line, one.removed, one.quote
+    )
+
+
+def _stored(one: ShownFinding) -> ShownFinding:
+    return msgspec.structs.replace(
+        one,
+        explanation=one.explanation[:EXPLANATION_LENGTH],
+        file=None if one.file is None else short_path(one.file),
+        quote=one.quote[:QUOTE_LENGTH],
     )
 
 

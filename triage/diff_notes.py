@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from scoring.content.change import Change, FileChange, Line
+from scoring.content.finding import short_path
 from scoring.read import ContentReview
 from triage.diff_places import named_path, place_anchor
 from triage.review_words import NoteView
@@ -54,7 +55,7 @@ def _anchors(path: str, file: FileChange) -> frozenset[str]:
 def masks(change: Change, review: ContentReview | None) -> dict[str, str]:
     """Lines in which a secret was found, by their text, as its scanner masked them."""
     quotes: dict[tuple[str, int | None, bool], str] = {
-        (one.file, one.line, one.removed): one.quote
+        (short_path(one.file), one.line, one.removed): one.quote
         for one in (review.findings if review else ())
         if one.type == "secret_leak" and one.file is not None and one.line is not None
     }
@@ -65,7 +66,7 @@ def masks(change: Change, review: ContentReview | None) -> dict[str, str]:
 
 def _lines(change: Change) -> list[tuple[tuple[str, int | None, bool], Line]]:
     return [
-        ((file.path, line.old if line.mark == "-" else line.new, line.mark == "-"), line)
+        ((short_path(file.path), line.old if line.mark == "-" else line.new, line.mark == "-"), line)
         for file in change.files
         for hunk in file.hunks
         for line in hunk.lines

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2s
 from typing import Literal
 
 FlagType = Literal[
     "subtle_bug", "slop", "security", "secret_leak", "license", "intent_mismatch", "untested", "oversized", "other"
 ]
 QUOTE_LENGTH = 200  # characters of the quoted line that are kept
+PATH_LENGTH = 200  # characters of a path that are kept; a longer one is cut in the middle
 
 
 class Severity(StrEnum):
@@ -38,3 +40,12 @@ class Finding:
     line: int | None = None
     quote: str = ""
     removed: bool = False
+
+
+def short_path(path: str) -> str:
+    """The path in at most PATH_LENGTH characters: a long one as its two ends with a hash of all of it between them."""
+    if len(path) <= PATH_LENGTH:
+        return path
+    middle = f"…{blake2s(path.encode('utf-8', 'replace'), digest_size=4).hexdigest()}…"
+    end = (PATH_LENGTH - len(middle)) // 2
+    return path[:end] + middle + path[-end:]

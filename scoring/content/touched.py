@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from ingest.reading import fitting
 from scoring.content.change import Change
 from scoring.content.globs import matching_pattern
 from scoring.content.paths import touched_kinds
 
-PATHS = 5_000  # of one change; each is at most as long as the patch reader takes
-CHARACTERS = 500_000
+PATTERNS_TOLD = 10  # of one repository; one of them is enough to hold a change
 PATTERN = "path:"  # in front of a repository's own pattern among the kinds that were touched
 
 
@@ -15,7 +15,7 @@ PATTERN = "path:"  # in front of a repository's own pattern among the kinds that
 class Touched:
     """The files of one change: kinds of `paths.NEVER_FAST` and `paths` in order, new and old names.
 
-    `whole` is false where they are more than PATHS or CHARACTERS, or where not all of the change could be read.
+    `whole` is false where they are more than a column takes, or where not all of the change could be read.
     """
 
     kinds: tuple[str, ...]
@@ -26,13 +26,7 @@ class Touched:
 def touched_files(change: Change) -> Touched:
     """What a change touches; a path is left out whole, never cut, since a cut one could slip by a pattern."""
     named = sorted({_stored(path) for file in change.files for path in (file.path, file.old_path)})
-    kept: list[str] = []
-    size = 0
-    for path in named[:PATHS]:
-        size += len(path)
-        if size > CHARACTERS:
-            break
-        kept.append(path)
+    kept = fitting(named)
     is_whole = len(kept) == len(named) and change.coverage >= 1
     return Touched(tuple(sorted(touched_kinds(change))), tuple(kept), is_whole)
 
@@ -43,7 +37,7 @@ def never_fast_kinds(touched: Touched, patterns: tuple[str, ...]) -> tuple[str, 
     Raises PatternProblem as `globs.matching_pattern` does.
     """
     matched = {f"{PATTERN}{found}" for path in touched.paths if (found := matching_pattern(patterns, path))}
-    held = (*touched.kinds, *sorted(matched))
+    held = (*touched.kinds, *sorted(matched)[:PATTERNS_TOLD])
     return held if held or touched.whole else None
 
 

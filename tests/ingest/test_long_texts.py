@@ -25,7 +25,7 @@ from ingest.load import Listed, load, load_listing
 from ingest.long_texts import LIMIT, PREFIX, LongTexts, bytes_of
 from ingest.reading import COLUMN_BYTES
 from ingest.records import REGISTRY
-from ingest.store import CONFIG, Store
+from ingest.store import CONFIG, Store, StoreProblem
 from tests.conftest import count
 from tests.ingest.erased import LATE
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
@@ -413,8 +413,23 @@ def test_a_store_whose_texts_need_more_memory_than_it_may_take_is_opened_once_wi
     store = Store.open(path, memory_mb=14)
     told = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert [" ".join(message.split()[1:4]) for message in told] == ["does not open", "is mended: it"]
+    assert "is open within 14 MB" in told[1]
     assert rows(store, "select current_setting('memory_limit')") == [("13.3 MiB",)]
     assert rows(store, LONGEST)[0][0] <= LIMIT
+    store.close()
+
+
+def test_a_store_that_does_not_open_within_its_memory_even_so_is_not_called_mended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "trust.duckdb"
+    poisoned(path, 10, 1_000, "checkpointed")
+    with pytest.raises(StoreProblem, match="needs more memory"):
+        Store.open(path, memory_mb=1)
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [" ".join(message.split()[1:4]) for message in told] == ["does not open"]
+    store = Store.open(path)
+    assert rows(store, "select count(*) > 0 from events") == [(True,)]
     store.close()
 
 

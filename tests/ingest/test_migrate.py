@@ -1,5 +1,6 @@
 """A store of the version before is opened, and says what one says that was filled today."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from ingest.backfill.runs import next_run
 from ingest.migrate import ADDED
 from ingest.store import SCHEMA, SCHEMA_VERSION, Store
+from tests.conftest import count
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, letters, pull_uri, rows, take
 
@@ -269,6 +271,60 @@ def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Pa
     again = Store.open(path)
     assert rows(again, "select followups_mark from mirrors") == [("14 mark",)]
     again.close()
+
+
+def test_a_step_to_a_later_version_does_not_repeat_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "trust.duckdb"
+    store = Store.open(path)
+    with store.write() as txn:
+        txn.execute(
+            "insert into mirrors by name select 1 as repository_id, 'fetched' as state, 0 as bytes, '{}' as refs, "
+            "'14 mark' as followups_mark"
+        )
+    store.close()
+    monkeypatch.setattr("ingest.store.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    later = Store.open(path)
+    assert rows(later, "select value from meta where key = 'schema_version'") == [(str(SCHEMA_VERSION + 1),)]
+    assert rows(later, "select followups_mark from mirrors") == [("14 mark",)]
+    later.close()
+
+
+REVIEW = """
+insert into content_reviews by name select ? as pull_uri, ? as patch_ref, 's' as said, '1' as rules, 1 as repository_id,
+  0 as round, 'content verdict' as state, 0 as attempts, 0 as failures, 'deterministic' as asked, 'no_key' as
+  asked_because, 'deterministic' as reviewer, 0.8 as content_risk, true as recommended, 1 as coverage, 1 as high_flags,
+  's' as summary, '[]' as flags, ? as findings, '[]' as left_out, 0 as dollars,
+  '2026-01-01'::timestamp + to_hours(?) as begun_clock, begun_clock as reviewed_clock
+"""
+
+
+def test_a_store_of_version_8_has_the_newest_reviews_of_a_pull_request_and_no_long_lists(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    long = json.dumps([{"rule": "r", "file": f"{number:03}" + "f" * 3_600} for number in range(100)])
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob("*.sql")):
+            old.execute(part.read_text())
+        old.execute("insert into meta values ('schema_version', '8')")
+        for number in range(count(400, 800)):
+            old.execute(REVIEW, [f"pull {number // 10}", f"blob:{number % 10}", long, number])
+        old.execute(
+            "insert into touched_files values ('pull 0', 'blob:9', [], list_transform(range(100), "
+            "lambda x: repeat('p', 3000) || x), true), ('pull 0', 'blob:0', [], ['a'], true)"
+        )
+    store = Store.open(path, memory_mb=160)
+    found = rows(store, "select patch_ref, count(*) from content_reviews group by all order by all")
+    assert found == [(f"blob:{number}", count(40, 80)) for number in range(5, 10)]
+    assert rows(
+        store,
+        "select max(strlen(findings)) <= 32000, count(*) from content_reviews where "
+        "contains(findings, 'like-known-bad')",
+    ) == [(None, 0)]
+    (shortened,) = rows(store, "select distinct findings from content_reviews")[0]
+    assert [item["file"][:3] for item in json.loads(shortened)] == [f"{number:03}" for number in range(7)]
+    assert rows(store, "select patch_ref, len(paths), whole from touched_files") == [("blob:9", 9, False)]
+    store.close()
 
 
 def test_a_store_of_version_8_has_patches_that_git_was_not_asked_about_yet(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.content import touched as rules
+from ingest.reading import COLUMN_BYTES
 from scoring.content.change import Change, FileChange
 from scoring.content.touched import Touched, never_fast_kinds, touched_files
 
@@ -20,14 +20,13 @@ def test_kinds_and_both_names_are_told_in_order() -> None:
     assert found.whole
 
 
-def test_a_change_that_was_not_read_whole_or_names_too_many_files_is_not_known_to_be_harmless(monkeypatch) -> None:  # noqa: ANN001
+def test_a_change_that_was_not_read_whole_or_names_too_many_files_is_not_known_to_be_harmless() -> None:
     assert never_fast_kinds(touched_files(change("a.py", coverage=0.99)), ()) is None
-    monkeypatch.setattr(rules, "PATHS", 2)
-    assert never_fast_kinds(touched_files(change("a", "b")), ()) == ()
-    assert never_fast_kinds(touched_files(change("a", "b", "c")), ()) is None
-    monkeypatch.setattr(rules, "CHARACTERS", 2)
-    assert touched_files(change("long", "b")).paths == ("b",)
-    assert never_fast_kinds(touched_files(change("long", "b")), ()) is None
+    few = touched_files(change(*(f"docs/{number}.md" for number in range(1_000))))
+    assert (few.whole, never_fast_kinds(few, ())) == (True, ())
+    longest = touched_files(change(*(f"{'é' * 2_000}{number}" for number in range(1_000))))
+    assert (len(longest.paths), never_fast_kinds(longest, ())) == (7, None)
+    assert len(str(list(longest.paths)).encode()) <= COLUMN_BYTES
 
 
 def test_a_repositorys_own_patterns_come_after_the_kinds_that_hold_everywhere() -> None:
