@@ -119,7 +119,11 @@ def test_a_scanner_stops_within_its_own_work_once_the_time_is_over(name: str, mo
 
 @pytest.mark.parametrize(
     ("name", "path", "line"),
-    [("bandit", "a.py", "a(b(c(d)))"), ("dangerous", "a.py", "a = b(a)"), ("dangerous", "a.js", "a = b(a, 'child_process');")],
+    [
+        ("bandit", "a.py", "a(b(c(d)))"),
+        ("dangerous", "a.py", "a = b(a)"),
+        ("dangerous", "a.js", "a = b(a, 'child_process');"),
+    ],
 )
 def test_a_scanner_of_trees_stops_within_one_file_and_keeps_what_it_found(
     name: str, path: str, line: str, monkeypatch: pytest.MonkeyPatch
