@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import re2
+
 from scoring.content.change import FileChange, Hunk, Line
 from scoring.content.globs import clean_path, first_match
 from scoring.content.paths import Rank, has_role, is_language, rank
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 MASK = "x"
 PARSED_CHARACTERS = 200_000  # of one side of a hunk: more than a model is given of all files together
+NESTED = 30  # strings within strings of which each is examined: the sum of their lengths grows with that
 STRING_WORDS = 3  # of a string that is prose
 WORD_LENGTH = 3  # letters of a word in such a name, on average
 NAME_WORDS = 6  # of an identifier or a part of a path that is a sentence
@@ -62,15 +65,16 @@ OPENERS: dict[str, tuple[str, ...]] = {
 CLOSERS = {"/*": "*/", "<!--": "-->"}
 _HIDDEN = re.compile(r"[^\W_]|[^\x00-\x7f]")
 _UNPRINTED = re.compile(r"[^\x00-\x7f]")
-_WORD = re.compile(r"(?:[a-zA-Z]{0,2}[\"'`(]+)?[A-Za-z]+(?:['-][A-Za-z]+)*[\"'`).,;:!?]*")
-_JOINED = re.compile(r"[A-Za-z]{2,}(?:[-_.+,][A-Za-z]{2,}){5,}")
+# RE2 where a run of letters could be tried from each of its letters; only ASCII is given to these.
+_WORD = re2.compile(r"(?:[a-zA-Z]{0,2}[\"'`(]+)?[A-Za-z]+(?:['-][A-Za-z]+)*[\"'`).,;:!?]*")
+_JOINED = re2.compile(r"[A-Za-z]{2,}(?:[-_.+,][A-Za-z]{2,}){5,}")
 _ESCAPES = re.compile(
     r"(?:\\(?:u\{?[0-9a-fA-F]{2,8}\}?|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2})|&#?\w{1,8};|%[0-9a-fA-F]{2}){4}"
 )
 _NAME = re.compile(r"\w{18,}")
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]{2,}")
 _ANSWER = re.compile(r"\w\W{0,3}[\"']\s{0,9}:\s{0,9}(?:\d|true|false|null|\W{0,3}[\"'\[{])")  # JSON within a string
-_RUN = re.compile(r"[A-Za-z][A-Za-z']+(?:[ \t]+[A-Za-z][A-Za-z']*)+")
+_RUN = re2.compile(r"[A-Za-z][A-Za-z']+(?:[ \t]+[A-Za-z][A-Za-z']*)+")
 _COMMENT_LINE = re.compile(r"\s*(?:#|//|--|;|%|'|\"|\*|/\*|<!--|rem\s|dnl\s)", re.IGNORECASE)
 _TRAILING = re.compile(r"\s(?:#|//|--|;|%)\s.*$")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -93,15 +97,16 @@ _CODE_WITHIN = re.compile(r"interpol|substitution|expansion|variable|expression|
 
 def masked_file(file: FileChange) -> FileChange:
     """The file with the same hunks and lines, its words masked."""
-    hide_all = is_prose(file.path)
-    grammar = grammar_of(file.path)
-    hunks = tuple(_masked_hunk(hunk, grammar, hide_all) for hunk in file.hunks)
+    hunks = tuple(replace(hunk, section=section, lines=tuple(lines)) for hunk, section, lines in masked_hunks(file))
     return replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path), hunks=hunks)
 
 
-def _masked_hunk(hunk: Hunk, grammar: str | None, hide_all: bool) -> Hunk:
-    section = hidden(hunk.section) if hide_all else _without_runs(_without_comments(hunk.section), SECTION_WORDS)
-    return replace(hunk, section=section, lines=tuple(_lines(hunk, grammar, hide_all)))
+def masked_hunks(file: FileChange) -> Iterator[tuple[Hunk, str, Iterator[Line]]]:
+    """Each hunk with its section and its lines masked, as late as they are taken: a reader may stop before the end."""
+    hide_all, grammar = is_prose(file.path), grammar_of(file.path)
+    for hunk in file.hunks:
+        section = hidden(hunk.section) if hide_all else _without_runs(_without_comments(hunk.section), SECTION_WORDS)
+        yield hunk, section, _lines(hunk, grammar, hide_all)
 
 
 def is_prose(path: str) -> bool:
@@ -138,20 +143,22 @@ def _lines(hunk: Hunk, grammar: str | None, hide_all: bool) -> Iterator[Line]:
     if hide_all:
         yield from (replace(line, text=hidden(line.text)) for line in hunk.lines)
         return
-    new = iter(_masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar))
-    old = iter(_masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar))
+    new = _masked_texts([line.text for line in hunk.lines if line.mark != "-"], grammar)
+    old = _masked_texts([line.text for line in hunk.lines if line.mark != "+"], grammar)
     for line in hunk.lines:
         texts = [next(side) for side, marks in ((new, " +"), (old, " -")) if line.mark in marks]
         yield line if texts[0] == line.text else replace(line, text=texts[0])
 
 
-def _masked_texts(texts: Sequence[str], grammar: str | None) -> list[str]:
+def _masked_texts(texts: Sequence[str], grammar: str | None) -> Iterator[str]:
     text = "\n".join(one.replace("\n", " ").replace("\0", " ") for one in texts)
     if grammar is not None and len(text) <= PARSED_CHARACTERS and not is_too_deep(text):
         text = _without_words(text, grammar)
-    if grammar is None:
-        return [_without_runs(_without_comments(line), RUN_UNKNOWN) for line in text.split("\n")]
-    return [_without_runs(line, RUN_WORDS.get(grammar, RUN)) for line in text.split("\n")]
+    for line in text.split("\n"):
+        if grammar is None:
+            yield _without_runs(_without_comments(line), RUN_UNKNOWN)
+        else:
+            yield _without_runs(line, RUN_WORDS.get(grammar, RUN))
 
 
 def _without_comments(line: str) -> str:
@@ -198,9 +205,9 @@ def _words(prefix: str, text: str, grammar: str) -> bytearray:
 
 def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
     """Start and end of what is words in a tree; a stack in place of recursion, since a tree may be deep."""
-    waiting = [root]
+    waiting = [(root, 0)]
     while waiting:
-        node = waiting.pop()
+        node, nested = waiting.pop()
         kind = node.kind()
         if "comment" in kind:
             yield _reach(node)
@@ -208,11 +215,13 @@ def _spans(root: "SgNode") -> Iterator[tuple[int, int]]:
         children = node.children()
         if kind == "expression_statement" and len(children) == 1 and "string" in children[0].kind():
             yield _reach(children[0])  # a docstring, however short
-        elif _HOLDS_TEXT.search(kind) and is_prose_text(node.text()):
+            continue
+        holds_text = _HOLDS_TEXT.search(kind) is not None
+        nested += holds_text
+        if holds_text and nested <= NESTED and is_prose_text(node.text()):
             yield from _text_within(node, children)
-            waiting += [child for child in children if _CODE_WITHIN.search(child.kind())]
-        else:
-            waiting += children
+            children = [child for child in children if _CODE_WITHIN.search(child.kind())]
+        waiting += [(child, nested) for child in children]
 
 
 def _text_within(node: "SgNode", children: Iterable["SgNode"]) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scoring.assessment import plain_text
@@ -18,7 +18,7 @@ from scoring.content.paths import rank
 from scoring.content.submission import Submission
 from scoring.deterministic import changed_lines, strongest_first
 from scoring.placing import finding_place
-from scoring.prose_mask import masked_file, masked_path
+from scoring.prose_mask import masked_hunks, masked_path
 from scoring.scrub import Scrubber
 
 RENDERING = 2  # raise it with any change of what is written here, or of what is masked
@@ -85,8 +85,7 @@ def render_change(case: Case, characters: int, masked: bool = False) -> Renderin
     lines = [_json({"findings": list(_findings(case))})]
     room, changed, read, left_out = characters - len(lines[0]), 0, 0, list[int]()
     for index in sorted(range(len(files)), key=lambda index: (rank(files[index].path), index)):
-        file = masked_file(files[index]) if masked and room > HEAD_LENGTH else files[index]
-        rows, whole = _taken(index, file, room)
+        rows, whole = _taken(index, files[index], room, masked)
         room -= sum(len(row.text) + 1 for row in rows)
         lines += [row.text for row in rows]
         changed += changed_lines(files[index])
@@ -140,12 +139,13 @@ def _findings(case: Case) -> Iterator[dict[str, str]]:
         }
 
 
-def _taken(index: int, file: FileChange, room: int) -> tuple[list[_Row], bool]:
-    """What of one file fits into `room` characters, and whether that is all of it."""
+def _taken(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
+    """What of one file fits into `room` characters, and whether that is all of it; no more than that is masked."""
     rows: list[_Row] = []
-    left = room - HEAD_LENGTH - len(file.path) - len(file.old_path)
+    shown = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
+    left = room - HEAD_LENGTH - len(shown.path) - len(shown.old_path)
     whole = left >= 0 and not file.binary
-    for row in _rows(file):
+    for row in _rows(file, masked and left >= 0):
         left -= len(row.text) + 1
         if left < 0:
             whole = False
@@ -155,16 +155,17 @@ def _taken(index: int, file: FileChange, room: int) -> tuple[list[_Row], bool]:
     given, lines = sum(row.is_line for row in rows), sum(len(hunk.lines) for hunk in file.hunks)
     if left < 0 and not given:
         return [], False
-    head = {"file": f"F{index + 1}", "path": file.path, "change": file.kind, **_extras(file)}
+    head = {"file": f"F{index + 1}", "path": shown.path, "change": file.kind, **_extras(shown)}
     return [_Row(_json(head | {"lines": lines, "given": given})), *rows], whole
 
 
-def _rows(file: FileChange) -> Iterator[_Row]:
+def _rows(file: FileChange, masked: bool) -> Iterator[_Row]:
     """The hunks of a file as JSON strings."""
     number = 0
-    for hunk in file.hunks:
-        yield _Row(_json(f"@@ -{hunk.old_start} +{hunk.new_start} {hunk.section[:HEAD_LENGTH]}"), whole=hunk.whole)
-        for line in hunk.lines:
+    plain = ((hunk, hunk.section, iter(hunk.lines)) for hunk in file.hunks)
+    for hunk, section, lines in masked_hunks(file) if masked else plain:
+        yield _Row(_json(f"@@ -{hunk.old_start} +{hunk.new_start} {section[:HEAD_LENGTH]}"), whole=hunk.whole)
+        for line in lines:
             number += 1
             whole = len(line.text) <= LINE_LENGTH
             text = line.text if whole else line.text[:LINE_LENGTH] + " (cut)"

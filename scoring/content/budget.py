@@ -1,14 +1,20 @@
 """The time that one examination may take, looked at from within the loops of the scanners."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from scoring.content.finding import Finding
 
 _over: ContextVar[Callable[[], bool] | None] = ContextVar("over", default=None)
 
 
 class BudgetSpent(Exception):
-    """The time of an examination is over; what was found so far counts, and that it was cut off."""
+    """The time of an examination is over; what was `found` so far counts, and that it was cut off."""
+
+    def __init__(self, found: Sequence[Finding] = ()) -> None:
+        super().__init__()
+        self.found = tuple(found)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from scoring.evidence import FINDINGS_LIMIT, Scan, scanners
 REVIEW_VERSION = "2"
 # CPU seconds after which no piece of work is begun any more: 20,000 lines take 1 s, 5 MB of ordinary code 5 s. What is
 # begun ends within some milliseconds, but for reading all added lines for secrets at once: 2 s for 4 MB.
+# Pieces that no loop can divide take longer: a rule on the tree of a whole file, and Python's own parser, up to 1 s.
 SECONDS = 10.0
 # What a fault in a scanner raises that some content meets: the other scanners still say what they find.
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -57,7 +58,8 @@ def _tell(name: str, scan: Scan, submission: Submission, told: list[Finding]) ->
             if len(told) == FINDINGS_LIMIT:
                 return _cut_off(name)
             told.append(finding)
-    except BudgetSpent:
+    except BudgetSpent as spent:
+        told += spent.found[: FINDINGS_LIMIT - len(told)]
         return _cut_off(name)
     except FAULTS:
         log.exception("the scanner %s failed", name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
 
+from scoring.content.budget import spend
 from scoring.evidence._python_names import Expanded
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class _Expansion:
         waiting = iter(assigned)
         following = next(waiting, None)
         for use in sorted(self._uses(names), key=lambda node: node.range().start.index):
+            spend()
             place = use.range().start.index
             while following is not None and following[2].range().end.index <= place:
                 self._define(*following)
@@ -169,6 +171,7 @@ class _Expansion:
     def _add_imports(self) -> None:
         encodable = self.text.encode("utf-8", "replace").decode()
         for found in _IMPORT.finditer(encodable) if self.grammar == "tsx" else ():
+            spend()
             module = re.sub(r"\W", ".", found["module"].removeprefix("node-"))
             is_known = module.split(".")[0] in _BUILT_IN
             row = self.text.count("\n", 0, found.start())
@@ -192,6 +195,7 @@ class _Expansion:
     def _assigned(self) -> Iterator[tuple[str, "SgNode", "SgNode", bool]]:
         """Name, its node, the node of the value, and whether the value is added to what the name held."""
         for node in self._nodes(GRAMMAR_KINDS[self.grammar].definitions):
+            spend()
             children = node.children()
             place = next((i for i, child in enumerate(children) if child.kind() in _SET | _APPENDED), 0)
             target = next((child for child in children[:place] if child.kind() in _NAME_KINDS), None)

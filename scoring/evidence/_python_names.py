@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from scoring.content.budget import spend
 from scoring.content.whole_files import NewSide
 from scoring.evidence._python_folding import dotted, dotted_name, folded, is_fixed, parsed, substituted
 
@@ -113,6 +114,7 @@ class _Source:
         edits: list[tuple[_Span, str]] = []
         sources: dict[int, set[int]] = {}
         for node, is_last in self._expressions():
+            spend()
             span = _span(node)
             if edits and span.start < edits[-1][0].end:
                 continue
@@ -149,6 +151,7 @@ class _Source:
         changed = {name for name, values in self._values.items() if any(self._is_added(one.span) for one in values)}
         changed |= {name for name, (_, row) in self._imports.items() if row in self._rows}
         for kind, unit in self._units:
+            spend()
             for node, is_last in _written_parts(kind, unit):
                 reach = node.range()
                 is_near = not near.isdisjoint(range(reach.start.line, reach.end.line + 1))
@@ -161,6 +164,7 @@ class _Source:
     def _sort(self, root: "SgNode") -> None:
         kinds: Any = {"rule": {"any": [{"kind": kind} for kind in _UNITS.split()]}}
         for node in root.find_all(kinds):
+            spend()
             kind = node.kind()
             if kind.startswith("import"):
                 self._add_imports(node)
@@ -169,6 +173,7 @@ class _Source:
             else:
                 self._units.append((kind, node))
         for kind, node in self._units:
+            spend()
             self._add_values(kind, node)
 
     def _add_imports(self, node: "SgNode") -> None:

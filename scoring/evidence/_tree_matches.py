@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from scoring.content.budget import spend
 from scoring.content.change import Line
 from scoring.content.whole_files import NewSide
 from scoring.evidence._assignments import expand
@@ -58,6 +59,7 @@ def _played(
     root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
 ) -> Iterator[tuple[Rule, Line]]:
     for rule in rules:
+        spend()
         told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
         for node in root.find_all(tree_rules(language)[rule.id]):
             reach = node.range()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from scoring.content.budget import BudgetSpent, spend
 from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
 
 _RANK = {Severity.HIGH: 0, Severity.MED: 1, Severity.LOW: 2}
@@ -28,5 +29,19 @@ def lowered(severity: Severity) -> Severity | None:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """By severity, else in their order: of a cut list the worst stay, however many of little weight were planted."""
+    """By severity, else in their order: of a cut list the worst stay, however many of little weight were planted.
+
+    Raises BudgetSpent with those that were found in time.
+    """
+    told: list[Finding] = []
+    try:
+        for finding in findings:
+            told.append(finding)
+        spend()
+    except BudgetSpent:
+        raise BudgetSpent(_sorted(told)) from None
+    return _sorted(told)
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: _RANK[finding.severity])

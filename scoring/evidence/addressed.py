@@ -102,7 +102,8 @@ _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an autom
 # (`receive: Receive, send: Send`).
 SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.5, 1.0, 1.0
 _STATEMENT = re.compile(r"[={};]|\w\(")
-_WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`])[^\"'`]*[ ][^\"'`]*[ ][^\"'`]*\1")
+# Possessive, so that blanks are not tried in every pair: 2,000 of them behind a quote took 14 s.
+_WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`])[^\"'` ]*+ [^\"'` ]*+ [^\"'`]*+\1")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:

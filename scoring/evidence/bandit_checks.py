@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from scoring.content.budget import spend
 from scoring.content.change import FileChange
 from scoring.content.finding import Finding, Severity
 from scoring.content.paths import role
@@ -24,12 +25,14 @@ from scoring.evidence._weight import lowered, quoted, worst_first
 
 if TYPE_CHECKING:
     from bandit.core.issue import Issue
+    from bandit.core.node_visitor import BanditNodeVisitor
     from bandit.core.test_set import BanditTestSet
 
 SCANNER = "bandit"
 ALL_CHARACTERS = 2_000_000  # of one change
-FILE_CHARACTERS = 500_000
-HUNK_ROWS = 200
+FILE_CHARACTERS = 200_000  # of one file: Python's parser takes up to .8 s for it
+READ_CHARACTERS = 60_000  # of its statements that changed: up to 1.3 s; what does not fit is left to the rules
+HUNK_ROWS, HUNK_CHARACTERS = 200, 20_000  # of a hunk that is parsed up to 16 times
 # Rows of context that are cut off above and below a hunk until it parses.
 _CUTS = tuple((above, below) for above in range(4) for below in range(4))
 ONCE = 20  # findings of one check in one file
@@ -92,16 +95,18 @@ SEVERITIES = {
 
 def scan(submission: Submission) -> Iterator[Finding]:
     """Findings on added lines; what does not parse is left to the rules on single hunks."""
+    yield from worst_first(_found(submission))
+
+
+def _found(submission: Submission) -> Iterator[Finding]:
     left = ALL_CHARACTERS
-    found: list[Finding] = []
     for file, whole in submission.files():
         if language_of_file(file) != "python" or not any(file.added()):
             continue
         for side in _sides(file, whole):
             left -= len(side.text)
             if left >= 0 and len(side.text) <= FILE_CHARACTERS:
-                found += _findings(file, side)
-    yield from worst_first(found)
+                yield from _findings(file, side)
 
 
 def _sides(file: FileChange, whole: NewSide | None) -> Iterator[NewSide]:
@@ -141,14 +146,26 @@ def _issues(side: NewSide) -> Iterable["Issue"]:
     changed = {row + 1 for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     checks = _checks()
     from bandit.core.metrics import Metrics
-    from bandit.core.node_visitor import BanditNodeVisitor
 
-    visitor = BanditNodeVisitor(NAME, io.BytesIO(side.text.encode()), None, checks, False, {}, Metrics())
+    visitor = _visitor()(NAME, io.BytesIO(side.text.encode()), None, checks, False, {}, Metrics())
     try:
-        visitor.generic_visit(_near(tree, changed))
+        visitor.generic_visit(_bounded(_near(tree, changed), side.text))
     except RecursionError:
         return []
     return visitor.tester.results
+
+
+@cache
+def _visitor() -> type["BanditNodeVisitor"]:
+    """Bandit's visitor, which looks at the clock at each node."""
+    from bandit.core.node_visitor import BanditNodeVisitor
+
+    class Visitor(BanditNodeVisitor):
+        def visit(self, node: ast.AST) -> None:
+            spend()
+            super().visit(node)
+
+    return Visitor
 
 
 def _parsed(side: NewSide) -> ast.Module | None:
@@ -156,7 +173,9 @@ def _parsed(side: NewSide) -> ast.Module | None:
     rows = side.text.split("\n")
     first = next((row for row, line in enumerate(side.lines) if line is not None), 0)
     last = len(side.lines)
-    for above, below in _CUTS if len(rows) <= HUNK_ROWS else _CUTS[:1]:
+    is_short = len(rows) <= HUNK_ROWS and len(side.text) <= HUNK_CHARACTERS
+    for above, below in _CUTS if is_short else _CUTS[:1]:
+        spend()
         cut = [*range(first, first + above), *range(max(last - below, first), last)]
         if any(side.added(row, row) for row in cut):
             continue
@@ -175,6 +194,25 @@ def _near(tree: ast.Module, changed: set[int]) -> ast.Module:
             kept = [part for part in one.body if _touches(part, changed)]
             one.body = kept or one.body[:1]
     return ast.Module(body, [])
+
+
+def _bounded(tree: ast.Module, text: str) -> ast.Module:
+    """Return the module with as many of its statements, in order, as fit into READ_CHARACTERS."""
+    rows, left, kept = text.encode().split(b"\n"), READ_CHARACTERS, list[ast.stmt]()
+    for one in tree.body:
+        parts = one.body if isinstance(one, ast.ClassDef) else [one]
+        size = sum(_size(part, rows) for part in parts)
+        if size <= left:
+            kept.append(one)
+            left -= size
+    return ast.Module(kept, [])
+
+
+def _size(node: ast.stmt, rows: list[bytes]) -> int:
+    """Return the bytes from the first character of a statement to its last."""
+    last = node.end_lineno or node.lineno
+    behind = len(rows[last - 1]) - (node.end_col_offset or 0)
+    return sum(map(len, rows[node.lineno - 1 : last])) - node.col_offset - behind
 
 
 def _touches(node: ast.stmt, changed: set[int]) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from scoring.content.budget import spend
 from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
 from scoring.content.paths import Role, role
@@ -48,8 +49,14 @@ def scan(submission: Submission) -> Iterator[Finding]:
     builds run those; the rest one step less. What is too long or too deep for the rules is a finding of its own.
     """
     reading = _Reading(submission.change)
-    found = [finding for file, whole in submission.files() for finding in _scan_file(reading, file, whole)]
-    yield from worst_first([*found, *_unread(reading)])
+    yield from worst_first(_found(reading, submission))
+
+
+def _found(reading: _Reading, submission: Submission) -> Iterator[Finding]:
+    for file, whole in submission.files():
+        spend()
+        yield from _scan_file(reading, file, whole)
+    yield from _unread(reading)
 
 
 def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> Iterator[Finding]:
@@ -75,6 +82,7 @@ def _matches(
     if whole is not None and is_whole and any(file.added()):
         yield from _tree_matches(reading, cleaned(whole), tree, language)
     for hunk in file.hunks:
+        spend()
         if not is_whole:
             yield from _hunk_matches(reading, file, hunk, tree, language)
         yield from _text_matches(reading, file, hunk, rules, language)
@@ -119,6 +127,7 @@ def _text_matches(
     added, text = [line for line in hunk.lines if line.mark == "+"], _added_text(hunk)
     whole = [*added, *continued(added)] if language in CONTINUED else added
     for rule in rules:
+        spend()
         if rule.lines is not None and rule.may_match(text):
             yield from _line_matches(rule, whole, text)
     yield from _removed_matches(reading, hunk, rules)
@@ -147,6 +156,7 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
     removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):
+        spend()
         missed = (
             line
             for place, line in removed

@@ -117,6 +117,31 @@ def test_a_scanner_stops_within_its_own_work_once_the_time_is_over(name: str, mo
     assert next(looks) <= 54  # one look a line: no line of the 200 is read after the time is over
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "line"),
+    [
+        ("bandit", "a.py", "a(b(c(d)))"),
+        ("dangerous", "a.py", "a = b(a)"),
+        ("dangerous", "a.js", "a = b(a, 'child_process');"),
+    ],
+)
+def test_a_scanner_of_trees_stops_within_one_file_and_keeps_what_it_found(
+    name: str, path: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scan = evidence.scanners()[name]
+    monkeypatch.setattr(joining, "scanners", lambda: {name: scan})
+    patch = "".join(
+        f"diff --git a/{one} b/{one}\nnew file mode 100644\n--- /dev/null\n+++ b/{one}\n@@ -0,0 +1,{len(lines)} @@\n"
+        + "".join(f"+{text}\n" for text in lines)
+        for one, lines in ((f"first/{path}", ["eval(x)"]), (path, [line] * 2_000))
+    )
+    looks = count()
+    told = examine(Submission(read_change(patch)), lambda: SECONDS + 1 if next(looks) > 1_500 else 0.0)
+    assert told.unfinished == (name,)
+    assert {(one.scanner, one.file) for one in told.findings} == {(name, f"first/{path}"), ("reading", None)}
+    assert next(looks) <= 1_504  # the file alone takes 2,000 looks
+
+
 # What nested quantifiers, look-aheads and unpacking of letters are slow on.
 UNITS = (
     "a",

@@ -1,14 +1,17 @@
 """The first pass of a model reads code without its words, so that no sentence of the author can talk it round."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring import prose_mask
 from scoring.assessment import Review
 from scoring.content.finding import Severity
 from scoring.content.submission import Submission
@@ -16,8 +19,9 @@ from scoring.cost_gate import Call
 from scoring.learning.prose_grammar import attempts, grammar
 from scoring.prose_mask import GRAMMARS, masked_file, masked_path
 from scoring.readings import MemoryLedger
-from scoring.rendering import Case
+from scoring.rendering import Case, render_change
 from tests.conftest import count
+from tests.growth import WHOLE_LINE, in_linear_time
 from tests.scoring.content.injections import CASES, Injection
 from tests.scoring.content.reviewing import (
     SONNET,
@@ -110,6 +114,38 @@ def test_lines_and_columns_stay_whatever_the_text(path: str, lines: list[str]) -
         for before, after in zip(old, new, strict=True)
     )
     assert all(line.isascii() for line in told)
+
+
+@pytest.mark.parametrize("path", ["a.py", "a.ts", "a.sql", "a.md"])
+@pytest.mark.parametrize("unit", ["a", "a'", "aA", "(", "a.", "a-", "' ", '" ', "\t", "[", "&a", "\\u", "`"])
+def test_a_line_of_whatever_unit_is_masked_in_linear_time(path: str, unit: str) -> None:
+    def lines(size: int) -> list[str]:
+        return [start + (unit * size)[:size] + end for start, end in (('x = "', '!1"'), ("", "!1"), ("# ", "1"))]
+
+    in_linear_time(lambda texts: masked(path, *texts), lines, WHOLE_LINE)
+
+
+@pytest.mark.parametrize(
+    ("path", "opened", "closed"), [("a.cpp", "template<class T> ", ""), ("a.cpp", "A<", ">"), ("a.ts", "`${", "}`")]
+)
+def test_strings_and_templates_within_each_other_are_masked_in_linear_time(path: str, opened: str, closed: str) -> None:
+    def lines(size: int) -> list[str]:
+        return [*[opened] * size, "x", *[closed] * size]
+
+    in_linear_time(lambda texts: masked(path, *texts), lines, 8_000)
+
+
+def test_no_more_of_a_file_is_masked_than_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    masks = itertools.count()
+    mask = prose_mask._without_words
+    monkeypatch.setattr(prose_mask, "_without_words", lambda *given: (next(masks), mask(*given))[1])
+    hunk = a_file("a.py", ["x = 1  # safe now"] * 50).hunks[0]
+    case = a_case(a_change(replace(a_file("a.py"), hunks=(hunk,) * 300), a_file("b.py", ["y = 2  # fine too"])))
+    part = render_change(case, 10_000, masked=True).text.split("\n")
+    assert next(masks) <= 20  # 8 hunks fit, each with a new and an old side
+    whole = render_change(case, 10_000_000, masked=True).text.split("\n")
+    assert len(part) > 300
+    assert part[2:-1] == whole[2 : len(part) - 1]
 
 
 def test_removed_lines_are_masked_as_part_of_the_old_text() -> None:

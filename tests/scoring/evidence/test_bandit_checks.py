@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scoring.content.submission import Submission
 from scoring.content.whole_files import whole_files
 from scoring.evidence import bandit_checks
-from scoring.evidence.bandit_checks import CHECKS, scan
+from scoring.evidence.bandit_checks import CHECKS, READ_CHARACTERS, scan
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.evidence.written import added_lines, found, marked_lines, rules_found
@@ -90,6 +90,21 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_code_takes_linear_time(make: Callable[[int], str]) -> None:
     in_linear_time(lambda file: found(scan, file), lambda size: added_lines(make(size)), count(300, 3000), 4)
+
+
+def test_what_is_long_is_left_out_and_what_stands_behind_it_is_read() -> None:
+    long = "x = [\n" + "    1,\n" * (READ_CHARACTERS // 6) + "]\n"
+    assert rules_found(scan, added_lines(f"{long}eval(y)\n")) == {"B307"}
+    assert rules_found(scan, added_lines(f"{long}{'eval(y); ' * 100}\n")) == {"B307"}
+    assert rules_found(scan, added_lines("x = [\n" + "    eval(y),\n" * (READ_CHARACTERS // 12) + "]\n")) == set()
+
+
+def test_a_method_of_a_long_class_is_read() -> None:
+    before = "class A:\n" + "    def one(self):\n        return 1\n\n" * (READ_CHARACTERS // 30)
+    after = before + "    def two(self, body):\n        return eval(body)\n"
+    made = change({"a.py": (before, after)})
+    whole = Submission(made, whole=whole_files(made, {"a.py": before}))
+    assert {finding.rule for finding in scan(whole)} == {"B307"}
 
 
 @settings(max_examples=count(50, 2000))
