@@ -10,7 +10,7 @@ from ingest.backups import ASIDE
 from ingest.durable import sync
 from ingest.look_inside import InspectProblem, look_inside
 from ingest.restore import require_nobody
-from ingest.snapshot import current_number, snapshot_files
+from ingest.snapshot import snapshot_files
 from ingest.store import SCHEMA_VERSION, StoreProblem
 
 SPARE_BYTES = 200_000_000
@@ -31,7 +31,7 @@ def require_store(path: Path, snapshots: Path) -> None:
 
     A new store is empty and would be published over them, and with them go the tombstones of erased people.
     """
-    if path.exists() or not (current_number(snapshots) or snapshot_files(snapshots)):
+    if path.exists() or not (_has_pointer(snapshots) or snapshot_files(snapshots)):
         return
     ways = ["mount its drive or put the file back", "run `manage.py restore DIR` with a backup"]
     newest = next((one for one in snapshot_files(snapshots) if _is_readable(one, sums=False)), None)
@@ -40,6 +40,17 @@ def require_store(path: Path, snapshots: Path) -> None:
         ways.append(f"run `manage.py restore --snapshot`, which takes {newest.name} of {made}")
     told = f"{', '.join(ways[:-1])}, or {ways[-1]}"
     raise StoreProblem(f"{path} is gone, but {snapshots} holds what was published of it: {told}. {AFRESH}")
+
+
+def _has_pointer(snapshots: Path) -> bool:
+    """Whether CURRENT lies there, in whatever state: one that is a folder or cannot be read was published as well."""
+    try:
+        (snapshots / "CURRENT").lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def restore_snapshot(places: Places, replace: bool, now: datetime) -> FromSnapshot:
