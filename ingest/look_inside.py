@@ -87,8 +87,11 @@ def _opened(path: Path) -> Generator[duckdb.DuckDBPyConnection]:
 
 
 def _require_whole(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Refuse a file that ends before its last block: DuckDB opens one and fails where it reads what is not there."""
-    (blocks,) = connection.execute("select sum(total_blocks * block_size) from pragma_database_size()").fetchone() or (
+    """Refuse a file that is shorter than its blocks: DuckDB opens one and fails where it reads what is not there.
+
+    Only blocks in use count: a checkpoint cuts free ones off the end of a file and goes on counting them.
+    """
+    (blocks,) = connection.execute("select sum(used_blocks * block_size) from pragma_database_size()").fetchone() or (
         0,
     )
     size = path.stat().st_size
