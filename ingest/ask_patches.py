@@ -1,7 +1,7 @@
 """The text of changes that are offered: fetched from where it lies, or read from the record, and kept."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ import msgspec
 
 from ingest.archive import read_log
 from ingest.forge import blob, compare
-from ingest.git import Watch
+from ingest.git import Watch, program
 from ingest.git_reading import GitReading, compare_with_git
 from ingest.history import closing
 from ingest.long_texts import LongTexts, TextLost
-from ingest.lookups import Due, Found, Kind, Row, Wall, fetch
+from ingest.lookups import Due, Found, Kind, Row, Wall, doubled, fetch
 from ingest.net import Fetcher, FetchProblem
 from ingest.patches import Patch, PatchProblem, load_patch, read_patch, store_patch, unpack
 from ingest.store import Store
@@ -23,6 +23,7 @@ from ingest.transaction import Rows, Transaction
 SETTLED = 500  # of the newest merges that are young enough to be watched for what follows
 EARLIER = 20  # of one person, the newest
 COMPARE_SECONDS = 10.0  # of one turn for kept patches that git was not asked about: some 300
+UNANSWERED = 2  # of one turn: each may take the 20 s after which git is given up
 
 # Newest rounds of open pull requests in watched repositories, then of merges there that are still watched for what
 # follows, then of what people with an open one there offered earlier, anywhere.
@@ -73,11 +74,13 @@ where 'at://' || e.did || '/' || e.collection || '/' || e.rkey = n.uri group by 
 """
 
 
-# Kept texts that git was not asked about; without a file there is nothing to compare any more.
+# Kept texts that git did not answer about yet; without a file there is nothing to compare any more.
 NOT_COMPARED = """
-select k.sha256, any_value(k.state) as state from patches k join pull_requests p using (pull_uri)
-where k.git_reading is null and k.sha256 is not null
-group by k.sha256 order by max(p.seen_at) desc, k.sha256 limit 500
+select k.sha256, any_value(k.state) as state, coalesce(any_value(f.attempts), 0) as attempts
+from patches k join pull_requests p using (pull_uri)
+left join fetches f on f.kind = 'git_reading' and f.subject = k.sha256
+where k.git_reading is null and k.sha256 is not null and (f.subject is null or f.due_clock <= ?)
+group by k.sha256 order by attempts, max(p.seen_at) desc, k.sha256 limit 500
 """
 COMPARED = "update patches set git_reading = ?, git_line = ? where sha256 = ? and git_reading is null"
 
@@ -147,26 +150,60 @@ def _git_reading(patch: Patch, text: bytes, watch: Watch) -> GitReading | None:
 
 
 def compare_kept(store: Store, fetcher: Fetcher, folder: Path) -> int:
-    """Compare kept patches that git was not asked about yet with its reading, the newest first; returns how many.
+    """Compare kept patches that git did not answer about yet with its reading, the newest first; returns how many.
 
-    They were kept by an older version, or while git was not there.
+    They were kept by an older version, or while git was not there. One without an answer is tried again later, each
+    time after twice as long, and one turn ends after two of them.
     """
-    ends = time.monotonic() + COMPARE_SECONDS
+    ends, now = time.monotonic() + COMPARE_SECONDS, store.wall()
     with store.read() as rows:
-        waiting = rows.rows(NOT_COMPARED)
+        waiting = rows.rows(NOT_COMPARED, [now])
     readings: dict[str, GitReading] = {}
+    unanswered: list[Row] = []
     for row in waiting:
-        if time.monotonic() > ends:
+        if time.monotonic() > ends or len(unanswered) == UNANSWERED:
             break
         reading = _kept_reading(row, folder, closing(fetcher))
         if reading is not None:
             readings[row["sha256"]] = reading
-    if readings:
+        elif fetcher.closed or not _has_git():
+            break
+        else:
+            unanswered.append(row)
+    if readings or unanswered:
         with store.write() as txn:
-            for sha256, reading in readings.items():
-                txn.execute(COMPARED, [reading.state, reading.line, sha256])
-            txn.inputs_changed()
+            _write_readings(txn, readings)
+            txn.upsert("fetches", [_later(row, store.wall()) for row in unanswered])
     return len(readings)
+
+
+def _has_git() -> bool:
+    try:
+        return bool(program())
+    except FetchProblem:
+        return False
+
+
+def _write_readings(txn: Transaction, readings: Mapping[str, GitReading]) -> None:
+    for sha256, reading in readings.items():
+        txn.execute(COMPARED, [reading.state, reading.line, sha256])
+    if readings:
+        txn.execute("delete from fetches where kind = 'git_reading' and subject in (select unnest(?))", [[*readings]])
+        txn.inputs_changed()
+
+
+def _later(row: Row, now: datetime) -> dict[str, object]:
+    """The row of `fetches` that says when git is asked about this text again."""
+    attempts = row["attempts"] + 1
+    return {
+        "kind": "git_reading",
+        "subject": row["sha256"],
+        "outcome": "failed",
+        "reason": "git gave no answer about this text",
+        "attempts": attempts,
+        "due_clock": now + doubled(attempts),
+        "fetched_clock": now,
+    }
 
 
 def _kept_reading(row: Row, folder: Path, watch: Watch) -> GitReading | None:

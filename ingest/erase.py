@@ -96,11 +96,12 @@ def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) ->
     with store.read() as rows:
         names, number = find_names(rows, did)
     _begin(store, names)
+    searched = store.long_texts.files()
     names = names.with_long_texts(store.long_texts)
     files = _erase_diffs(store, names, folders.diffs) + _erase_files(store, names, folders)
     mirrors, kept = erase_mirrors(store, folders.mirrors, names, number)
     count = _erase_rows(store, names, number, why, now)
-    names = names.with_long_texts(store.long_texts)
+    names = names.with_long_texts(store.long_texts, searched)
     if names.long_texts:  # such a text may have arrived before the tombstone stood
         with store.write() as txn:
             count += erase_rows(txn, names, None, now)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ingest.erase_files import files_below, names_in_file
-from ingest.held import find_names, held_rows, whole_row
+from ingest.held import Row, find_names, held_rows, whole_row
 from ingest.long_texts import LongTexts
 from ingest.mentions import Names
 from ingest.tombstones import PEOPLE
@@ -26,7 +26,7 @@ def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path], texts: Lon
     """
     names, number = find_names(rows, did)
     names = names.with_long_texts(texts)
-    held = held_rows(rows, names, number, texts)
+    held = _with_texts(held_rows(rows, names, number), texts)
     archived, listed = _from_files(names, others, texts)
     if not held and not archived and not listed:
         return None
@@ -41,7 +41,11 @@ def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path], texts: Lon
 
 def export_tables(rows: Rows, did: str, texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
     """Only the rows of the tables that tell of a DID, by table; a long text of somebody else's is not searched."""
-    return _with_dids(rows, held_rows(rows, *find_names(rows, did), texts))
+    return _with_dids(rows, _with_texts(held_rows(rows, *find_names(rows, did)), texts))
+
+
+def _with_texts(held: Iterable[tuple[str, Sequence[Row]]], texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
+    return {name: [whole_row(row, texts) for row in told] for name, told in held}
 
 
 def _with_dids(rows: Rows, held: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:

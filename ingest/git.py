@@ -25,6 +25,9 @@ LOCAL_SECONDS = 300.0  # for one question to a mirror
 WATCH_SECONDS = 0.1  # between two looks at a child
 SLOW_BYTES, SLOW_SECONDS = 1_000, 60  # a peer that sends less than so many bytes a second for so long is given up
 TRIAL = "apply-"  # how folders for an index of its own begin, in the mirror
+FATAL = 128  # how git ends after "fatal:"; a higher code, or one below 0, is that of a signal
+UNSTARTED = (126, 127)  # codes of a shell that could not start it
+SHORTAGES = ("No space left", "quota exceeded", "Input/output error", "Too many open files", "Resource temporarily")
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 # `ulimit` and not a hook between fork and exec: that one can deadlock in a process with threads.
 # A kill of this process closes the pipe that the shell in the background reads: that one then ends the whole group,
@@ -293,6 +296,10 @@ def _looked_after(child: subprocess.Popen[bytes], seconds: float, watch: Watch) 
         raise _explained(child.returncode, running.said)
 
 
+class GitRefusal(FetchProblem):
+    """git itself ended with a complaint: it was neither killed nor short of room."""
+
+
 def _explained(code: int, said: bytes) -> FetchProblem:
     """What git complained about, in one bounded sentence."""
     lines = [line for line in said.decode("ascii", "backslashreplace").splitlines() if line.strip()]
@@ -302,4 +309,6 @@ def _explained(code: int, said: bytes) -> FetchProblem:
         return FetchProblem(f"git: {complaint}", status=404)
     if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) or "File too large" in complaint:
         return FetchProblem("git was sent a larger file than it may write", too_large=True)
-    return FetchProblem(f"git ended with {code}: {complaint or 'without a word'}", retry=True)
+    is_own = 0 < code <= FATAL and code not in UNSTARTED and not any(word in complaint for word in SHORTAGES)
+    kind = GitRefusal if is_own else FetchProblem
+    return kind(f"git ended with {code}: {complaint or 'without a word'}", retry=True)

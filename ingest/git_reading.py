@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ingest.diffs import DiffReader, change_lines, is_converted, is_from_line
-from ingest.git import Git, Watch, watch_nothing
+from ingest.git import Git, GitRefusal, Watch, watch_nothing
 from ingest.net import FetchProblem
 
 State = Literal["same", "different", "refused"]
@@ -55,7 +55,11 @@ class _Mail:
 
 
 def compare_with_git(text: bytes, watch: Watch = watch_nothing) -> GitReading | None:
-    """Compare git's reading of a patch's text with this project's; None where git cannot be asked now."""
+    """Compare git's reading of a patch's text with this project's; None where git gave no answer, to be asked later.
+
+    'refused' is git's own complaint, or an answer beyond the limit: a child whose time ran out, or that was killed,
+    has said nothing of the text.
+    """
     lines = text.removesuffix(b"\n").split(b"\n")
     starts = _mail_starts(lines)
     if len(starts) > MAILS:
@@ -70,7 +74,7 @@ def compare_with_git(text: bytes, watch: Watch = watch_nothing) -> GitReading | 
             try:
                 return _compare(asked, text, lines, starts)
             except FetchProblem as problem:
-                if problem.closed:
+                if not (isinstance(problem, GitRefusal) or problem.too_large):
                     raise
                 git.run("version", seconds=SECONDS)  # git is there, so it is this text that it refuses
                 return GitReading("refused")

@@ -1,6 +1,6 @@
 """What is held about one person, in whatever table: found by reading the schema, so that none is forgotten."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,16 +97,10 @@ def whole_row(row: Row, texts: LongTexts) -> dict[str, Any]:
     return {**row, "body": texts.shown(row["body"])} if "body" in row else dict(row)
 
 
-def held_rows(rows: Rows, names: Names, number: int | None, texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
-    """Every row that tells of a person, by table, with its long texts whole; tables without one are left out."""
-    found: dict[str, list[dict[str, Any]]] = {}
+def held_rows(rows: Rows, names: Names, number: int | None) -> Iterator[tuple[str, Sequence[Row]]]:
+    """Table by table, every row that tells of a person, long texts as references; tables without one are left out."""
     for table in tables(rows):
         where, params = table.naming(names, number)
-        told = [
-            row
-            for row in rows.rows(f'select * from "{table.name}" where {where}', params)
-            if table.named_in(row, names, number)
-        ]
-        if told:
-            found[table.name] = [whole_row(row, texts) for row in told]
-    return found
+        found = rows.rows(f'select * from "{table.name}" where {where}', params)
+        if told := [row for row in found if table.named_in(row, names, number)]:
+            yield table.name, told

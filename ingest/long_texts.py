@@ -9,7 +9,7 @@ A file is on the drive before the transaction that names it commits. A crash in 
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -146,9 +146,15 @@ class LongTexts:
         """Whether no file is here, not even a draft."""
         return not any(self.folder.glob("??/*"))
 
-    def texts(self) -> Iterator[tuple[str, str]]:
-        """Every text that is here and can be read, with its reference."""
-        return texts_below(self.folder)
+    def files(self) -> frozenset[Path]:
+        """The files that are here now, without drafts."""
+        return frozenset(self.folder.glob("??/*.zst"))
+
+    def matching(self, fits: Callable[[str], bool], without: Collection[Path] = ()) -> Iterator[str]:
+        """The references of the texts that fit, of all files but some; one text is in memory at a time."""
+        for path in sorted(self.files().difference(without)):
+            if reference := _if_fitting(path, fits):
+                yield reference
 
     def sweep(self, references: Iterable[str]) -> int:
         """Remove every file, drafts too, that none of these references names; returns how many."""
@@ -159,9 +165,22 @@ class LongTexts:
         return len(left)
 
 
-def texts_below(folder: Path) -> Iterator[tuple[str, str]]:
-    """As `LongTexts.texts`, of a folder anywhere; each is read when it is asked for."""
+def texts_below(folder: Path) -> Iterator[str]:
+    """Every text of a folder that can be read; each is read when it is asked for."""
     for path in sorted(folder.glob("??/*.zst")):
-        with suppress(OSError), pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as packed:
-            data = packed.read()
-            yield _reference(data), data.decode(errors="replace")
+        with suppress(OSError):
+            yield _unpack(path).decode(errors="replace")
+
+
+def _if_fitting(path: Path, fits: Callable[[str], bool]) -> str | None:
+    """The reference of a file's text where it fits; None also where it cannot be read."""
+    try:
+        data = _unpack(path)
+    except OSError:
+        return None
+    return _reference(data) if fits(data.decode(errors="replace")) else None
+
+
+def _unpack(path: Path) -> bytes:
+    with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as packed:
+        return packed.read()

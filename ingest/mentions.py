@@ -1,8 +1,10 @@
 """Where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from ingest.long_texts import PREFIX, LongTexts
 
@@ -24,10 +26,12 @@ class Names:
     handle: str | None = None
     long_texts: frozenset[str] = frozenset()
 
-    def with_long_texts(self, texts: LongTexts) -> "Names":
-        """The same, with those of a store's long texts that name the person, which takes as long as reading all."""
-        named = (reference for reference, text in texts.texts() if self.named_in(text))
-        return replace(self, long_texts=frozenset(named))
+    def with_long_texts(self, texts: LongTexts, searched: Collection[Path] = ()) -> "Names":
+        """The same, with those of a store's long texts that name the person, which takes as long as reading all.
+
+        Files that were `searched` already are not read again: the name of a file is the hash of its text.
+        """
+        return replace(self, long_texts=self.long_texts.union(texts.matching(self.named_in, searched)))
 
     @property
     def short(self) -> str:

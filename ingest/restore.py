@@ -31,7 +31,7 @@ from ingest.durable import sync
 from ingest.erase_files import files_below
 from ingest.long_texts import LongTexts
 from ingest.look_inside import Inside, InspectProblem, look_inside
-from ingest.restore_people import Buried, buried_since, hide
+from ingest.restore_people import Beside, Buried, buried_since, hide
 from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS, copy_sqlite
 from ingest.store import CONFIG, SCHEMA_VERSION
 from ingest.table_sums import differing
@@ -188,7 +188,9 @@ def _prepare(staged: Path, places: Places, buried: Buried) -> list[str]:
             for (path,) in connection.execute("select path from event_segments").fetchall():
                 place = str(places.staging / EVENTS / Path(path).name)
                 connection.execute("update event_segments set path = ? where path = ?", [place, path])
-        erase = hide(connection, staged, buried) if buried.marks else []
+        erase = (
+            hide(connection, Beside(staged / EVENTS, staged / TEXTS, staged / ACCOUNTS), buried) if buried.marks else []
+        )
         connection.execute("force checkpoint")
     finally:
         connection.close()

@@ -14,9 +14,10 @@ from pathlib import Path
 import duckdb
 
 from ingest.backup_files import BackupProblem, Places
+from ingest.backups import ASIDE
 from ingest.long_texts import texts_below
 from ingest.look_inside import Inside, InspectProblem, look_inside
-from ingest.state_copy import ACCOUNTS, EVENTS, TEXTS
+from ingest.state_copy import STORE
 from ingest.tombstones import CHECK, mark_of
 
 DID = r"did:(?:plc:[a-z2-7]{24}|web:[A-Za-z0-9-]+(?:[.:%][A-Za-z0-9-]+)*)"
@@ -40,6 +41,15 @@ class Buried:
     marks: Tombs
     unknown: bool
     keep_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Where the archive, the long texts and the accounts lie that belong to a store."""
+
+    events: Path
+    texts: Path
+    accounts: Path
 
 
 def buried_since(places: Places, inside: Inside, brought: Path) -> Buried:
@@ -76,9 +86,15 @@ def _tombs_of(places: Places, key: bytes) -> tuple[Tombs, bool]:
     for one in seen:
         if one.check and not _fits(one.check, key):
             raise BackupProblem(f"keys/tombstones is not the key of {places.store}: put that one there first.")
+    cut = [one for one in map(_looked_into, places.root.glob(f"{ASIDE}*/{STORE}")) if one and _is_under(one, key)]
+    for one in (*seen, *cut):  # a restore that was cut off has moved the store away already
         for mark, told in one.tombstones.items():
             tombs[mark] = max(tombs.get(mark, told), told, key=lambda one: one[1])
     return tombs, not seen
+
+
+def _is_under(inside: Inside, key: bytes) -> bool:
+    return bool(inside.check) and _fits(inside.check, key)
 
 
 def _looked_into(path: Path) -> Inside | None:
@@ -88,12 +104,12 @@ def _looked_into(path: Path) -> Inside | None:
         return None
 
 
-def hide(connection: duckdb.DuckDBPyConnection, staged: Path, buried: Buried) -> list[str]:
+def hide(connection: duckdb.DuckDBPyConnection, beside: Beside, buried: Buried) -> list[str]:
     """Bury them in the copied store too, and hide those of them whom it knows; the DIDs that are to be erased."""
     rows = [(mark, why, erased_at) for mark, (why, erased_at) in buried.marks.items()]
     connection.executemany("insert or replace into tombstones values (?, ?, ?)", rows)
     connection.execute("insert or replace into meta values (?, ?)", [CHECK, mark_of(buried.key, CHECK)])
-    found = sorted(did for did in set(_named(connection, staged)) if mark_of(buried.key, did) in buried.marks)
+    found = sorted(did for did in set(_named(connection, beside)) if mark_of(buried.key, did) in buried.marks)
     connection.execute(
         "update contributors set account_status = 'erasing' where list_contains(?, did)",
         [found],
@@ -101,17 +117,17 @@ def hide(connection: duckdb.DuckDBPyConnection, staged: Path, buried: Buried) ->
     return found
 
 
-def _named(connection: duckdb.DuckDBPyConnection, staged: Path) -> Iterator[str]:
+def _named(connection: duckdb.DuckDBPyConnection, beside: Beside) -> Iterator[str]:
     """Every DID that the copy names in its log, among its people and its accounts."""
-    files = [str(path) for path in sorted((staged / EVENTS).glob("*.parquet"))]
+    files = [str(path) for path in sorted(beside.events.glob("*.parquet"))]
     events, given = "select did, rkey, body from events", []
     if files:
         events, given = f"{events} union all select did, rkey, body from read_parquet(?)", [files]
     yield from (row[0] for row in connection.execute(NAMED.replace("{events}", events), given).fetchall())
-    for _, text in texts_below(staged / TEXTS):
+    for text in texts_below(beside.texts):
         yield from _DID.findall(text)
-    if (staged / ACCOUNTS).is_file():
-        with closing(sqlite3.connect(staged / ACCOUNTS)) as accounts:
+    if beside.accounts.is_file():
+        with closing(sqlite3.connect(beside.accounts)) as accounts:
             try:
                 yield from [row[0] for row in accounts.execute("select did from triage_person")]
             except sqlite3.OperationalError:  # of a drive where nobody ever opened a page

@@ -103,9 +103,10 @@ create table hops (
 
 -- What has been asked of the network, so that a failed look-up is tried again later and a finished one is not.
 create table fetches (
-  -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package', 'attestation'
+  -- 'identity', 'push_holders', 'patch', 'ci', 'mirror', 'bluesky', 'pages', 'advisories', 'package', 'attestation',
+  -- 'git_reading'
   kind varchar not null,
-  subject varchar not null,           -- DID, repository key, pull request and patch reference, or package URL
+  subject varchar not null,           -- DID, repository key, pull request and patch reference, package URL, or hash of a text
   outcome varchar not null,           -- 'found', 'absent', 'failed', 'wanted' (somebody asked for it)
   reason varchar,                     -- why not, in words
   attempts integer not null,

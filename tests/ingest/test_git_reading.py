@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,31 @@ def test_a_git_that_hangs_fails_or_talks_without_end_says_nothing(
     assert compare_with_git(mail().encode()) is None
 
 
+def put_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A git that runs this shell script, in which $REAL is the real one."""
+    real = shutil.which("git")
+    (folder / "git").write_text(f'#!/bin/sh\nREAL={real}\n{script}\nexec "$REAL" "$@"\n')
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["sleep 600", "kill -9 $$", "exit 137", "exit 127", "echo 'fatal: x: No space left on device' >&2; exit 128"],
+)
+def test_a_child_that_dies_or_hangs_over_one_text_has_not_refused_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    put_git(tmp_path, f'case "$*" in *mailinfo*) {script} ;; esac', monkeypatch)
+    monkeypatch.setattr(git_reading, "SECONDS", 2.0)
+    assert compare_with_git(mail().encode()) is None
+
+
+def test_a_complaint_of_git_about_a_text_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_git(tmp_path, "case \"$*\" in *mailinfo*) echo 'fatal: bad mail' >&2; exit 128 ;; esac", monkeypatch)
+    assert compare_with_git(mail().encode()) == GitReading("refused")
+
+
 def test_a_worker_that_stops_is_not_a_fault_of_the_text() -> None:
     assert compare_with_git(mail().encode(), lambda: FetchProblem("closed", closed=True)) in (None, SAME)
 
@@ -208,3 +234,23 @@ def test_while_git_is_away_patches_wait_for_it(world: World, monkeypatch: pytest
         away.setenv("PATH", "/nowhere")
         assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 0
     assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 1
+
+
+def test_texts_over_which_git_dies_wait_while_the_others_are_compared(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        kept(world, mail(one_line(f"file{number}")), f"blob:{number}")
+    dying = tmp_path / "dying"
+    dying.mkdir()
+    with monkeypatch.context() as broken:
+        put_git(dying, 'case "$*" in *mailinfo*) kill -9 $$ ;; esac', broken)
+        asked = [ask_patches.compare_kept(world.store, world.fetcher, world.folder) for _ in range(2)]
+    waiting = "select count(*), max(attempts) from fetches where kind = 'git_reading' and outcome = 'failed'"
+    assert asked == [0, 0]
+    assert world.rows(waiting) == [(4, 1)]  # two a turn, each another one
+    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 1
+    world.change("update fetches set due_clock = fetched_clock")
+    assert ask_patches.compare_kept(world.store, world.fetcher, world.folder) == 4
+    assert world.rows("select distinct git_reading from patches where patch_ref <> ''") == [("same",)]
+    assert world.rows(waiting) == [(0, None)]

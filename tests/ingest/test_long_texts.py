@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest import long_texts
 from ingest.archive import archive, read_log
 from ingest.derive import derive
 from ingest.erase import erase, finish
@@ -296,6 +297,28 @@ def test_nothing_is_left_of_an_erased_person_in_long_texts_of_theirs_and_of_othe
     assert [tuple(row.values()) for row in left] == [(ANA, True)] * 2 + [(MARA, False)] * 2
     store.close()
     assert traces(tmp_path, (GONE, GONE.removeprefix("did:plc:"), MARK)) == []
+
+
+def test_an_erasure_reads_each_long_text_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = fresh_store(tmp_path / "store" / "trust.duckdb", key=KEY)
+    store.bind(SOURCE)
+    frames = Frames()
+    frames.repository(ANA)
+    for number in range(5):
+        long_pull(frames, MARA, f"of{number}", f"{GONE if number % 2 else 'nobody'} {number} " * 2_000)
+    take(store, frames)
+    read: list[Path] = []
+    unpack = long_texts._unpack
+
+    def counted(path: Path) -> bytes:
+        read.append(path)
+        return unpack(path)
+
+    monkeypatch.setattr(long_texts, "_unpack", counted)
+    erase(store, GONE, "by_request", LATE, folders_below(tmp_path))
+    assert len(read) == len(set(read)) == 5
+    assert len(files(store)) == 3
+    store.close()
 
 
 def test_the_text_of_a_replaced_record_goes_after_a_month(store: Store, tmp_path: Path) -> None:

@@ -69,6 +69,34 @@ def test_no_store_is_begun_where_one_was_published(places: Places, also_gone: Ca
     assert files_of(places.root) == before
 
 
+def make_a_folder(pointer: Path) -> None:
+    pointer.mkdir()
+
+
+def fill_with_garbage(pointer: Path) -> None:
+    pointer.write_bytes(b"\xff\x00garbage")
+
+
+def empty(pointer: Path) -> None:
+    pointer.write_bytes(b"")
+
+
+def point_in_a_circle(pointer: Path) -> None:
+    pointer.symlink_to(pointer)  # reading it fails with ELOOP, as a worn drive fails with EIO
+
+
+@pytest.mark.parametrize("spoil", [make_a_folder, fill_with_garbage, empty, point_in_a_circle])
+def test_a_pointer_that_cannot_be_read_still_says_that_something_was_published(
+    places: Places, spoil: Callable[[Path], None]
+) -> None:
+    places.store.unlink()
+    remove_snapshots(places)
+    remove_pointer(places)
+    spoil(places.snapshots / "CURRENT")
+    with pytest.raises(StoreProblem, match="is gone, but"):
+        require_store(places.store, places.snapshots)
+
+
 def test_the_refusal_names_the_newest_snapshot_that_can_be_read(places: Places) -> None:
     places.store.unlink()
     (places.snapshots / "serve-3.duckdb").write_bytes(b"x" * 9_000)

@@ -9,7 +9,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.backups import backups
 from ingest.held import find_names, held_rows
-from ingest.long_texts import LongTexts
 from ingest.snapshot import Snapshot, SnapshotReader
 from triage.models import Maintainer, Person
 from trustsite.handover import hand_over_job
@@ -76,9 +75,8 @@ class Command(BaseCommand):
 
 def _counts(did: str, snapshot: Snapshot | None) -> dict[str, int]:
     """How many rows of each table name the person; CommandError where none does."""
-    texts = LongTexts(settings.DUCKDB_PATH)
-    found = held_rows(snapshot, *find_names(snapshot, did), texts) if snapshot else {}
-    counts = {name: len(rows) for name, rows in found.items()}
+    held = held_rows(snapshot, *find_names(snapshot, did)) if snapshot else ()
+    counts = {name: len(rows) for name, rows in held}
     counts |= {"account of this site": 1} if Person.objects.filter(did=did).exists() else {}
     if not counts:
         raise CommandError(f"Nothing is held about {did[:200]}, so nothing was erased.", returncode=2)

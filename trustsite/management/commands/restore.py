@@ -58,7 +58,19 @@ class Command(BaseCommand):
             f"{done.snapshot.name} is the store again: the state of {done.made_at:%Y-%m-%d %H:%M:%S} UTC."
         )
         self._tell_of_aside(done.aside)
-        self._take_over(())
+        if done.lost:
+            found, rows = sum(one.found for one in done.lost), sum(one.rows for one in done.lost)
+            self.stdout.write(
+                f"{len(done.lost)} files of the archive that the snapshot names are gone "
+                f"({', '.join(one.name for one in done.lost[:3])}): {found:,} of their {rows:,} rows were found in "
+                "later files and written again."
+            )
+        if done.unknown:
+            self.stdout.write(
+                "The former file could not be read: whoever was erased after the snapshot was made is in it again, so "
+                "erase them once more (`manage.py erase_contributor`)."
+            )
+        self._take_over(done.erase)
         self.stdout.write("Published. Start the worker: it reads on from there and takes up what people decided since.")
 
     def _restore_backup(self, folder: str, replace: bool) -> None:
@@ -110,7 +122,7 @@ class Command(BaseCommand):
             store.close()
 
     def _erase(self, store: Store, erase: Sequence[str]) -> None:
-        """Erase whoever was erased between the backup and now."""
+        """Erase whoever was erased between the backup or snapshot and now."""
         if not erase:
             return
         fetcher = Fetcher(settings.STAND_IN_ORIGIN, settings.FETCH_TIMEOUT_SECONDS)
