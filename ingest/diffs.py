@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 CHANGE_IDS = 200  # of one series: more are not looked at
 
@@ -90,6 +91,15 @@ def split_mails(text: str) -> list[list[str]]:
     return mails
 
 
+class Part(NamedTuple):
+    """A file's part after its end: lines added and removed, its first line, and the headers that name or change it."""
+
+    added: int
+    removed: int
+    first: bytes
+    headers: tuple[bytes, ...]
+
+
 @dataclass
 class _Section:
     """One file's part of a diff."""
@@ -101,6 +111,7 @@ class _Section:
     come: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     payload: "hashlib._Hash" = field(default_factory=hashlib.sha256)
     index: bytes = b""
+    headers: list[bytes] = field(default_factory=list)  # those that may name the file or change it
     binary: bool = False
     meant: bool = False
     hunks: int = 0
@@ -142,6 +153,7 @@ class DiffReader:
         self.proves = False
         self.files: set[bytes] = set()
         self.counts: list[tuple[int, int]] = []  # lines added and removed, of each part that changes any
+        self.parts: list[Part] = []  # those that change a file
         self.mails: list[list[bytes]] = [[]]  # hashes of the files' parts, mail by mail
         self.change_ids: list[str] = []
         self.section: _Section | None = None
@@ -204,8 +216,11 @@ class DiffReader:
         if self.section is not None:
             self.files.add(self.section.name)
             self.mails[-1].append(self.section.close())
-            if self.section.added or self.section.removed:
-                self.counts.append((self.section.added, self.section.removed))
+            part = Part(self.section.added, self.section.removed, self.section.name, tuple(self.section.headers))
+            if part.added or part.removed:
+                self.counts.append(part[:2])
+            if part.headers or self.section.binary:
+                self.parts.append(part)
             self.proves = self.proves or self.section.proves
             self.section = None
 
@@ -242,6 +257,7 @@ class DiffReader:
             section.binary = True
         else:
             section.meant = section.meant or line.startswith(_MEANT)
+            section.headers.append(line)
             section.feed(b"h", line)
         return True
 
@@ -262,6 +278,7 @@ class DiffReader:
     def _open_plain(self, old: bytes, new: bytes) -> _Section:
         """Start the part of a file that has no "diff --git" line."""
         section = self._open(old if new.startswith(b"+++ /dev/null") else new)
+        section.headers += [old, new]
         section.feed(b"h", old)
         section.feed(b"h", new)
         return section

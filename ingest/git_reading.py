@@ -13,8 +13,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from ingest.diffs import DiffReader, change_lines, is_converted, is_from_line
+from ingest.diffs import DiffReader, Part, change_lines, is_converted, is_from_line
 from ingest.git import Git, GitRefusal, Watch, watch_nothing
+from ingest.header_names import changed_path
 from ingest.net import FetchProblem
 
 State = Literal["same", "different", "refused"]
@@ -136,12 +137,25 @@ def _counted(asked: _Asked, lines: Sequence[bytes], whole: Path, patches: Sequen
     for line in lines:
         reader.line(line)
     reader.finish()
-    same = reader.sound and told[:half] == told[half:] and _counts(told[:half]) == reader.counts
+    same = (
+        reader.sound and told[:half] == told[half:] and _told_rows(told[:half]) == [_row(part) for part in reader.parts]
+    )
     return GitReading("same" if same else "different")
 
 
-def _counts(told: bytes) -> list[tuple[int, int]]:
-    """(added, removed) of each file whose lines change."""
-    rows = (row.split(b"\t")[:2] for row in told.split(b"\0")[:-1] if row.count(b"\t") >= 2)
-    counts = ((int(added), int(removed)) for added, removed in rows if added.isdigit() and removed.isdigit())
-    return [count for count in counts if any(count)]
+_Row = tuple[int, int, str | None]  # lines added and removed, and the path that they go to
+
+
+def _told_rows(told: bytes) -> list[_Row]:
+    """Each file's row as `git apply` tells it; of a binary file no lines are counted."""
+    rows = (row.split(b"\t", 2) for row in told.split(b"\0")[:-1])
+    return [(_count(added), _count(removed), path.decode("utf-8", "replace")) for added, removed, path in rows]
+
+
+def _count(text: bytes) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _row(part: Part) -> _Row:
+    first, *headers = (line.decode("utf-8", "replace").removesuffix("\r") for line in (part.first, *part.headers))
+    return part.added, part.removed, changed_path(first, headers)

@@ -4,10 +4,12 @@ DuckDB pins the texts of 2,048 rows at once when it checkpoints or scans, so a c
 takes 2,048 times L. A table therefore holds a text of at most LIMIT bytes, and a reference in place of a longer one.
 
 A file is on the drive before the transaction that names it commits. A crash in between leaves a file that no row names;
-`sweep` removes it, and it removes the files of rows that were erased, replaced or let go.
+`sweep` removes it, and it removes the files of rows that were erased, replaced or let go. Links are never followed, and
+nothing is removed but plain files with the names that are given here.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.durable import sync, write_whole
+from ingest.unopened import StoreProblem
 
 FOLDER = ".texts"  # behind the name of the store's file
 # DuckDB lays longer strings into blocks of their own. 2,048 of 4 kB are 8 MB; of the 9,622 recorded records the longest
@@ -25,6 +28,9 @@ FOLDER = ".texts"  # behind the name of the store's file
 LIMIT = 4096
 PREFIX = "text:sha256:"  # no JSON begins so; any other text that does is kept in a file whatever its length
 _REFERENCE = re.compile(r"text:sha256:([0-9a-f]{64}):([0-9]{1,10})")
+_HASH_FOLDER = re.compile(r"[0-9a-f]{2}")
+_FILE = re.compile(r"[0-9a-f]{64}\.zst")
+_DRAFT = re.compile(r"\.draft-.+")  # as `write_whole` names them
 # For SQL, with the column's name as {column}: whether a value is a reference (min and max of a row group answer most of
 # it), and how many bytes its text has.
 IS_REFERENCE = f"({{column}} >= '{PREFIX}' and {{column}} < '{PREFIX}g')"
@@ -101,15 +107,29 @@ class LongTexts:
         return reference
 
     def write(self, texts: Mapping[str, bytes | pa.Buffer]) -> None:
-        """Have the drive hold these texts by reference before this returns."""
+        """Have the drive hold these texts by reference before this returns; a damaged file is written anew.
+
+        Raises StoreProblem where something else stands in the place of a folder or file.
+        """
         for reference, text in texts.items():
             path = self._path(reference)
-            if not path.exists():
-                self._make_folder(path.parent)
+            self._make_folder(path.parent)
+            if not self._holds(path, text):
                 write_whole(path, pa.compress(text, codec="zstd", asbytes=True))
+
+    def _holds(self, path: Path, text: bytes | pa.Buffer) -> bool:
+        """Tell whether the file is there and unpacks to the text; both are in memory, so no hash is needed."""
+        if path.is_dir() and not path.is_symlink():
+            raise StoreProblem(f"{path} is a folder where the file of a long text belongs: move it away.")
+        try:
+            return pa.py_buffer(self._unpacked(path, len(text))).equals(pa.py_buffer(text))
+        except TextLost:
+            return False
 
     def _make_folder(self, folder: Path) -> None:
         for one in (self.folder, folder):
+            if one.is_symlink() or (one.exists() and not one.is_dir()):
+                raise StoreProblem(f"{one} is no plain folder, so no long text is kept in it: move it away.")
             if not one.is_dir():
                 one.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync(one.parent)
@@ -132,6 +152,8 @@ class LongTexts:
             return value
 
     def _unpacked(self, path: Path, size: int) -> bytes:
+        if path.is_symlink() or not path.is_file():  # a pipe would never end
+            raise TextLost(f"the file of its text cannot be read: {path}")
         try:
             with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as packed:
                 return packed.read(size + 1)  # a file that unpacks to more is not the one that was written
@@ -144,11 +166,11 @@ class LongTexts:
 
     def is_empty(self) -> bool:
         """Whether no file is here, not even a draft."""
-        return not any(self.folder.glob("??/*"))
+        return next(_files_below(self.folder), None) is None
 
     def files(self) -> frozenset[Path]:
         """The files that are here now, without drafts."""
-        return frozenset(self.folder.glob("??/*.zst"))
+        return frozenset(_texts_below(self.folder))
 
     def matching(self, fits: Callable[[str], bool], without: Collection[Path] = ()) -> Iterator[str]:
         """The references of the texts that fit, of all files but some; one text is in memory at a time."""
@@ -157,9 +179,9 @@ class LongTexts:
                 yield reference
 
     def sweep(self, references: Iterable[str]) -> int:
-        """Remove every file, drafts too, that none of these references names; returns how many."""
+        """Remove every file of ours, drafts too, that none of these references names; returns how many."""
         named = {self._path(reference) for reference in references}
-        left = [path for path in self.folder.glob("??/*") if path not in named]
+        left = [path for path in _files_below(self.folder) if path not in named]
         for path in left:
             path.unlink(missing_ok=True)
         return len(left)
@@ -167,7 +189,7 @@ class LongTexts:
 
 def texts_below(folder: Path) -> Iterator[str]:
     """Every text of a folder that can be read; each is read when it is asked for."""
-    for path in sorted(folder.glob("??/*.zst")):
+    for path in sorted(_texts_below(folder)):
         with suppress(OSError):
             yield _unpack(path).decode(errors="replace")
 
@@ -184,3 +206,26 @@ def _if_fitting(path: Path, fits: Callable[[str], bool]) -> str | None:
 def _unpack(path: Path) -> bytes:
     with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as packed:
         return packed.read()
+
+
+def _texts_below(folder: Path) -> Iterator[Path]:
+    """The files of texts in a folder, without drafts."""
+    return (path for path in _files_below(folder) if _FILE.fullmatch(path.name))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """The plain files in a folder of long texts that bear a name given here; links and everything else are left out."""
+    for below in _entries(folder):
+        if _HASH_FOLDER.fullmatch(below.name) and below.is_dir(follow_symlinks=False):
+            for one in _entries(Path(below.path)):
+                is_ours = _FILE.fullmatch(one.name) or _DRAFT.fullmatch(one.name)
+                if is_ours and one.is_file(follow_symlinks=False):
+                    yield Path(one.path)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What a folder holds; nothing where there is none, or only a link to one."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return list(entries)

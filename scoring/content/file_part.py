@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from ingest.header_names import common_name, plain_name, plain_names, prefixed_name
 from scoring.content.change import FileChange, Hunk, Kind, Line, Mark
-from scoring.content.header_names import common_name, plain_name, prefixed_name, timed_name
 
 HUNK_HEADER = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
 _MODE = re.compile(r"[0-7]{5,6}")
@@ -73,6 +73,7 @@ class FilePart:
         self._objects: tuple[str, ...] = ()
         self._similarity = "100%"
         self.sound = True
+        self.cut_name = False  # whether git ends a name of its header before the header does
         self.binary = False
         self.headers = 0
         self.hunks: list[Hunk] = []
@@ -86,10 +87,8 @@ class FilePart:
     def of_lines(cls, old: str, new: str, header: re.Match[str]) -> "FilePart":
         """One that begins with `---` and `+++` lines (given without these), as other tools than git write it."""
         part = cls(None)
-        before, after = timed_name(old), timed_name(new)
-        if before and after and after.startswith(before):  # name and name.orig: git takes the shorter one
-            after = before
-        part._names = {"old": before and (after or before), "new": after}
+        before, after = plain_names(old, new)
+        part._names = {"old": before, "new": after}
         empty = header[1] == "0" and header[2] == "0"
         part._kind = "added" if before is None or empty else "deleted" if after is None else "modified"
         part.headers = 2

@@ -49,6 +49,11 @@ _RULES: dict[str, tuple[FlagType, Severity, str]] = {
         "Lines that look like a change stand outside every hunk, where git does not apply them; see what they hide.",
     ),
     "unreadable_file": ("other", Severity.MED, "A file's header is incomplete or contradicts itself; git refuses it."),
+    "nul_in_name": (
+        "other",
+        Severity.MED,
+        "A file's header holds a NUL, at which git ends the name; the change goes to a file of the shorter name.",
+    ),
     "unsafe_path": ("other", Severity.MED, "A path leaves the repository or enters its .git folder; git refuses it."),
     "text_behind": (
         "other",

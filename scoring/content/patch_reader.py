@@ -3,9 +3,9 @@
 import re
 
 from ingest.diffs import is_converted, is_from_line
+from ingest.header_names import holds_nul, is_unsafe
 from scoring.content.change import FileChange, Mail
 from scoring.content.file_part import HUNK_HEADER, FilePart, OpenHunk
-from scoring.content.header_names import is_unsafe
 from scoring.content.limits import Limits, Problems
 from scoring.content.mails import encoding_header, ends_message, is_header, read_mail
 
@@ -99,14 +99,18 @@ class PatchReader:
         """Take a line outside hunks; `header` is it without a carriage return."""
         ended, self._ended = self._ended, False
         if header.startswith("diff --git "):
-            self._begin(FilePart.of_git(header.removeprefix("diff --git ")))
+            part = FilePart.of_git(header.removeprefix("diff --git "))
+            self._begin(part)
+            self._check_name(part, header, self._number)
         elif hunk := HUNK_HEADER.match(line):
             self._hunk_header(hunk, ended)
         elif line.startswith("\\ "):
             self._ended = ended
             if ended and self._part is not None:
                 self._part.end_file()
-        elif self._part is None or not self._part.header(header):
+        elif self._part is not None and self._part.header(header):
+            self._check_name(self._part, header, self._number)
+        else:
             self._text(line, ended)
         self._last = (self._last[1], header)
 
@@ -117,12 +121,22 @@ class PatchReader:
             if not (old.startswith("--- ") and new.startswith("+++ ")):
                 self._stray_hunk(header.string)
                 return
-            self._begin(FilePart.of_lines(old[4:], new[4:], header))
+            part = FilePart.of_lines(old[4:], new[4:], header)
+            self._begin(part)
+            self._check_name(part, old, self._number - 2)
+            self._check_name(part, new, self._number - 1)
         if self._part is not None:
             self._path = self._part.path
             self._hunk = OpenHunk(header)
             if self._hunk.full:
                 self._close_hunk(self._hunk, None)
+
+    def _check_name(self, part: FilePart, header: str, number: int) -> None:
+        """Note once for a part that git ends a name in its header early."""
+        if not part.cut_name and holds_nul(header):
+            part.cut_name = True
+            self.unread += 1
+            self._problems.add("nul_in_name", part.path, quote=header, text_line=number)
 
     def _stray_hunk(self, line: str) -> None:
         """A hunk of no file: words in a message, a riddle anywhere else."""

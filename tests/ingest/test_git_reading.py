@@ -17,6 +17,7 @@ from ingest.diffs import is_from_line
 from ingest.git_reading import GitReading, compare_with_git
 from ingest.net import FetchProblem
 from ingest.patches import store_patch, unpack
+from scoring.content.reading import read_change
 from tests.conftest import Count
 from tests.ingest.asked import World, cid_of
 from tests.ingest.git_world import Work
@@ -84,6 +85,69 @@ def test_what_git_cannot_take_apart_does_not_pass(text: str) -> None:
     reading = compare_with_git(text.encode())
     assert reading is not None
     assert reading.state in ("refused", "different")
+
+
+NUL_NAMES = ['"a/setup.py\\000.md"', "a/setup.py\0.md"]
+
+
+@pytest.mark.parametrize("name", NUL_NAMES)
+def test_a_path_that_git_takes_from_another_name_than_is_read_is_another_reading(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"--- {name}\n+++ {name}\n@@ -1 +1,2 @@\n s1\n+print()\n"
+    assert compare_with_git(text.encode()) == SAME  # the name is cut where git cuts it
+    monkeypatch.setattr(git_reading, "changed_path", lambda _first, _headers: "setup.py\0.md")
+    assert compare_with_git(text.encode()) == GitReading("different")
+
+
+@pytest.mark.parametrize("body", ["", "--- a/x\n+++ b/y\n@@ -1 +1,2 @@\n s1\n+print()\n"])
+def test_the_new_path_of_a_renamed_file_is_compared_too(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n{body}"
+    assert compare_with_git(text.encode()) == SAME
+    monkeypatch.setattr(git_reading, "changed_path", lambda _first, _headers: "x")
+    assert compare_with_git(text.encode()) == GitReading("different")
+
+
+def test_a_path_from_which_git_takes_no_folder_is_another_reading() -> None:
+    """After a name without a folder git takes no folder from any other name of the text."""
+    text = "".join(f"--- {name}\n+++ {name}\n@@ -1 +1,2 @@\n s1\n+x\n" for name in ("top.py", "src/setup.py"))
+    assert compare_with_git(text.encode()) == GitReading("different")
+
+
+ODD_NAMES = [
+    "x y",
+    '"a\\tb"',
+    "a//b",
+    '"a\\303\\274"',
+    "ü",
+    '"a\\\\000"',
+    "x.orig",
+    "a\rb",
+    '"a\\"b"',
+    "a\0b",
+    '"a\\000b"',
+]
+CONVENTIONS = [
+    "diff --git {old} {new}\n--- {old}\n+++ {new}\n",
+    "diff --git {old} {new}\nindex 1111111..2222222 100644\n--- {old}\n+++ {new}\n",
+    "--- {old}\n+++ {new}\n",
+    "--- {old}\t2024-01-01 10:00:00.000 +0000\n+++ {new}\t2024-01-01 10:00:00.000 +0000\n",
+]
+
+
+@pytest.mark.parametrize("headers", CONVENTIONS)
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_are_the_paths_of_git(name: str, headers: str) -> None:
+    old, new = (f'"{side}/{name[1:]}' if name.startswith('"') else f"{side}/{name}" for side in "ab")
+    text = f"{headers.format(old=old, new=new)}@@ -1 +1,2 @@\n s1\n+x\n"
+    if "\r" in name and "+0000" in headers:  # git ends a name at a carriage return, but not one with a time behind it
+        assert compare_with_git(text.encode()) == GitReading("different")
+        return
+    assert compare_with_git(text.encode()) == SAME
+    (row,) = subprocess.run(
+        ["git", "apply", "--numstat", "-z"], input=text.encode(), capture_output=True, check=True
+    ).stdout.split(b"\0")[:-1]
+    assert [file.path for file in read_change(text).files] == [row.split(b"\t", 2)[2].decode()]
 
 
 def test_a_series_of_more_mails_than_are_read_is_not_given_to_git(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Records of any length are logged, read, searched, erased, archived and backed up; no checkpoint reads their texts."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from ingest.held import tables
 from ingest.intake import BYTES_AN_HOUR
 from ingest.letters import retry_dead_letters
 from ingest.load import Listed, load, load_listing
-from ingest.long_texts import LIMIT, PREFIX, LongTexts, bytes_of
+from ingest.long_texts import LIMIT, PREFIX, LongTexts, TextLost, bytes_of
 from ingest.reading import COLUMN_BYTES
 from ingest.records import REGISTRY
 from ingest.store import CONFIG, Store, StoreProblem
@@ -206,6 +207,90 @@ def test_a_text_whose_file_is_damaged_or_gone_is_a_dead_letter_until_it_is_back(
         path.write_bytes(data)
     assert retry_dead_letters(store).left == 0
     assert rows(store, "select count(*) from pull_requests") == [(3,)]
+
+
+TEXT = "y" * 5_000
+
+
+def hash_folder(texts: LongTexts) -> Path:
+    """The folder that TEXT's file belongs to."""
+    texts.folder.mkdir()
+    return texts.folder / hashlib.sha256(TEXT.encode()).hexdigest()[:2]
+
+
+@pytest.mark.parametrize("place", ["hash folder", "whole folder"])
+def test_a_link_in_place_of_a_folder_is_neither_swept_nor_read_nor_written_through(tmp_path: Path, place: str) -> None:
+    outside, texts = LongTexts(tmp_path / "other.duckdb"), LongTexts(tmp_path / "trust.duckdb")
+    outside.keep(TEXT)
+    folder = hash_folder(texts)
+    (outside.folder / folder.name / "precious.txt").write_text("keep me")
+    if place == "hash folder":
+        folder.symlink_to(outside.folder / folder.name)
+    else:
+        texts.folder.rmdir()
+        texts.folder.symlink_to(outside.folder)
+    before = sorted(outside.folder.glob("??/*"))
+    assert texts.is_empty()
+    assert list(texts.texts()) == []
+    assert texts.sweep([]) == 0
+    with pytest.raises(StoreProblem, match="is no plain folder, so no long text is kept in it: move it away"):
+        texts.keep(TEXT)
+    assert sorted(outside.folder.glob("??/*")) == before
+    assert len(before) == 2
+
+
+def test_a_sweep_removes_only_plain_files_with_the_names_of_long_texts(tmp_path: Path) -> None:
+    texts = LongTexts(tmp_path / "trust.duckdb")
+    texts.keep(TEXT)
+    (folder,) = texts.folder.iterdir()
+    (folder / ".draft-abcd1234").write_bytes(b"cut")
+    (folder / "notes.txt").write_text("of somebody else")
+    (folder / "sub").mkdir()
+    (folder / f"{'0' * 64}.zst").symlink_to(folder / "notes.txt")
+    (texts.folder / "ff.txt").write_text("beside")
+    assert texts.sweep([]) == 2
+    assert sorted(path.name for path in folder.iterdir()) == [f"{'0' * 64}.zst", "notes.txt", "sub"]
+    assert texts.is_empty()
+
+
+def test_a_file_in_place_of_a_folder_or_a_folder_in_place_of_a_file_is_told_in_a_sentence(tmp_path: Path) -> None:
+    texts = LongTexts(tmp_path / "trust.duckdb")
+    folder = hash_folder(texts)
+    folder.write_text("a file")
+    assert texts.sweep([]) == 0
+    with pytest.raises(StoreProblem, match=f"{folder} is no plain folder"):
+        texts.keep(TEXT)
+    folder.unlink()
+    reference = texts.keep(TEXT)
+    (path,) = folder.iterdir()
+    path.unlink()
+    path.mkdir()
+    assert texts.sweep([]) == 0
+    with pytest.raises(TextLost, match=str(path)):
+        texts.read(reference)
+    with pytest.raises(StoreProblem, match=f"{path} is a folder where the file of a long text belongs"):
+        texts.keep(TEXT)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "another text", "link"])
+def test_a_damaged_file_is_healed_when_its_text_arrives_again(tmp_path: Path, damage: str) -> None:
+    texts = LongTexts(tmp_path / "trust.duckdb")
+    reference = texts.keep(TEXT)
+    (path,) = texts.folder.glob("??/*")
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").write_bytes(b"mine")
+    else:
+        other = bytes(pa.compress(b"z" * 5_000, codec="zstd", asbytes=True))
+        path.write_bytes({"empty": b"", "cut": whole[:-3], "garbage": b"garbage", "another text": other}[damage])
+    with pytest.raises(TextLost):
+        texts.read(reference)
+    assert texts.keep(TEXT) == reference
+    assert texts.read(reference) == TEXT
+    assert not path.is_symlink()
+    assert damage != "link" or (tmp_path / "elsewhere").read_bytes() == b"mine"
 
 
 def test_an_account_beyond_its_bytes_an_hour_is_told_once_and_can_still_take_back(store: Store) -> None:

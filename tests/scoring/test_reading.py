@@ -183,6 +183,17 @@ def test_a_path_that_git_refuses_is_a_finding_and_keeps_its_characters(path: str
     assert change.files[0].path == path
 
 
+@pytest.mark.parametrize("name", ['"{}/setup.py\\000.md"', "{}/setup.py\0.md"])
+@pytest.mark.parametrize("line", ["diff --git {old} {new}\n", ""])
+def test_a_name_ends_at_its_nul_and_the_change_does_not_count_as_fully_read(name: str, line: str) -> None:
+    old, new = name.format("a"), name.format("b")
+    change = read_change(f"{line.format(old=old, new=new)}--- {old}\n+++ {new}\n@@ -1 +1,2 @@\n s1\n+import os\n")
+    assert [(file.path, file.old_path) for file in change.files] == [("setup.py", "setup.py")]
+    assert rules(change) == ["nul_in_name"]
+    assert change.problems[0].explanation.endswith("See line 1 of the patch's text.")
+    assert change.coverage < 1
+
+
 def test_a_cut_hunk_keeps_its_lines_and_says_that_it_is_cut() -> None:
     (hunk,) = read_change(SUM.removesuffix("         result += item\n")).files[0].hunks
     assert (len(hunk.lines), hunk.whole) == (4, False)

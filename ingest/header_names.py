@@ -1,6 +1,10 @@
-"""File names in the headers of a patch, as git reads them: quoted or not, prefixed, with a time behind them."""
+"""File names in the headers of a patch, as git reads them: quoted or not, prefixed, with a time behind them.
+
+git keeps a name as a C string, so a name ends at its first NUL, whether that is a raw byte or the escape \\000.
+"""
 
 import re
+from collections.abc import Sequence
 
 NULL = "/dev/null"
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[^0-9])", re.DOTALL)
@@ -20,13 +24,41 @@ def prefixed_name(text: str) -> str | None:
 def plain_name(text: str) -> str:
     """The name in a `rename` or `copy` line."""
     quoted = _QUOTED.match(text)
-    return _squashed(_unquoted(quoted[1]) if quoted else text.partition("\r")[0])
+    return _cleaned(_unquoted(quoted[1]) if quoted else text.partition("\r")[0])
 
 
 def timed_name(text: str) -> str | None:
     """The same as `prefixed_name` in a diff that git did not write: a time may follow the name."""
     time = _TIME.search(text)
     return prefixed_name(text[: time.start()].rstrip() if time else text)
+
+
+def plain_names(old: str, new: str) -> tuple[str | None, str | None]:
+    """Both names of a part without `diff --git`, given its two lines without `---` and `+++`; None for /dev/null."""
+    before, after = timed_name(old), timed_name(new)
+    if before and after and after.startswith(before):  # name and name.orig: git takes the shorter one
+        after = before
+    return before and (after or before), after
+
+
+def changed_path(first: str, headers: Sequence[str]) -> str | None:
+    """The path that git changes by a part, given its first line and its header lines; None where none is named."""
+    if not first.startswith("diff --git "):
+        old, new = plain_names(headers[0][4:], headers[1][4:])
+        return old if new is None else new
+    names: dict[str, str | None] = {}
+    for line in headers:
+        if line.startswith(("--- ", "+++ ")):
+            names[line[:3]] = prefixed_name(line[4:])
+        elif line.startswith(("rename to ", "copy to ")):
+            names["+++"] = plain_name(line.partition(" to ")[2])
+    found = (name for name in (names.get("+++"), names.get("---")) if name is not None)
+    return next(found, None) or common_name(first.removeprefix("diff --git "))
+
+
+def holds_nul(header: str) -> bool:
+    """Tell whether a header line holds a NUL, at which git ends a name: what follows is no part of the path."""
+    return "\0" in header or "\0" in _unquoted(header)
 
 
 def common_name(text: str) -> str | None:
@@ -64,7 +96,7 @@ def _halved(text: str) -> str | None:
         if not second:
             return None
         if blank - begin == len(text) - second and text.startswith(text[begin:blank], second):
-            return _squashed(text[begin:blank])
+            return _cleaned(text[begin:blank])
         blank = text.find(" ", blank + 1)
     first, _, second = text.partition(" ")
     return first if first == second and first else None
@@ -72,11 +104,11 @@ def _halved(text: str) -> str | None:
 
 def _stripped(name: str) -> str:
     """A name without what stands before its first slash; one without a slash is taken whole."""
-    return _squashed(name.partition("/")[2] or name)
+    return _cleaned(name.partition("/")[2] or name)
 
 
-def _squashed(name: str) -> str:
-    return _SLASHES.sub("/", name)
+def _cleaned(name: str) -> str:
+    return _SLASHES.sub("/", name.partition("\0")[0])
 
 
 def _unquoted(text: str) -> str:
