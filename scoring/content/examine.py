@@ -17,7 +17,16 @@ REVIEW_VERSION = "2"
 # begun ends within some milliseconds, but for reading all added lines for secrets at once: 2 s for 4 MB.
 SECONDS = 10.0
 # What a fault in a scanner raises that some content meets: the other scanners still say what they find.
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 log = logging.getLogger(__name__)
 ORDER = (Severity.HIGH, Severity.MED, Severity.LOW)
 
