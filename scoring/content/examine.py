@@ -18,7 +18,16 @@ REVIEW_VERSION = "2"
 # Pieces that no loop can divide take longer: a rule on the tree of a whole file, and Python's own parser, up to 1 s.
 SECONDS = 10.0
 # What a fault in a scanner raises that some content meets: the other scanners still say what they find.
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 log = logging.getLogger(__name__)
 ORDER = (Severity.HIGH, Severity.MED, Severity.LOW)
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from scoring.content.change import Change, FileChange, Hunk, Line
 
+# Bytes of all new sides together, of those whose file was known before: 400 parts of one file of 1 MB would be 400 MB.
+SIDES_BYTES = 20_000_000
+ROW_BYTES = 8  # that a row takes beside its text
 SHIFT = 100  # lines by which a hunk may have moved since the patch was made
 
 
@@ -25,19 +28,26 @@ def whole_files(change: Change, base: Mapping[str, str]) -> tuple[NewSide | None
     """Return the new side of each file of the change, in order; None where it is not known.
 
     `base` maps paths to texts before the change. A file that the change adds is known without it. Parts of a series
-    build on each other. A part whose context does not match is None, as are later parts of the same file.
+    build on each other. A part whose context does not match is None, as are later parts of the same file, and parts
+    that would take all sides together beyond SIDES_BYTES.
     """
     texts: dict[str, str] = dict(base)
-    sides = []
+    sides: list[NewSide | None] = []
+    left = SIDES_BYTES
     for file in change.files:
         before = "" if file.kind == "added" else texts.pop(file.old_path, None)
         if file.kind == "copied" and before is not None:
             texts[file.old_path] = before
-        side = _applied(before, file) if before is not None else None
+        side = _applied(before, file) if before is not None and (not before or _weight(before) <= left) else None
         if side is not None:
             texts[file.path] = side.text
+            left -= _weight(side.text)
         sides.append(side)
     return tuple(sides)
+
+
+def _weight(text: str) -> int:
+    return len(text) + ROW_BYTES * text.count("\n")
 
 
 def _applied(before: str, file: FileChange) -> NewSide | None:

@@ -21,6 +21,7 @@ _SPACES = frozenset({"globals", "locals", "vars"})
 _BUILT_IN = ("__builtins__", "builtins")
 _METHODS = "lower upper strip lstrip rstrip title swapcase replace removeprefix removesuffix"
 _TEXT_METHODS = frozenset(_METHODS.split())
+_WRITTEN_OUT = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.unaryop, ast.expr_context)
 
 
 def folded(text: str, lookup: Lookup) -> str | None:
@@ -72,11 +73,10 @@ def dotted_name(tree: ast.AST) -> str:
 
 def is_fixed(tree: ast.AST) -> bool:
     """Return whether a value is written out in the source, such as a number, a text or a list of them."""
-    if isinstance(tree, ast.List | ast.Tuple | ast.Set):
-        return all(is_fixed(one) for one in tree.elts)
-    if isinstance(tree, ast.Dict):
-        return all(one is not None and is_fixed(one) for one in (*tree.keys, *tree.values))
-    return isinstance(tree, ast.Constant) or (isinstance(tree, ast.UnaryOp) and is_fixed(tree.operand))
+    for node in ast.walk(tree):  # without recursion, since 390 signs before a number are a value too
+        if not isinstance(node, _WRITTEN_OUT) or (isinstance(node, ast.Dict) and None in node.keys):
+            return False
+    return True
 
 
 def _unparsed(tree: ast.expr) -> str:
@@ -178,8 +178,9 @@ class _Folder(ast.NodeTransformer):
             bounds = [_bound(one) for one in (node.slice.lower, node.slice.upper, node.slice.step)]
             if "?" not in bounds:
                 return self._text(node, lambda: text[slice(*bounds)])  # ty: ignore[invalid-argument-type]
-        if isinstance(key, int) and isinstance(node.value, ast.List | ast.Tuple) and -100 < key < len(node.value.elts):
-            return self._made(node.value.elts[key]) if -len(node.value.elts) <= key else node
+        if isinstance(key, int) and isinstance(node.value, ast.List | ast.Tuple) and not _is_starred(node.value.elts):
+            parts = node.value.elts
+            return self._made(parts[key]) if -len(parts) <= key < len(parts) else node
         return node
 
     def _member(self, node: ast.Subscript, key: str) -> ast.expr:
@@ -196,6 +197,8 @@ class _Folder(ast.NodeTransformer):
             return self._made(ast.Attribute(node.value.value, key, ast.Load()))
         if isinstance(node.value, ast.Call) and dotted_name(node.value.func) in _SPACES:
             space = node.value.args
+            if _is_starred(space):
+                return node
             return self._made(ast.Attribute(space[0], key, ast.Load()) if space else dotted(key))
         return node
 
@@ -207,7 +210,7 @@ class _Folder(ast.NodeTransformer):
         first, second = [*fixed, None, None][:2]
         if name in _IMPORTERS and isinstance(first, str) and first.replace(".", "").isidentifier():
             return self._made(dotted(first))
-        if name == "getattr" and isinstance(second, str) and second.isidentifier():
+        if name == "getattr" and isinstance(second, str) and second.isidentifier() and not _is_starred(node.args):
             owner = node.args[0]
             is_own = dotted_name(owner) in _BUILT_IN
             return self._made(dotted(second) if is_own else ast.Attribute(owner, second, ast.Load()))
@@ -227,7 +230,7 @@ class _Folder(ast.NodeTransformer):
             else:
                 pairs = [(_fixed(key), value) for key, value in _entries(table)]
             names = [name for name, _ in pairs if isinstance(name, str)]
-            if one.arg is not None or not names or len(names) < len(pairs):
+            if one.arg is not None or not names or len(names) < len(pairs) or not all(map(str.isidentifier, names)):
                 kept.append(one)
                 continue
             self.has_changed = True
@@ -237,11 +240,13 @@ class _Folder(ast.NodeTransformer):
     def _prepared(self, node: ast.Call, maker: ast.Call) -> ast.expr:
         """Write out the call of what `partial`, `methodcaller` or `attrgetter` made."""
         name = dotted_name(maker.func).rpartition(".")[2]
+        if _is_starred(maker.args[:1]):
+            return node
         if name == "partial" and maker.args:
             inner = ast.Call(maker.args[0], [*maker.args[1:], *node.args], [*maker.keywords, *node.keywords])
             return self._made(inner)
         wanted = _fixed(maker.args[0]) if maker.args else None
-        if isinstance(wanted, str) and wanted.isidentifier() and len(node.args) == 1:
+        if isinstance(wanted, str) and wanted.isidentifier() and len(node.args) == 1 and not _is_starred(node.args):
             member = ast.Attribute(node.args[0], wanted, ast.Load())
             if name == "attrgetter":
                 return self._made(member)
@@ -294,7 +299,7 @@ class _Folder(ast.NodeTransformer):
         texts = _characters(parts)
         if texts is not None:
             return self._text(node, lambda: separator.join(texts))
-        if not isinstance(parts, ast.List | ast.Tuple) or any(isinstance(one, ast.Starred) for one in parts.elts):
+        if not isinstance(parts, ast.List | ast.Tuple) or _is_starred(parts.elts):
             return node
         fixed = [_fixed(one) for one in parts.elts]
         if all(isinstance(one, str) for one in fixed):
@@ -335,6 +340,11 @@ def _fixed(tree: ast.AST | None) -> Fixed | None:
     return None
 
 
+def _is_starred(parts: Iterable[ast.expr]) -> bool:
+    """Return whether one of the parts stands for any number of them."""
+    return any(isinstance(one, ast.Starred) for one in parts)
+
+
 def _fixed_list(tree: ast.AST) -> list[Fixed] | None:
     if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > TEXT_LENGTH:
         return None
@@ -349,7 +359,8 @@ def _characters(tree: ast.AST) -> Iterable[str] | None:
         numbers = _fixed_list(tree.args[1]) if dotted_name(tree.args[0]) == "chr" else None
     elif isinstance(tree, ast.GeneratorExp | ast.ListComp) and len(tree.generators) == 1:
         made = tree.elt
-        if isinstance(made, ast.Call) and dotted_name(made.func) == "chr" and isinstance(made.args[0], ast.Name):
+        is_call = isinstance(made, ast.Call) and dotted_name(made.func) == "chr"
+        if is_call and len(made.args) == 1 and isinstance(made.args[0], ast.Name):
             numbers = _fixed_list(tree.generators[0].iter)
     if not numbers or not all(isinstance(one, int) and 0 <= one < 0x110000 for one in numbers):
         return None

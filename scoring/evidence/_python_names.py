@@ -7,10 +7,10 @@ they are, and only code near the lines that a change adds is written out. Pure a
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scoring.content.budget import spend
 from scoring.content.whole_files import NewSide
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 SOURCE_CHARACTERS = 500_000  # of one text; what is longer is read as it is written
 EXPRESSION_CHARACTERS = 2_000  # of one expression that is written out
 VALUE_CHARACTERS = 400  # of a value that is filled in
+VALUE_ROWS = 60  # that a value is taken from
+FILLED_CHARACTERS = 4_000  # filled in for the names of one statement, or of one value before it is worked out
+GROWTH = 2  # times the length of the source: filling in and reading 1,000 characters takes 2 ms
+ALIAS_CHARACTERS = 40  # of a name with dots, which is filled in however much the source has grown
 NEAR = 20  # rows around an added one that are written out
 STEPS = 6  # names behind names that are followed
 # Modules that rules name. What is imported from others keeps its own name, without an alias.
@@ -74,6 +78,42 @@ class _Value:
     tree: ast.expr | None
     added: bool = False
 
+    @property
+    def is_changing(self) -> bool:
+        """Return whether the value is not written out in the source."""
+        return self.tree is None or not is_fixed(self.tree)
+
+
+class _Values:
+    """What one name is given in one function, in the order of the source."""
+
+    def __init__(self, values: Iterable[_Value]) -> None:
+        self._all = sorted(values, key=lambda one: one.span.end)
+        self._changing = [one for one in self._all if one.is_changing]
+        fixed = (one.tree.value for one in self._all if isinstance(one.tree, ast.Constant))
+        self._is_switch = len({value for value in fixed if isinstance(value, bool)}) > 1
+
+    def last(self, place: int) -> _Value | None:
+        """Return the last value before an offset; None where both True and False are set, which settles nothing.
+
+        One that is not fixed goes before one that is: a rule must not take for fixed what another line sets.
+        """
+        if self._is_switch:
+            return None
+        return _last(self._changing, place) or _last(self._all, place)
+
+
+class _TooMuch(ValueError):
+    """More would be filled in than is allowed."""
+
+
+class _Filled(NamedTuple):
+    """What stands for a name: None where it stays. `rows` are those that it was taken from."""
+
+    tree: ast.expr | None
+    rows: set[int]
+    characters: int
+
 
 def expand_python(side: NewSide, root: "SgNode") -> Expanded:
     """Return the text of a new side with names filled in, as `root` parsed it; unchanged where it is too long."""
@@ -106,7 +146,9 @@ class _Source:
         self._functions: list[tuple[_Span, SgNode]] = []
         self._parameters: dict[int, frozenset[str]] = {}
         self._used: set[int] = set()  # rows that the expression at hand took something from
-        self._filled: dict[tuple[str, int], tuple[ast.expr | None, set[int]]] = {}  # values, and their rows
+        self._filled: dict[tuple[str, int], _Filled] = {}
+        self._room = 0  # characters that may yet be filled in for the expression at hand
+        self._left = GROWTH * len(self._text) + FILLED_CHARACTERS  # and for all of the text
         self._sort(root)
 
     def expanded(self) -> Expanded:
@@ -118,9 +160,12 @@ class _Source:
             span = _span(node)
             if edits and span.start < edits[-1][0].end:
                 continue
-            self._used = set()
+            spend()
+            left = self._left
+            self._used, self._room = set(), FILLED_CHARACTERS
             text = self._written(node.text(), span)
             if text is None:
+                self._left = left
                 continue
             edits.append((span, _over_rows(text, span.last - span.first, is_last)))
             taken = {*self._used, *range(span.first, span.last + 1)} - {span.first}
@@ -226,12 +271,31 @@ class _Source:
     def _starts(self) -> list[int]:
         return [span.start for span, _ in self._functions]
 
+    @cached_property
+    def _outer(self) -> list[int]:
+        """The number of the function around each function, -1 for none."""
+        outer: list[int] = []
+        for number, (span, _) in enumerate(self._functions):
+            outer.append(self._around(number - 1, span.start, outer))
+        return outer
+
+    def _around(self, number: int, place: int, outer: list[int]) -> int:
+        while number >= 0 and self._functions[number][0].end <= place:
+            number = outer[number]
+        return number
+
     def _scope(self, place: int) -> int:
         """Return the number of the innermost function around an offset, -1 for none."""
-        for number in range(bisect_right(self._starts, place) - 1, -1, -1):
-            if self._functions[number][0].end > place:
-                return number
-        return -1
+        return self._around(bisect_right(self._starts, place) - 1, place, self._outer)
+
+    @cached_property
+    def _given(self) -> dict[tuple[str, int], _Values]:
+        """The values by their name and function."""
+        grouped: dict[tuple[str, int], list[_Value]] = {}
+        for name, values in self._values.items():
+            for one in values:
+                grouped.setdefault((name, one.scope), []).append(one)
+        return {key: _Values(values) for key, values in grouped.items()}
 
     def _shadows(self, scope: int, name: str) -> bool:
         """Return whether a function takes an argument of this name."""
@@ -249,58 +313,82 @@ class _Source:
             return self._imported(name, scope)
         key = value.name, value.span.start
         if key not in self._filled:
-            before, self._used = self._used, set()
-            self._filled[key] = self._followed(value, steps), self._used
-            self._used = before
-        tree, used = self._filled[key]
-        if tree is None or (_SECRET.search(name) and not is_fixed(tree) and not dotted_name(tree)):
+            before = self._used, self._room, self._left
+            self._used = set(range(value.span.first, value.span.last + 1))
+            self._room = self._left = FILLED_CHARACTERS
+            tree, characters = self._followed(value, steps)
+            self._filled[key] = _Filled(tree if len(self._used) <= VALUE_ROWS else None, self._used, characters)
+            self._used, self._room, self._left = before
+        filled = self._filled[key]
+        if filled.tree is None:
+            return None
+        is_name = bool(dotted_name(filled.tree))
+        if _SECRET.search(name) and not is_name and not is_fixed(filled.tree):
             return None  # such a name says more than its value
-        self._used |= used | set(range(value.span.first, value.span.last + 1))
-        return tree
+        self._take(filled.characters, is_name)
+        self._used |= filled.rows
+        return filled.tree
+
+    def _take(self, characters: int, is_name: bool) -> None:
+        """Count what is filled in; raise _TooMuch where it is too much for one expression or for the source."""
+        counted = 0 if is_name and characters <= ALIAS_CHARACTERS else characters
+        if characters > self._room or counted > self._left:
+            raise _TooMuch
+        self._room -= characters
+        self._left -= counted
 
     def _imported(self, name: str, scope: int) -> ast.expr | None:
         if name not in self._imports or (scope >= 0 and self._shadows(scope, name)):
             return None
         meant, row = self._imports[name]
         self._used.add(row)
-        return dotted(meant) if meant != name else None
+        if meant == name:
+            return None
+        self._take(len(meant), is_name=True)
+        return dotted(meant)
 
     def _chosen(self, name: str, place: int, scope: int) -> _Value | None:
-        """Return the last value before an offset in the same function, else the last of the module.
-
-        One that is not fixed goes before one that is: a rule must not take for fixed what another line sets.
-        """
-        values = self._values.get(name)
-        if not values:
+        """Return the last value before an offset in the same function, else the last of the module."""
+        if name not in self._values:
             return None
         if scope >= 0 and "." not in name:
-            own = [one for one in values if one.scope == scope]
-            if own or self._shadows(scope, name):
-                return _last(own, place)
-        shared = [one for one in values if one.scope == -1]
-        return _last(shared, len(self._text) if scope >= 0 else place)
+            own = self._given.get((name, scope))
+            if own is not None:
+                return own.last(place)
+            if self._shadows(scope, name):
+                return None
+        shared = self._given.get((name, -1))
+        return shared.last(len(self._text) if scope >= 0 else place) if shared else None
 
-    def _followed(self, value: _Value, steps: int) -> ast.expr | None:
-        """Return a value with its own names filled in; what `+=` adds behind what was there."""
-        if value.tree is None:
-            return None
+    def _followed(self, value: _Value, steps: int) -> tuple[ast.expr | None, int]:
+        """Return a value with its own names filled in, and its length; what `+=` adds behind what was there."""
+        tree = _copied(value.tree)
+        if tree is None:
+            return None, 0
         place, scope = value.span.start, value.scope
 
         def stands_for(name: str) -> ast.expr | None:
             return self._stands_for(name, place, scope, steps - 1) if name != value.name else None
 
         try:
-            tree = substituted(_copied(value.tree), stands_for)
+            tree = substituted(tree, stands_for)
             if value.added:
                 before = self._stands_for(value.name, place, scope, steps - 1)
                 tree = substituted(ast.BinOp(before, ast.Add(), tree), lambda _: None) if before is not None else tree
-            return tree if len(ast.unparse(tree)) <= VALUE_CHARACTERS else None
+            characters = len(ast.unparse(tree))
+            return (tree if characters <= VALUE_CHARACTERS else None), characters
         except (RecursionError, ValueError, MemoryError):
-            return None
+            return None, 0
 
 
-def _copied(tree: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(tree), mode="eval").body
+def _copied(tree: ast.expr | None) -> ast.expr | None:
+    """Return a tree that may be changed; None where it is no expression by itself, as `*x` is not."""
+    if tree is None or isinstance(tree, ast.Starred):
+        return None
+    try:
+        return parsed(ast.unparse(tree))
+    except (RecursionError, ValueError, MemoryError):
+        return None
 
 
 def _argument_names(parameters: str) -> list[str]:
@@ -316,13 +404,9 @@ _WITHOUT_TYPES = re.compile(r":[^,=]*(?:\[[^\]]*\][^,=]*)*")
 
 
 def _last(values: list[_Value], place: int) -> _Value | None:
-    """Return the last of the values before an offset; None where both True and False are set, which settles nothing."""
-    before = [one for one in values if one.span.end <= place]
-    fixed = (one.tree.value for one in values if isinstance(one.tree, ast.Constant))
-    if not before or len({value for value in fixed if isinstance(value, bool)}) > 1:
-        return None
-    changing = [one for one in before if one.tree is None or not is_fixed(one.tree)]
-    return changing[-1] if changing else before[-1]
+    """Return the last of the values, ordered by their ends, that ends before an offset."""
+    before = bisect_right(values, place, key=lambda one: one.span.end)
+    return values[before - 1] if before else None
 
 
 def _span(node: "SgNode") -> _Span:

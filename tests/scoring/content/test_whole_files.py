@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.reading import read_change
-from scoring.content.whole_files import SHIFT, whole_files
+from scoring.content.whole_files import ROW_BYTES, SHIFT, SIDES_BYTES, whole_files
 from tests.conftest import count
 from tests.scoring.patched import change, patch
 
@@ -78,3 +78,16 @@ def test_many_hunks_over_a_file_of_equal_lines_end_soon() -> None:
     hunks = tuple(Hunk(start, start, "", tuple(rows)) for start in random.Random(3).sample(range(1, 100_000), 300))
     file = FileChange("a.py", "a.py", "modified", hunks)
     assert whole_files(Change((file,), (), (), 1.0), {"a.py": "x\n" * 100_000}) == (None,)
+
+
+def test_many_parts_of_one_large_file_are_kept_within_a_bound() -> None:
+    text = ("x" * 99 + "\n") * 10_000
+    head = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,2 @@\n"
+    firsts = ["x" * 99, *map(str, range(39))]
+    made = read_change("".join(f"{head}+{number}\n {first}\n" for number, first in enumerate(firsts)))
+    told = whole_files(made, {"a.txt": text})
+    known = [side for side in told if side is not None]
+    assert len(told) == 40
+    assert 10 < len(known) < 40
+    assert sum(len(side.text) + ROW_BYTES * len(side.lines) for side in known) < SIDES_BYTES + 2 * len(text)
+    assert told[len(known) :] == (None,) * (40 - len(known))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scoring.content.change import Line
 from scoring.content.whole_files import NewSide
 from scoring.evidence._python_folding import TEXT_LENGTH, folded
-from scoring.evidence._python_names import VALUE_CHARACTERS, Expanded, expand_python
+from scoring.evidence._python_names import FILLED_CHARACTERS, GROWTH, VALUE_CHARACTERS, Expanded, expand_python
 from tests.conftest import count
 from tests.growth import in_linear_time
 
@@ -126,3 +126,76 @@ def test_many_names_take_linear_time() -> None:
         return "from os import system as run\n" + "".join(f"x{n} = 'a' + x{n - 1}\nrun(x{n})\n" for n in range(size))
 
     in_linear_time(expanded, code, count(200, 2000), 4)
+
+
+def test_one_name_given_many_values_takes_linear_time() -> None:
+    def code(size: int) -> str:
+        return "".join(f"a = b{n}\nos.system(a)\n" for n in range(size))
+
+    made = in_linear_time(expanded, code, count(1000, 6000))
+    assert made.text.split("\n")[1::2][:2] == ["os.system(b0)", "os.system(b1)"]
+
+
+def test_names_beside_many_functions_take_linear_time() -> None:
+    def code(size: int) -> str:
+        functions = "".join(f"def f{n}():\n    pass\n" for n in range(size))
+        return functions + "".join(f"a{n} = b\nos.system(a{n})\n" for n in range(size))
+
+    in_linear_time(expanded, code, count(1000, 6000))
+
+
+LONG = "a = [" + "1, " * 130 + "1]\n"
+
+
+@pytest.mark.parametrize("statement", ["os.system([" + "a," * 980 + "a])\n", "f(a)\n", "f(" + "a, " * 9 + "b)\n"])
+def test_what_is_filled_in_stays_in_line_with_the_source(statement: str) -> None:
+    text = LONG + statement * 400
+    made = expanded(text).text
+    assert len(made) <= (GROWTH + 1) * len(text) + FILLED_CHARACTERS
+    in_linear_time(expanded, lambda size: LONG + statement * size, count(40, 400))
+
+
+def test_a_statement_that_would_grow_too_long_stays_and_the_next_does_not() -> None:
+    rows = expanded(LONG + "os.system([" + "a," * 980 + "a])\nos.system(a[0])\n").text.split("\n")
+    assert rows[1] == "os.system([" + "a," * 980 + "a])"
+    assert rows[2] == "os.system(1)"
+
+
+def test_a_short_alias_is_filled_in_however_much_the_source_has_grown() -> None:
+    text = "from os import system as run\n" + LONG + "f(a)\n" * 4000 + "run(x)\n"
+    made = expanded(text).text
+    assert "f(a)" in made
+    assert made.endswith("os.system(x)\n")
+
+
+def test_a_value_over_many_rows_stays() -> None:
+    far = "a = (" + "\n" * 100 + "os.system)\n"
+    assert last_row(far + "a(x)") == "a(x)"
+
+
+NO_EXPRESSIONS = {
+    "a, b = *x, y\nos.system(a)": "os.system(a)",
+    "''.join(chr() for c in [1, 2])": "''.join(chr() for c in [1, 2])",
+    "''.join(chr(*c) for c in [1, 2])": "''.join(chr(*c) for c in [1, 2])",
+    "''.join(map(chr))": "''.join(map(chr))",
+    "f([*a, b][0])": "f([*a, b][0])",
+    "getattr(*a, 'system')": "getattr(*a, 'system')",
+    "vars(*a)['system']": "vars(*a)['system']",
+    "partial(*a)(x)": "partial(*a)(x)",
+    "partial()(x)": "partial()(x)",
+    "methodcaller()(x)": "methodcaller()(x)",
+    "attrgetter('system')(*a)": "attrgetter('system')(*a)",
+    "f(**{'a b': 1})": "f(**{'a b': 1})",
+    "bytes()": "bytes()",
+    "[][0]": "[][0]",
+}
+
+
+@pytest.mark.parametrize(("code", "plain"), NO_EXPRESSIONS.items(), ids=range(len(NO_EXPRESSIONS)))
+def test_calls_with_too_few_arguments_or_with_stars_stay(code: str, plain: str) -> None:
+    assert last_row(code) == plain
+
+
+@pytest.mark.parametrize("value", ["-" * 390 + "1", "x" + ".b" * 190, "(" * 150 + "x" + ")" * 150])
+def test_a_deep_value_makes_nothing_fail(value: str) -> None:
+    assert last_row(f"a = {value}\nos.system(a)").startswith("os.system(")
