@@ -8,8 +8,10 @@ them), SHA-1 for names of files (5), imports and assertions.
 import ast
 import io
 import logging
+import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +23,7 @@ from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._fragments import cleaned, fragment_of, is_too_deep
 from scoring.evidence._languages import language_of_file
+from scoring.evidence._nesting import nests_deeply
 from scoring.evidence._weight import lowered, quoted, worst_first
 
 if TYPE_CHECKING:
@@ -197,12 +200,12 @@ def _near(tree: ast.Module, changed: set[int]) -> ast.Module:
 
 
 def _bounded(tree: ast.Module, text: str) -> ast.Module:
-    """Return the module with as many of its statements, in order, as fit into READ_CHARACTERS."""
+    """Return the module with as many of its statements, in order, as fit into READ_CHARACTERS; none that nest deeply."""
     rows, left, kept = text.encode().split(b"\n"), READ_CHARACTERS, list[ast.stmt]()
     for one in tree.body:
         parts = one.body if isinstance(one, ast.ClassDef) else [one]
         size = sum(_size(part, rows) for part in parts)
-        if size <= left:
+        if size <= left and not nests_deeply(one):
             kept.append(one)
             left -= size
     return ast.Module(kept, [])
@@ -225,8 +228,9 @@ def _touches(node: ast.stmt, changed: set[int]) -> bool:
 def _checks() -> "BanditTestSet":
     """Return the checks of CHECKS, as far as Bandit itself brings them."""
     kept = warnings.formatwarning  # which Bandit replaces for the whole process
-    from bandit.core.config import BanditConfig
-    from bandit.core.test_set import BanditTestSet
+    with _without_cache():
+        from bandit.core.config import BanditConfig
+        from bandit.core.test_set import BanditTestSet
 
     warnings.formatwarning = kept
     logging.getLogger("bandit").setLevel(logging.CRITICAL)  # it logs what a stranger's code makes it stumble over
@@ -237,3 +241,16 @@ def _checks() -> "BanditTestSet":
     }
     checks.tests = own
     return checks
+
+
+@contextmanager
+def _without_cache() -> Generator[None]:
+    """Keep stevedore, by which Bandit finds its checks, from reading and writing a cache in the user's home."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = os.devnull  # no folder can be made below it, which stevedore takes
+    try:
+        yield
+    finally:
+        os.environ.pop("XDG_CACHE_HOME")
+        if before is not None:
+            os.environ["XDG_CACHE_HOME"] = before

@@ -112,3 +112,9 @@ def test_a_method_of_a_long_class_is_read() -> None:
 def test_no_text_makes_it_fail(text: str) -> None:
     lines = added_lines(f"eval(x)\n{text}\nexec(y)\n".replace("\r", " "))
     assert all(finding.line for finding in found(scan, lines))
+
+
+def test_an_expression_of_hundreds_of_pieces_is_left_to_the_rules() -> None:
+    pieces = " + ".join(["'select '", *(f"'{place}'" for place in range(600)), "name"])
+    told = found(scan, added_lines(f"import os\ncursor.execute({pieces})\nos.system(name + 'x')\n"))
+    assert {one.line for one in told} == {3}
