@@ -200,7 +200,7 @@ def _near(tree: ast.Module, changed: set[int]) -> ast.Module:
 
 
 def _bounded(tree: ast.Module, text: str) -> ast.Module:
-    """Return the module with as many of its statements, in order, as fit into READ_CHARACTERS; none that nest deeply."""
+    """Return the module with those of its statements that fit into READ_CHARACTERS and do not nest deeply."""
     rows, left, kept = text.encode().split(b"\n"), READ_CHARACTERS, list[ast.stmt]()
     for one in tree.body:
         parts = one.body if isinstance(one, ast.ClassDef) else [one]
