@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ingest.accounts import Accounts, note_returns
 from ingest.load import add_letters, letter
-from ingest.long_texts import TextLost
+from ingest.long_texts import BYTES, TextLost
 from ingest.order import Order
 from ingest.reading import Event, Unreadable, decode
 from ingest.records import Record, Registry
@@ -22,12 +22,12 @@ from ingest.vouches import Vouches
 BATCH = 10_000
 BATCH_BYTES = 64_000_000  # of record text: 10,000 records of 1 MB would not fit into memory
 # Records of collections that lead to no rows stay in the table unread.
-READ_EVENTS = """
+READ_EVENTS = f"""
 with position as (select position_seq from hops where name = 'derive'), wanted as (
   select *, kind <> 'commit' or collection in (select unnest($collections)) as is_read
   from events where event_seq > (from position)
 ), next as (
-  select event_seq, case when is_read then coalesce(strlen(body), 0) else 0 end as size
+  select event_seq, case when is_read and body is not null then {BYTES.format(column="body")} else 0 end as size
   from wanted order by event_seq limit $rows
 ), fitting as (
   select event_seq, sum(size) over (order by event_seq) - size as before from next
