@@ -8,10 +8,8 @@ them), SHA-1 for names of files (5), imports and assertions.
 import ast
 import io
 import logging
-import os
 import warnings
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -228,9 +226,11 @@ def _touches(node: ast.stmt, changed: set[int]) -> bool:
 def _checks() -> "BanditTestSet":
     """Return the checks of CHECKS, as far as Bandit itself brings them."""
     kept = warnings.formatwarning  # which Bandit replaces for the whole process
-    with _without_cache():
-        from bandit.core.config import BanditConfig
-        from bandit.core.test_set import BanditTestSet
+    from stevedore import _cache  # by which Bandit finds its checks
+
+    _cache._c._disable_caching = True  # its cache would lie in the user's home
+    from bandit.core.config import BanditConfig
+    from bandit.core.test_set import BanditTestSet
 
     warnings.formatwarning = kept
     logging.getLogger("bandit").setLevel(logging.CRITICAL)  # it logs what a stranger's code makes it stumble over
@@ -241,16 +241,3 @@ def _checks() -> "BanditTestSet":
     }
     checks.tests = own
     return checks
-
-
-@contextmanager
-def _without_cache() -> Generator[None]:
-    """Keep stevedore, by which Bandit finds its checks, from reading and writing a cache in the user's home."""
-    before = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = os.devnull  # no folder can be made below it, which stevedore takes
-    try:
-        yield
-    finally:
-        os.environ.pop("XDG_CACHE_HOME")
-        if before is not None:
-            os.environ["XDG_CACHE_HOME"] = before

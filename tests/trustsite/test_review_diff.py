@@ -133,7 +133,7 @@ def test_a_budget_that_is_spent_is_said_in_words_and_beside_json(settings: Setti
         assert claude.messages == []
     told = json.loads(out.getvalue())
     assert (set(told), told["reviewer"], told["review_recommended"]) == (KEYS, "deterministic", True)
-    assert "leak.patch: no content verdict: the day's budget for reviews is spent." in err.getvalue()
+    assert "leak.patch: no content verdict: the day's budget for reviews on this site is spent." in err.getvalue()
 
 
 def a_patch(files: int, lines: int, text: str = "    value_{0} = compute({0}, name='pear')", suffix: str = "py") -> str:
