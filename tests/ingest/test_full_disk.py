@@ -16,7 +16,7 @@ from ingest.status import Heartbeat, Status, read_status
 from ingest.store import Store, StoreProblem
 from tests.ingest.conftest import Open
 from tests.ingest.listening import assert_whole, cursor, peer, wait_for_frame
-from tests.ingest.stream import FIRST_US, MARA, SOURCE, Frames
+from tests.ingest.stream import FIRST_US, SOURCE, Frames
 from tests.waiting import wait_for
 
 SMALL, LARGE = 30_000_000, 400_000_000
@@ -50,11 +50,12 @@ def drive(tmp_path: Path) -> Iterator[Path]:
 
 
 def heavy(size: int = 400) -> Frames:
-    """Pull requests of 100 kB each, more than the drive takes."""
+    """Pull requests of 240 kB each, more than the drive takes, by as many people as may log so much in an hour."""
     frames = Frames()
     for number in range(size):
-        text = os.urandom(20_000).hex()  # what cannot be packed
-        frames.pull(MARA, f"pull{number}", body=text, description=text, notes=text)
+        texts = [os.urandom(40_000).hex() for _ in range(3)]  # what can be packed to a half
+        author = f"did:plc:{'abcdefghij'[number % 10] * 24}"
+        frames.pull(author, f"pull{number}", body=texts[0], description=texts[1], notes=texts[2])
     return frames
 
 
