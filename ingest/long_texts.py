@@ -109,13 +109,19 @@ class LongTexts:
     def write(self, texts: Mapping[str, bytes | pa.Buffer]) -> None:
         """Have the drive hold these texts by reference before this returns; a damaged file is written anew.
 
-        Raises StoreProblem where something else stands in the place of a folder or file.
+        Raises StoreProblem where something else stands in the place of a folder or file, and where the drive takes no
+        more.
         """
         for reference, text in texts.items():
             path = self._path(reference)
-            self._make_folder(path.parent)
-            if not self._holds(path, text):
-                write_whole(path, pa.compress(text, codec="zstd", asbytes=True))
+            try:
+                self._make_folder(path.parent)
+                if not self._holds(path, text):
+                    write_whole(path, pa.compress(text, codec="zstd", asbytes=True))
+            except OSError as problem:
+                raise StoreProblem(
+                    f"{path.parent} cannot be written ({problem.strerror}): free space on the drive, or mount it"
+                ) from problem
 
     def _holds(self, path: Path, text: bytes | pa.Buffer) -> bool:
         """Tell whether the file is there and unpacks to the text; both are in memory, so no hash is needed."""
