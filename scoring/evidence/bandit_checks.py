@@ -229,6 +229,7 @@ def _checks() -> "BanditTestSet":
     from stevedore import _cache  # by which Bandit finds its checks
 
     _cache._c._disable_caching = True  # its cache would lie in the user's home
+    logging.getLogger("stevedore").setLevel(logging.CRITICAL)  # a form of report that nobody asks for is not installed
     from bandit.core.config import BanditConfig
     from bandit.core.test_set import BanditTestSet
 
