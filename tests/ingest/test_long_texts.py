@@ -465,7 +465,8 @@ for n in range(number):
     )
     if sys.argv[4] == "letters":
         database.execute(
-            "insert into dead_letters values (?, ?, null, null, 'test', 'why', ?, now()::timestamp, null)", [str(n), n, body]
+            "insert into dead_letters values (?, ?, null, null, 'test', 'why', ?, now()::timestamp, null)",
+            [str(n), n, body],
         )
 if sys.argv[4] == "checkpointed":
     database.execute("force checkpoint")
