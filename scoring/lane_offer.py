@@ -1,0 +1,60 @@
+"""Past outcomes over thresholds, and the offer of an estimated fast lane that is made from them. Pure, and light.
+
+An estimated lane is opened by a maintainer who saw these figures. They are counted on cases that chose the threshold
+too, so they promise nothing: the bet against `Offer.bad_high` (`scoring.drift`) is what shuts a lane that is worse.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["own", "starter"]  # settled pull requests of this site, or those of the projects of the starter model
+
+
+@dataclass(frozen=True, slots=True)
+class LanePoint:
+    """The lane from one threshold upwards: how many it lets through, how many of those were bad, in weights.
+
+    `bad_low` and `bad_high` are the 95 % interval of the share of bad ones, authors as clusters.
+    """
+
+    threshold: float
+    let_through: float
+    bad: float
+    authors: int
+    bad_low: float
+    bad_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCurve:
+    """Every threshold from the strictest to the loosest on `cases` settled pull requests of `days` days.
+
+    Pull requests by people who may push are in no count. `source` says whose past it is.
+    """
+
+    source: Source
+    cases: float
+    days: float
+    points: tuple[LanePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The estimated lane that a maintainer may open: its threshold, and the figures that were shown with it.
+
+    Of `cases` settled pull requests it would have let through `let_through`, of which `bad` were bad; `bad_low` and
+    `bad_high` are the 95 % interval of their share. `bad_high` is the budget of the lane once it is open.
+    """
+
+    threshold: float
+    source: Source
+    cases: float
+    let_through: float
+    bad: float
+    bad_low: float
+    bad_high: float
+
+    @property
+    def share(self) -> float:
+        """The share of settled pull requests that the lane would have let through."""
+        return self.let_through / self.cases if self.cases else 0.0
