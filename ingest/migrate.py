@@ -63,6 +63,7 @@ ADDED = (
     ("content_reviews", "git_reading varchar"),
     ("objections", "repository_id integer"),
     ("objections", "by_maintainer boolean"),
+    ("approvals", "decision varchar"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

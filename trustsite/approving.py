@@ -19,7 +19,7 @@ def approve(worker: Worker, person: Person, uri: str) -> None:
     Raises CommandError where that takes more than a minute.
     """
     with worker.store.read() as rows:
-        subjects = read.subjects(rows, [uri])
+        subjects = read.decided_subjects(rows, [uri])
     wanted = actions.Wanted("approve", uri, subjects[uri].seen, version=0)
     (made,) = actions.act(person, subjects, [wanted], timezone.now() - actions.WINDOW)
     deadline = time.monotonic() + TAKEN_SECONDS
