@@ -78,8 +78,9 @@ class Standing:
 def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted], now: datetime) -> list[Action]:
     """Take actions together or none of them; they take effect 10 s from now.
 
-    `subjects` are the pull requests as the newest snapshot has them (`read.decided_subjects`). Raises Conflict where one is not what was seen,
-    ActionProblem where it cannot be done at all.
+    `subjects` are the pull requests as the newest snapshot has them, with the decisions that stand on them
+    (`read.decided_subjects`). Raises Conflict where one is not what was seen, ActionProblem where it cannot be done at
+    all.
     """
     batch = secrets.token_hex(16) if len(wanted) > 1 else ""
     with transaction.atomic():

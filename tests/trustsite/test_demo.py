@@ -23,7 +23,7 @@ from tests.pipeline import UNAUDITED, Result, opened, run
 from triage.models import Maintainer
 from trustsite import drive
 from trustsite.management.commands import demo
-from trustsite.management.commands.demo import open_account
+from trustsite.one_click import open_account
 from trustsite.story import CAUGHT, MAIN, NAMED, VOIDED, promises, tell
 from trustsite.world import World, build_world
 

@@ -16,12 +16,12 @@ from ingest.records import NAMESPACE
 from ingest.store import StoreProblem
 from scoring import read
 from scoring.told_settings import switch_shadow
-from triage.models import Maintainer, Person
 from trustsite import drive
 from trustsite.approving import approve
 from trustsite.live import Plan, Show, judge_live
 from trustsite.live_gather import LiveProblem
 from trustsite.live_told import as_object, lines, plain
+from trustsite.one_click import name_of, open_account
 from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
 from trustsite.story import MAIN, tell
@@ -119,9 +119,9 @@ class Command(BaseCommand):
         self._tell(worker, world, before)
         if not check:
             worker.publisher.publish_now()
-            self.stderr.write(
-                f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {_name(worker)} in one click."
-            )
+            with worker.store.read() as rows:
+                name = name_of(rows, did)
+            self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {name} in one click.")
             serve_beside(worker.consumer.stop_flag)
 
     def _tell(self, worker: Worker, world: World, before: read.QueueRow) -> None:
@@ -161,17 +161,3 @@ def _listening_bar(seconds: float) -> Generator[Show]:
     finally:
         for bar in bars:
             bar.close()
-
-
-def open_account(did: str, keys: list[str]) -> Person:
-    """The maintainer's account on the site, as `manage.py add_maintainer` makes it."""
-    person, _ = Person.objects.get_or_create(did=did)
-    for key in keys:
-        Maintainer.objects.get_or_create(person=person, repo_key=key)
-    return person
-
-
-def _name(worker: Worker) -> str:
-    with worker.store.read() as rows:
-        found = read.score(rows, settings.DEMO_MAINTAINER or "")
-    return found.person.name if found else "the maintainer"
