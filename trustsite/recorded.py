@@ -20,6 +20,7 @@ from trustsite.standins.recording import Recording
 from trustsite.worker import Stream, Worker
 
 SETTLE_SECONDS = 600.0
+QUIET_SECONDS = 0.5
 
 
 def point_at(peers: StandIns, source: str) -> None:
@@ -53,10 +54,15 @@ def run_beside(worker: Worker, job: Callable[[], None]) -> None:
     done.result()
 
 
-def wait_until_settled(worker: Worker, progress: Callable[[], None] = lambda: None) -> None:
-    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs."""
+def wait_until_settled(
+    worker: Worker, progress: Callable[[], None] = lambda: None, quiet_seconds: float = QUIET_SECONDS
+) -> None:
+    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs.
+
+    `quiet_seconds` is how long nothing may have come: two frames of one moment may come apart.
+    """
     deadline = time.monotonic() + SETTLE_SECONDS
-    while not worker.is_settled():
+    while not worker.is_settled(quiet_seconds):
         if worker.consumer.stop_flag.is_set():
             raise CommandError("Stopped before it had caught up. Nothing is lost: the same command goes on from here.")
         if worker.hops.failure:

@@ -15,16 +15,16 @@ from ingest import watch
 from ingest.records import NAMESPACE
 from ingest.store import StoreProblem
 from scoring import read
-from scoring.told_settings import switch_shadow
 from trustsite import drive
 from trustsite.approving import approve
 from trustsite.live import Plan, Show, judge_live
 from trustsite.live_gather import LiveProblem
 from trustsite.live_told import as_object, lines, plain
+from trustsite.month import Month
 from trustsite.one_click import name_of, open_account
 from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
-from trustsite.story import MAIN, tell
+from trustsite.story import tell
 from trustsite.worker import Worker
 from trustsite.world import World, build_world
 
@@ -98,7 +98,7 @@ class Command(BaseCommand):
             settings.T_HIGH = max(DEMO_T_HIGH, settings.T_LOW)
         # The first 60 would all be drawn for the audit, and nobody is there to answer it.
         settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST = 0.0, 0.0, 0
-        with StandIns(world.recording, hold_after=world.stages[0]) as peers:
+        with StandIns(world.recording, hold_after=world.looks[0]) as peers:
             worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
             run_beside(worker, lambda: self._play(worker, peers, world, check))
 
@@ -106,14 +106,16 @@ class Command(BaseCommand):
         wait_until_settled(worker)
         did, watched = world.cast["ana"], list(world.watched.values())
         keys = watch.add_maintainer(worker.store, did, watched, worker.clock.now())
-        switch_shadow(worker.store, world.watched[MAIN], False, worker.clock.now())
+        person = open_account(did, keys)
         worker.hops.follow("job")
+        wait_until_settled(worker)
+        Month(worker, peers, world, person).play()
         wait_until_settled(worker)
         with worker.store.read() as rows:
             before = read.pull(rows, world.pulls["swapped"][0])
         if before is None:
             raise CommandError("The pull request whose patch will be swapped was not judged.")
-        approve(worker, open_account(did, keys), before.uri)
+        approve(worker, person, before.uri)
         peers.release(None)
         wait_until_settled(worker)
         self._tell(worker, world, before)

@@ -1,0 +1,97 @@
+"""The thirty days in which the maintainers watch: what people whom they trust send, and what becomes of it.
+
+The demo looks at the network LOOKS times, at even distances. What is sent waits for the look `at` and is settled before
+the look `until`, so that each round is judged while it is open.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from trustsite.standins.lexicon import PULL
+from trustsite.world.cast import DAY, PROJECTS, Project
+from trustsite.world.encoding import draw
+from trustsite.world.history import Story, mergers
+from trustsite.world.network import Pull
+from trustsite.world.patches import make_edit
+
+WATCHED_DAYS, LOOKS = 30, 12
+STEP_US = WATCHED_DAYS * DAY // LOOKS
+OPENED = 5  # the look at which the fast lane of the main repository is opened
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A pull request of these days; `fate` is merged, closed, or changed (another round comes, and that is merged)."""
+
+    author: str
+    project: str
+    at: int
+    until: int
+    fate: str = "merged"
+    name: str = ""  # in `World.pulls`, where the story comes back to it
+
+
+SENT = (
+    Sent("mara", "tidepool", 1, 2),
+    Sent("kemal", "tidepool", 1, 3),
+    Sent("lotte", "tidepool", 2, 3),
+    Sent("noor", "tidepool", 3, 4),
+    Sent("ines", "tidepool", 4, 6, "closed"),
+    Sent("rosa", "tidepool", 4, 5),
+    Sent("mara", "tidepool", 5, 6),
+    Sent("lotte", "tidepool", 6, 8, "changed"),
+    Sent("kemal", "tidepool", 7, 8),
+    Sent("noor", "tidepool", 7, 8, name="needed_fix"),
+    Sent("mara", "tidepool", 8, 9),
+    Sent("rosa", "tidepool", 9, 10),
+    Sent("lotte", "tidepool", 10, 11),
+    Sent("noor", "tidepool", 11, 12),
+    Sent("mara", "lantern", 2, 3),
+    Sent("noor", "lantern", 4, 5),
+    Sent("kemal", "lantern", 6, 7),
+    Sent("lotte", "lantern", 7, 8, name="went_wrong"),
+    Sent("rosa", "lantern", 8, 9),
+    Sent("mara", "lantern", 9, 10),
+    Sent("noor", "lantern", 10, 11),
+    Sent("lotte", "lantern", 11, 12),
+    Sent("kemal", "driftwood", 3, 4),
+    Sent("mara", "driftwood", 6, 7),
+    Sent("noor", "driftwood", 9, 10),
+)
+
+
+def look_us(judged_us: int, number: int) -> int:
+    """The moment of a look, from 0, when watching begins, to LOOKS, when the first stage ends at `judged_us`."""
+    return judged_us - (LOOKS - number) * STEP_US
+
+
+def draw_weeks(story: Story) -> Mapping[str, tuple[str, ...]]:
+    """Write all of it; returns the at-uris of what the story comes back to, by name."""
+    projects = {project.name: project for project in PROJECTS}
+    for number in range(LOOKS):  # the newest frame of a look is one that every subscriber is sent
+        story.sheet.announce(story.sheet.did("teo"), look_us(story.judged_us, number) - 250_000)
+    pulls = [(sent, _play(story, sent, projects[sent.project])) for sent in SENT]
+    return {sent.name: (pull.uri,) for sent, pull in pulls if sent.name}
+
+
+def _play(story: Story, sent: Sent, project: Project) -> Pull:
+    random = draw(story.sheet.seed, "weeks", sent.author, sent.project, sent.at)
+    opened_us = look_us(story.judged_us, sent.at) - _part_of_step(random)
+    edit = make_edit(random, project.language, project.folder)
+    pull = story.sheet.open_pull(sent.author, project, edit, opened_us)
+    if sent.fate == "changed":
+        _send_another_round(story, random, pull, project, look_us(story.judged_us, sent.at) + _part_of_step(random))
+    settled_us = look_us(story.judged_us, sent.until) - _part_of_step(random)
+    status = "closed" if sent.fate == "closed" else "merged"
+    story.sheet.set_status(random.choice(mergers(project, sent.author)), pull, status, settled_us)
+    return pull
+
+
+def _part_of_step(random: Random) -> int:
+    return int(random.uniform(0.2, 0.6) * STEP_US)
+
+
+def _send_another_round(story: Story, random: Random, pull: Pull, project: Project, time_us: int) -> None:
+    other = story.sheet.make_round(pull.author, make_edit(random, project.language, project.folder), time_us)
+    story.sheet.put(pull.author, PULL, pull.rkey, {**pull.record, "rounds": [*pull.record["rounds"], other]}, time_us)
