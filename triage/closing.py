@@ -28,6 +28,7 @@ REASON_LENGTH = 500
 CLOSED, OPENED = "lane.closed", "lane.opened"
 STANDING = "select 1 from triage_laneclosure where opened_at is null limit 1"
 WOULD_LIFT = "Only a person's word that opens the lane again would put this in the fast lane."
+OPEN_ONLY = ("threshold_not_certified", "threshold_estimated")  # codes that say something of an open lane
 ERASED = "somebody who was erased since"
 
 
@@ -166,7 +167,7 @@ def told_to_readers(closures: Iterable[Closure]) -> tuple[Closure, ...]:
 
 
 def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
-    kept = tuple(one for one in row.verdict.reasons if one.code != "threshold_not_certified")
+    kept = tuple(one for one in row.verdict.reasons if one.code not in OPEN_ONLY)
     verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
     sentence = f"{row.sentence}; {CLAUSES[reason.code](reason.params)}"
     return replace(row, verdict=verdict, sentence=sentence, would_change=WOULD_LIFT)
