@@ -36,7 +36,7 @@ class AuditRules:
         check_unit("AUDIT_SHARE", self.share)
         check_unit("ESTIMATED_AUDIT_SHARE", self.estimated)
         if self.estimated == 0:
-            raise ValueError("ESTIMATED_AUDIT_SHARE must be above 0: only its audit tells when an estimated lane is bad")
+            raise ValueError("ESTIMATED_AUDIT_SHARE must be above 0: without its audit nobody notices a bad lane")
         if not 0 <= self.per_day < float("inf") or self.first < 0:
             raise ValueError("AUDIT_PER_DAY and AUDIT_FIRST must be 0 or more")
 

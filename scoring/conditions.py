@@ -74,8 +74,8 @@ def lane_conditions(
     """The lane that is left of `lane`, which `gate.decide` gave, and each condition that is not met, strongest first.
 
     Never a better lane than `lane`. needs_human where the tier asks for an attestation that is not valid, and for what
-    the audit drew; normal_queue at best where anything else is not met. Only what is otherwise fast-laned is drawn, where
-    the lane rests on an estimate also without the condition.
+    the audit drew; normal_queue at best where anything else is not met. Only what is otherwise fast-laned is drawn,
+    where the lane rests on an estimate also without the condition.
     """
     asked = Asked(evidence, content, circumstances, thresholds)
     held = [*_trust(asked), *_closures(asked), *_people(asked)]

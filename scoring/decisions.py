@@ -49,9 +49,9 @@ class Pass:
     policy: Policy
     thresholds: Thresholds
     ballot: Ballot | None = None  # of the audit; None: nothing is drawn in this pass
-    shadow: bool = False  # the repository's lanes are what they would be
     predictions: Predictions = field(default_factory=Predictions)
     borrowed: Borrowed = field(default_factory=Borrowed)  # nothing but the order of the queue
+    shadow: bool = False  # the repository's lanes are what they would be
 
 
 def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ingest.transaction import Rows
+from scoring.answers import Person
 from scoring.certified import LaneOutcome, Opening
 from scoring.lane_closures import ERASED
 from scoring.lane_offer import Offer
@@ -18,6 +19,9 @@ select * from (
   from estimated_lanes where known_from <= $now
   qualify row_number() over (partition by repository_id order by opened_at desc, opening_key desc) = 1
 ) e anti join (from estimated_ends where known_from <= $now) using (opening_key)
+"""
+NAMED = f"""
+select e.*, r.repo_key from ({STANDING}) e join repositories r using (repository_id) order by opened_at, opening_key
 """
 # Answers of the audit about what estimated lanes let through, each with the repository it is about.
 AUDITED = """
@@ -70,13 +74,12 @@ def openings(rows: Rows, now: datetime) -> dict[int, Opening]:
 
 def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
     """Every opening that stands, the oldest first, also where the bet has shut the lane since."""
-    standing = rows.rows(f"{STANDING} order by opened_at, opening_key", {"now": now})
+    standing = rows.rows(NAMED, {"now": now})
     if not standing:
         return ()
     known = _since(rows, now)
     people = People(rows, (row["actor_id"] for row in standing if row["actor_id"])).persons
-    keys = {row["repository_id"]: row["repo_key"] for row in rows.rows("select repository_id, repo_key from repositories")}
-    return tuple(_shown(row, keys, known.get(row["repository_id"], {}), people) for row in standing)
+    return tuple(_shown(row, known.get(row["repository_id"], {}), people) for row in standing)
 
 
 def offer_of_row(row: Mapping[str, Any]) -> Offer:
@@ -93,12 +96,12 @@ def _since(rows: Rows, now: datetime) -> dict[int, dict[str, tuple[LaneOutcome, 
 
 
 def _shown(
-    row: Mapping[str, Any], keys: Mapping[int, str], known: Mapping[str, tuple[LaneOutcome, ...]], people: Mapping
+    row: Mapping[str, Any], known: Mapping[str, tuple[LaneOutcome, ...]], people: Mapping[int, Person]
 ) -> EstimatedLane:
     audited, settled = known.get("audited", ()), known.get("outcomes", ())
     return EstimatedLane(
         row["opening_key"],
-        keys[row["repository_id"]],
+        row["repo_key"],
         offer_of_row(row),
         people[row["actor_id"]].name if row["actor_id"] in people else ERASED,
         row["opened_at"],

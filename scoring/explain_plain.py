@@ -7,7 +7,10 @@ from scoring.verdict import Reason
 
 # Parameters that are a threshold or say exactly what is missing; the others are facts about the change or its author.
 THRESHOLD_PARAMS = frozenset(
-    {"t_low", "t_high", "r_low", "r_high", "bad_low", "bad_high", "needed", "have", "budget", "delta", "limit", "least", "most", "days"}
+    {
+        *("t_low", "t_high", "r_low", "r_high", "bad_low", "bad_high"),
+        *("needed", "have", "budget", "delta", "limit", "least", "most", "days"),
+    }
 )
 ANY_OTHER = "One of the conditions that maintainers set for this lane decided."
 PLAIN_SENTENCES: Mapping[str, str] = {

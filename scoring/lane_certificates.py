@@ -101,15 +101,17 @@ class Offers:
         self._basis: tuple[object, ...] = ()
         self._held: dict[float, Offer | None] = {}
 
-    def of(self, rows: Rows, policy: Policy, budgets: Iterable[float], now: datetime) -> dict[float, Offer | None]:
-        """The offer of each of these budgets, None where nothing can be offered."""
+    def of(
+        self, rows: Rows, policy: Policy, model: str, budgets: Iterable[float], now: datetime
+    ) -> dict[float, Offer | None]:
+        """The offer of each of these budgets under the model that serves, None where nothing can be offered."""
         wanted = set(budgets)
         if not wanted:
             return {}
         from scoring.lane_curve import present_offer  # and SciPy with it, of which a site without shadow mode is spared
 
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        basis = (rows.row(LEARNED, {"now": midnight}), replace(policy, audit_key=b""), midnight)
+        basis = (rows.row(LEARNED, {"now": midnight}), replace(policy, audit_key=b""), model, midnight)
         if basis != self._basis:
             self._basis, self._held = basis, {}
         for budget in wanted - self._held.keys():
@@ -137,29 +139,23 @@ def thresholds_of(
     certificates = tuple(certificates)
     low = [one.made_at for one in certificates if one.side == "low" and one.model == model and one.is_valid(now)]
     found = known(rows, model, own, policy.lane_traffic, now, min(low, default=None))
-    found = replace(found, repositories=_with_offers(rows, found.repositories, policy, own, now))
+    found = replace(found, repositories=_with_offers(rows, found, policy, own, now))
     held = thresholds_from(certificates, policy.thresholds, found, now)
     under = {number: its.budget for number, its in own.items()}
     return {number: thresholds_under(one, under.get(number)) for number, one in held.items()}
 
 
 def _with_offers(
-    rows: Rows,
-    known: Mapping[int, RepositoryOutcomes],
-    policy: Policy,
-    own: Mapping[int, RepositorySettings],
-    now: datetime,
+    rows: Rows, known: Known, policy: Policy, own: Mapping[int, RepositorySettings], now: datetime
 ) -> dict[int, RepositoryOutcomes]:
     """With what may be opened on an estimate in each repository in shadow mode where no threshold was set by hand."""
-    shadowed = {number for number, its in own.items() if its.shadow and known[number].opening is None}
+    told = dict(known.repositories)
     if policy.thresholds.t_high is not None:
-        shadowed = set()
-    budgets = {number: known[number].budget or policy.thresholds.budget for number in shadowed}
-    offers = OFFERS.of(rows, policy, budgets.values(), now)
-    return {
-        number: replace(its, offer=offers[budgets[number]]) if number in shadowed else its
-        for number, its in known.items()
-    }
+        return told
+    shadowed = [number for number, its in own.items() if its.shadow and told[number].opening is None]
+    budgets = {number: told[number].budget or policy.thresholds.budget for number in shadowed}
+    offers = OFFERS.of(rows, policy, known.model, budgets.values(), now)
+    return told | {number: replace(told[number], offer=offers[budget]) for number, budget in budgets.items()}
 
 
 def basis_of(thresholds: Mapping[int, Thresholds]) -> dict[str, list[object]]:

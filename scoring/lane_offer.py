@@ -61,12 +61,12 @@ class Offer:
 
 
 def check_offer(offer: Offer) -> None:
-    """Raises ValueError for figures that no lane can be opened on, such as an interval that no bet can be made against."""
+    """Raises ValueError for figures that no lane can be opened on: numbers out of range, or no share to bet on."""
     if offer.source not in get_args(Source):
         raise ValueError(f"an offer rests on one of {', '.join(get_args(Source))}, not {str(offer.source)[:20]!r}")
     if not 0 <= offer.threshold <= 1:
         raise ValueError(f"a threshold lies in [0, 1], which {offer.threshold} does not")
     if not (0 <= offer.bad_low <= offer.bad_high and 0 < offer.bad_high < 1):
-        raise ValueError(f"{offer.bad_low} to {offer.bad_high} is no interval of a share that a bet can be made against")
+        raise ValueError(f"no bet can be made against a share of bad ones of {offer.bad_low} to {offer.bad_high}")
     if not 0 <= offer.bad <= offer.let_through <= offer.cases < float("inf"):
         raise ValueError(f"of {offer.cases} settled ones {offer.let_through} with {offer.bad} bad cannot be counted")

@@ -39,16 +39,16 @@ class Thresholds:
     `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
     of false approvals that may happen, `delta` the chance that it is exceeded all the same. `low_certified` says that
     one stands behind `t_low`, by which at most `low_budget` of all clean work by people with a record is sent to a
-    person; at a `t_low` of 0 a low P(clean) sends nobody. `settled` is how many
-    settled pull requests could count towards a certificate so far, None where nobody counted. `shut` says why a lane
-    that was open is shut, where it is (`scoring.certified`). `estimated` is the 95 % interval of the share of bad ones
-    where `t_high` is an estimate: of a lane that a maintainer opened on it, or could open. `since` is from when on the
-    certificate or the opening behind `t_high` holds, or what shut the lane; None where nobody knows. `trust` is the s that the fast lane asks for,
-    `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is
-    the highest content risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of
-    `scoring.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
-    `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
-    outside their range, for a `t_high` below `t_low` and for an `r_high` at or below `r_low`.
+    person; at a `t_low` of 0 a low P(clean) sends nobody. `settled` is how many settled pull requests could count
+    towards a certificate so far, None where nobody counted. `shut` says why a lane that was open is shut, where it is
+    (`scoring.certified`). `estimated` is the 95 % interval of the share of bad ones where `t_high` is an estimate: of a
+    lane that a maintainer opened on it, or could open. `since` is from when on the certificate or the opening behind
+    `t_high` holds, or what shut the lane; None where nobody knows. `trust` is the s that the fast lane asks for,
+    `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is the highest content
+    risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of `scoring.conditions`
+    that hold; for `account_change_days` after a change of an account, and for as long after `silent_days` without a
+    sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values outside their range, for a
+    `t_high` below `t_low` and for an `r_high` at or below `r_low`.
     """
 
     t_low: float = 0.30
