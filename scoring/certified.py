@@ -33,7 +33,7 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lane that a maintainer opened on these figures: what became known of it, of which counts what is not older.
+    """A lane that a maintainer opened on these figures, and what became known of it since.
 
     `audited` are the answers of its own audit, `outcomes` what became of what it let through.
     """
@@ -150,7 +150,7 @@ def _opened(base: Thresholds, opening: Opening) -> Thresholds:
     base = replace(base, budget=opening.offer.bad_high, since=opening.since)
     rule = AlarmRule(base.budget, base.delta)
     for by, outcomes in (("audit", opening.audited), ("outcomes", opening.outcomes)):
-        if raised := _raised(outcomes, rule, opening.since):
+        if raised := _raised(outcomes, rule, datetime.min):
             reason = Reason("estimated_lane_closed", {"by": by, **raised.counts})
             return replace(base, t_high=None, shut=reason, since=raised.at)
     return _estimated(base, opening.offer)

@@ -8,7 +8,6 @@ from typing import Any
 from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.certified import LaneOutcome, Opening
-from scoring.lane_closures import ERASED
 from scoring.lane_offer import Offer
 from scoring.shaping import People
 
@@ -23,9 +22,12 @@ select * from (
 NAMED = f"""
 select e.*, r.repo_key from ({STANDING}) e join repositories r using (repository_id) order by opened_at, opening_key
 """
-# Answers of the audit about what estimated lanes let through, each with the repository it is about.
+# Answers of the audit about what estimated lanes let through. Who opens a lane anew answers to those before, so these
+# two are compared by the web's clock: that of a stream may stand still between them.
 AUDITED = """
-select pull_uri, repository_id, known_from, not would_merge as bad from audits where estimated and known_from <= $now
+select e.repository_id, 'audited' as what, a.answered_at as at, not a.would_merge as bad
+from audits a join standing e on a.repository_id = e.repository_id and a.answered_at >= e.opened_at
+where a.estimated and a.known_from <= $now
 """
 # What became of what such a lane let through, drawn or not: it has a draw. The push-holders' own are in no count.
 OUTCOMES = """
@@ -34,12 +36,13 @@ from labels l semi join (from audit_draws where estimated) d using (pull_uri)
 anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
 where l.known_from <= $now
 """
-# What the standing openings asked and learned since, one row for each that tells of anything.
+# What the audit of the standing lanes answered since they were opened, and what became known of them.
 SINCE = f"""
-select o.repository_id, o.what, o.known_from, o.bad
-from ({STANDING}) e join (
-  select 'audited' as what, * from ({AUDITED}) union all select 'outcomes' as what, * from ({OUTCOMES})
-) o on o.repository_id = e.repository_id and o.known_from >= e.known_from
+with standing as ({STANDING})
+{AUDITED}
+union all
+select e.repository_id, 'outcomes', o.known_from, o.bad
+from ({OUTCOMES}) o join standing e on o.repository_id = e.repository_id and o.known_from > e.known_from
 """
 
 
@@ -47,14 +50,14 @@ from ({STANDING}) e join (
 class EstimatedLane:
     """An estimated lane that stands: who opened it on what, and what became known since.
 
-    `by` is who opened it, as shown; `audited` are answers of the audit, `settled` outcomes of what it let through, both
-    since the opening.
+    `opener` is None where they were erased since; `audited` are answers of the audit, `settled` outcomes of what it let
+    through, both since the opening.
     """
 
     key: str
     repository: str  # repo_key
     offer: Offer
-    by: str
+    opener: Person | None
     opened_at: datetime
     audited: int
     audited_bad: int
@@ -67,7 +70,7 @@ def openings(rows: Rows, now: datetime) -> dict[int, Opening]:
     standing = rows.rows(STANDING, {"now": now})
     known = _since(rows, now) if standing else {}
     return {
-        row["repository_id"]: Opening(offer_of_row(row), row["known_from"], **known.get(row["repository_id"], {}))
+        row["repository_id"]: Opening(offer_of_row(row), row["opened_at"], **known.get(row["repository_id"], {}))
         for row in standing
     }
 
@@ -91,7 +94,7 @@ def _since(rows: Rows, now: datetime) -> dict[int, dict[str, tuple[LaneOutcome, 
     found: dict[int, dict[str, list[LaneOutcome]]] = {}
     for row in rows.rows(SINCE, {"now": now}):
         kind = found.setdefault(row["repository_id"], {}).setdefault(row["what"], [])
-        kind.append(LaneOutcome(row["known_from"], row["bad"]))
+        kind.append(LaneOutcome(row["at"], row["bad"]))
     return {number: {what: tuple(some) for what, some in kinds.items()} for number, kinds in found.items()}
 
 
@@ -103,7 +106,7 @@ def _shown(
         row["opening_key"],
         row["repo_key"],
         offer_of_row(row),
-        people[row["actor_id"]].name if row["actor_id"] in people else ERASED,
+        people.get(row["actor_id"]),
         row["opened_at"],
         len(audited),
         sum(one.bad for one in audited),

@@ -105,11 +105,17 @@ def _how_much(inputs: Inputs | None, verdict: Verdict, target: float) -> str:
 
 def lane_notice(thresholds: Thresholds) -> str:
     """The sentence that every page shows while the fast lane is shut or its threshold not certified; else empty."""
+    reason = lane_reason(thresholds)
+    return sentence(reason) if reason else ""
+
+
+def lane_reason(thresholds: Thresholds) -> Reason | None:
+    """Why the fast lane is shut, or what it rests on instead of a certificate; None where one holds."""
     if thresholds.t_high is None:
-        return sentence(shut_reason(thresholds))
+        return shut_reason(thresholds)
     if thresholds.estimated is not None:
-        return sentence(estimated_reason(thresholds))
-    return "" if thresholds.certified else sentence(Reason("threshold_not_certified", {"t_high": thresholds.t_high}))
+        return estimated_reason(thresholds)
+    return None if thresholds.certified else Reason("threshold_not_certified", {"t_high": thresholds.t_high})
 
 
 def factor_label(name: str) -> str:
