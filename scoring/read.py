@@ -25,6 +25,7 @@ from scoring.answers import (
     VouchLine,
     VouchWorth,
 )
+from scoring.estimated_lanes import EstimatedLane, estimated_lanes
 from scoring.lane_closures import Closure, closed_because
 from scoring.objections import RecordObjection, is_left_out, record_objections
 from scoring.pull_lines import outcome_in_words, troubles_in_words
@@ -86,6 +87,7 @@ __all__ = [
     "ContributorPage",
     "ContributorScore",
     "Dashboard",
+    "EstimatedLane",
     "Fare",
     "FirstReading",
     "ForgeHome",
@@ -132,6 +134,7 @@ __all__ = [
     "contributor",
     "dashboard",
     "decided_subjects",
+    "estimated_lanes",
     "explain_trust",
     "fares",
     "first_reading",
