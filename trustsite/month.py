@@ -2,22 +2,18 @@
 
 from dataclasses import dataclass
 
-from django.core.management.base import CommandError
-
-from scoring import read
-from scoring.told_settings import switch_shadow
 from triage.models import Person
-from trustsite.approving import approve, mark
+from trustsite.approving import act, answer_audits, open_lane
 from trustsite.recorded import wait_until_settled
 from trustsite.standins import StandIns
 from trustsite.story import MAIN
 from trustsite.worker import Worker
 from trustsite.world import World
-from trustsite.world.weeks import LOOKS, OPENED
+from trustsite.world.weeks import APPROVED, LOOKS, MARKED, OPENED
 
-APPROVED, MARKED = 7, 9  # the looks at which what went wrong is approved, and marked
+READ = "Read line by line: I would have merged it as it is."
 WENT_WRONG = "Older clients could not read what it writes, so it was taken back."
-NEEDED_FIX = "It forgot the last key; mended two days later."
+NEEDED_FIX = "It forgot the last key, which was mended two days later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +26,24 @@ class Month:
     person: Person
 
     def play(self) -> None:
-        """Let the thirty days pass; returns when all of them are worked off."""
+        """Let the thirty days pass; what the audit draws in the last days is left to whoever opens the pages."""
         for number in range(1, LOOKS + 1):
             self.peers.release(self.world.looks[number])
             wait_until_settled(self.worker, quiet_seconds=0.0)
             self._act(number)
+        wait_until_settled(self.worker)
 
     def _act(self, number: int) -> None:
         if number == OPENED:
-            switch_shadow(self.worker.store, self.world.watched[MAIN], False, self.worker.clock.now())
-            self.worker.hops.follow("job")
+            open_lane(self.worker, self.person, self.world.watched[MAIN])
         if number == APPROVED:
-            (uri,) = self.world.pulls["went_wrong"]
-            with self.worker.store.read() as rows:
-                if read.pull(rows, uri) is None:
-                    raise CommandError("The pull request that will go wrong was not judged.")
-            approve(self.worker, self.person, uri)
+            self._on("went_wrong", "approve")
         if number == MARKED:
-            for name, outcome, note in (
-                ("went_wrong", "reverted", WENT_WRONG),
-                ("needed_fix", "needed_fix", NEEDED_FIX),
-            ):
-                mark(self.worker, self.person, self.world.pulls[name][0], outcome, note)
+            self._on("went_wrong", "outcome", "reverted", WENT_WRONG)
+            self._on("needed_fix", "outcome", "needed_fix", NEEDED_FIX)
+        if OPENED < number < LOOKS - 1:
+            answer_audits(self.worker, self.person, READ)
+
+    def _on(self, name: str, kind: str, outcome: str = "", note: str = "") -> None:
+        (uri,) = self.world.pulls[name]
+        act(self.worker, self.person, uri, kind, outcome, note)

@@ -155,7 +155,7 @@ def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> I
 
 
 SEVERAL = 10
-NAMED = "the fast lane says of its threshold that the operator set it and nothing certifies it, until something does"
+NAMED = "the fast lane says of its threshold that it is estimated and nothing certifies it, until something does"
 VOIDED = "the approval of the swapped patch is void: it changed after it was approved, and is not fast lane"
 CAUGHT = "the diff that tells its reviewer what to find goes to a human"
 # The lanes of the open pull requests in which a scanner found text that speaks to the reviewer.
@@ -172,7 +172,7 @@ _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 def _names_its_threshold(row: read.QueueRow) -> bool:
     """Whether a fast-laned row says that its threshold is not certified, where it is not."""
     codes = {reason.code for reason in row.verdict.reasons}
-    return "threshold_not_certified" in codes and "threshold not certified" in row.sentence
+    return "threshold_estimated" in codes and "threshold estimated, not certified" in row.sentence
 
 
 def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:
@@ -238,7 +238,7 @@ judged as (
 )
 select j.structural_trust as trust,
   contains(j.reasons, '"denounced_by_seed"')
-    or (j.lane = 'needs_human' and not regexp_matches(j.reasons, '"(low_probability|high_flag|content_risk_high)"'))
+    or (j.lane = 'needs_human' and not regexp_matches(j.reasons, '"(low_probability|high_flag|content_risk_high|audit_drawn)"'))
     as moved,
   exists (
     from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch'

@@ -15,9 +15,10 @@ from trustsite.world.history import Story, mergers
 from trustsite.world.network import Pull
 from trustsite.world.patches import make_edit
 
-WATCHED_DAYS, LOOKS = 30, 12
+WATCHED_DAYS, LOOKS = 30, 10
 STEP_US = WATCHED_DAYS * DAY // LOOKS
-OPENED = 5  # the look at which the fast lane of the main repository is opened
+# The looks at which the fast lane of the main repository is opened, and what will go wrong is approved and then marked.
+OPENED, APPROVED, MARKED = 4, 6, 8
 
 
 @dataclass(frozen=True)
@@ -37,27 +38,26 @@ SENT = (
     Sent("kemal", "tidepool", 1, 3),
     Sent("lotte", "tidepool", 2, 3),
     Sent("noor", "tidepool", 3, 4),
-    Sent("ines", "tidepool", 4, 6, "closed"),
+    Sent("ines", "tidepool", 3, 5, "closed"),
     Sent("rosa", "tidepool", 4, 5),
-    Sent("mara", "tidepool", 5, 6),
-    Sent("lotte", "tidepool", 6, 8, "changed"),
-    Sent("kemal", "tidepool", 7, 8),
-    Sent("noor", "tidepool", 7, 8, name="needed_fix"),
-    Sent("mara", "tidepool", 8, 9),
-    Sent("rosa", "tidepool", 9, 10),
-    Sent("lotte", "tidepool", 10, 11),
-    Sent("noor", "tidepool", 11, 12),
+    Sent("mara", "tidepool", 4, 5),
+    Sent("lotte", "tidepool", 5, 7, "changed"),
+    Sent("kemal", "tidepool", 6, 7),
+    Sent("noor", "tidepool", 6, 7, name="needed_fix"),
+    Sent("mara", "tidepool", 7, 8),
+    Sent("rosa", "tidepool", 8, 9),
+    Sent("lotte", "tidepool", 9, 10),
     Sent("mara", "lantern", 2, 3),
-    Sent("noor", "lantern", 4, 5),
-    Sent("kemal", "lantern", 6, 7),
-    Sent("lotte", "lantern", 7, 8, name="went_wrong"),
-    Sent("rosa", "lantern", 8, 9),
-    Sent("mara", "lantern", 9, 10),
-    Sent("noor", "lantern", 10, 11),
-    Sent("lotte", "lantern", 11, 12),
+    Sent("noor", "lantern", 3, 4),
+    Sent("kemal", "lantern", 5, 6),
+    Sent("lotte", "lantern", 6, 7, name="went_wrong"),
+    Sent("rosa", "lantern", 7, 8),
+    Sent("mara", "lantern", 7, 8),
+    Sent("noor", "lantern", 8, 9),
+    Sent("lotte", "lantern", 9, 10),
     Sent("kemal", "driftwood", 3, 4),
-    Sent("mara", "driftwood", 6, 7),
-    Sent("noor", "driftwood", 9, 10),
+    Sent("mara", "driftwood", 5, 6),
+    Sent("noor", "driftwood", 8, 9),
 )
 
 
