@@ -40,6 +40,7 @@ CHANGED = "The figures changed since this page was shown, so nothing was opened.
 NO_OFFER = "There is nothing to open here now, so nothing was changed."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
+SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
 
 
@@ -179,7 +180,7 @@ def _opened(
 def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
     return [
         (one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement])
-        for one in found
+        for one in found[:SHOWN]
     ]  # fmt: skip
 
 

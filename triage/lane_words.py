@@ -170,8 +170,9 @@ def audit_words(told: AuditCount) -> str:
     """What the audit of an open estimated lane asked about so far."""
     if not told.drawn:
         return "The audit drew none of them yet."
-    said = f"The audit drew {told.drawn:,}; {told.answered:,} answered"
-    return f"{said}, {told.bad:,} of these would not have been merged." if told.answered else f"{said} yet."
+    if not told.answered:
+        return f"The audit drew {told.drawn:,}; nobody answered yet."
+    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {told.bad:,} would not be merged as sent."
 
 
 def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
