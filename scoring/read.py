@@ -46,7 +46,7 @@ from scoring.read_contributors import contributor
 from scoring.read_first import FirstReading, first_reading
 from scoring.read_incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.read_lane_results import LaneMonth, lane_results
-from scoring.read_lanes import LaneState, Standing, audits_due, lane_states, opened_since, standings
+from scoring.read_lanes import LaneBasis, LaneState, Standing, audits_due, lane_states, opened_since, standings
 from scoring.read_leaderboard import leaderboard
 from scoring.read_pull_pages import pull_at
 from scoring.read_queue import (
@@ -93,6 +93,7 @@ __all__ = [
     "GroupKey",
     "HistoryPoint",
     "Incident",
+    "LaneBasis",
     "LaneMonth",
     "LaneState",
     "Leaderboard",

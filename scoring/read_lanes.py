@@ -60,7 +60,7 @@ class Standing:
         return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
 
 
-Basis = Literal["certified", "estimated", "by_hand", "shut"]
+LaneBasis = Literal["certified", "estimated", "by_hand", "shut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LaneState:
     repository: str  # repo_key
     is_open: bool
     because: str
-    basis: Basis = "shut"
+    basis: LaneBasis = "shut"
     shadow: bool = False
     t_high: float | None = None
     bad: tuple[float, float] | None = None
@@ -123,7 +123,7 @@ def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneSt
     )
 
 
-def basis_of(thresholds: Thresholds) -> Basis:
+def basis_of(thresholds: Thresholds) -> LaneBasis:
     """What the fast lane is open on, or that it is shut."""
     if thresholds.t_high is None:
         return "shut"
