@@ -1,9 +1,9 @@
 """How soon a lane opened on an estimate shuts itself: `python -m tests.bench.bench_estimated_lanes [LANES]`.
 
 One line of JSON for each budget, of so many simulated lanes (2,000): the median days until one that is twice as bad as
-its budget is shut by its audit of 1 in 3 at 100 a day, in how many of 100 years one that is exactly at its budget is shut
-wrongly at 100 a day and at 18 a month, and the weeks that the first takes at 18 a month (exact, `scoring.drift`). Each
-answer comes at once.
+its budget is shut by its audit of 1 in 3 at 100 a day, in how many of 100 years one that is exactly at its budget is
+shut wrongly at 100 a day and at 18 a month, and the weeks that the first takes at 18 a month (exact, `scoring.drift`).
+Each answer comes at once.
 """
 
 import json
