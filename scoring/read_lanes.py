@@ -60,7 +60,7 @@ class Standing:
         return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
 
 
-LaneBasis = Literal["certified", "estimated", "by_hand", "shut"]
+Basis = Literal["certified", "estimated", "by_hand", "shut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LaneState:
     repository: str  # repo_key
     is_open: bool
     because: str
-    basis: LaneBasis = "shut"
+    basis: Basis = "shut"
     shadow: bool = False
     t_high: float | None = None
     bad: tuple[float, float] | None = None
@@ -125,7 +125,7 @@ def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneSt
     )
 
 
-def basis_of(thresholds: Thresholds) -> LaneBasis:
+def basis_of(thresholds: Thresholds) -> Basis:
     """What the fast lane is open on, or that it is shut."""
     if thresholds.t_high is None:
         return "shut"

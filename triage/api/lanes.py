@@ -6,7 +6,7 @@ from ninja import Field, Router
 from pydantic import BaseModel
 
 from scoring import read
-from scoring.read import LaneBasis
+from scoring.read import Basis
 from triage.access import viewing
 from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import Count, Share
@@ -29,7 +29,7 @@ class LaneOut(BaseModel):
     """The fast lane of one repository, as its newest decisions were made."""
 
     repository: str = Field(description="Key of the repository.")
-    state: LaneBasis = Field(
+    state: Basis = Field(
         description="certified: a certificate holds. estimated: a maintainer opened it on past outcomes, or could, and "
         "nothing is certified. by_hand: the operator set the threshold. shut: nothing is let through."
     )
