@@ -97,6 +97,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "GET /health": ("GET /health", "503 503 503 503 503 503"),  # no worker runs; says nothing of anybody
     "GET /trust/{did}": (f"GET /trust/{MARA}", "401 401 200 200 200 200"),
     "ops_metrics": ("GET /ops/metrics", "401 401 200 200 200 200"),
+    "GET /lanes": ("GET /lanes", "401 401 200 200 200 200"),
     "GET /metrics": ("GET /metrics", "401 401 200 200 200 200"),
     "POST /review/pr": ("POST /review/pr {}", "401 401 401 422 422 422"),
     "GET /review/pr/{job}": (f"GET /review/pr/{JOB}", "401 401 401 404 404 404"),
