@@ -176,7 +176,7 @@ def test_without_a_certificate_an_opening_stands_with_its_own_threshold_and_budg
     assert (found.t_high, found.certified, found.budget, found.since) == (0.87, False, 0.091, LATER)
     assert found.estimated == (0.011, 0.091)
     assert lane_notice(found) == (
-        "The fast lane's threshold 0.87 is estimated: of past pull requests like these 2 to 10 in 100 needed work, and "
+        "The fast lane's threshold 0.87 is estimated: of past pull requests like these 1 to 10 in 100 needed work, and "
         "no certificate says so."
     )
     assert thresholds_under(found, 0.02) == found, "the budget is that of the opening"
