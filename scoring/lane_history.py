@@ -47,6 +47,7 @@ Happened = Literal[
     "withdrawn", "open",
 ]  # fmt: skip
 # What a row says of the lane: with what people did then, and with what was known of it later.
+HAPPENED: tuple[Happened, ...] = get_args(Happened)
 Agreement = Literal["agrees", "agrees_so_far", "stricter", "wrong", "unknown"]
 AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
 SETTLED: frozenset[Agreement] = frozenset({"agrees", "stricter", "wrong"})

@@ -137,7 +137,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, state),
+        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state),
         "watched": watched,
         "watched_sum": lane_words.sum_words(watched),
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
@@ -145,9 +145,9 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     }
 
 
-def _facts(past: LanePast, state: State) -> list[tuple[str, str]]:
+def _facts(past: LanePast, offer: Offer | None, state: State) -> list[tuple[str, str]]:
     """What opening it costs and risks, when it shuts itself, when a certificate could come, and how to undo it."""
-    offer, share, told = past.offer, settings.ESTIMATED_AUDIT_SHARE, []
+    share, told = settings.ESTIMATED_AUDIT_SHARE, list[tuple[str, str]]()
     if offer is not None and state not in ("certified", "by_hand"):
         if risk := lane_words.risk_words(offer, past.a_month):
             told.append(("You risk", risk))

@@ -13,7 +13,7 @@ from scoring import read
 from tests.ingest.stream import REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
-from tests.triage.acting_site import ActingSite, signed_in
+from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from tests.triage.lane_site import lane_site
 from tests.triage.watching_site import OPEN, PEOPLE, THIRD, watching_site
 from triage import lane_offers
@@ -188,6 +188,31 @@ def test_whoever_opened_it_takes_it_back_without_a_reason_and_nobody_else_is_off
     assert "Taken back: the lane is as it was before." in words_of(answer.content)
 
 
+def answered_badly(site: ActingSite, count: int) -> None:
+    """So many answers of the audit that would not have merged what the open lane let through."""
+    with site.result.store.write() as txn:
+        now = txn.value("select max(known_from) from estimated_lanes")
+        number = txn.value("select any_value(repository_id) from estimated_lanes")
+        at = site.now.replace(tzinfo=None)
+        for uri in OPEN[:count]:
+            txn.execute(
+                "insert into audits values (?, ?, ?, '', 0, '', 0.33, ?, false, 'no', null, ?, ?, true)",
+                [uri, uri, number, now, at, now],
+            )
+        txn.inputs_changed()
+    site.work()
+
+
+def test_a_lane_that_shut_itself_says_why_on_every_page(ben: Client, site: ActingSite) -> None:
+    opened(ben, site)
+    answered_badly(site, 6)
+    page = text(ben)
+    assert "The estimated fast lane shut itself Estimated, shut" in page
+    assert "shut itself in this repository: people would not have merged 5 of 5 that the audit drew from it" in page
+    assert "Approve" not in text(ben, "/")
+    assert "The estimated fast lane shut itself in this repository" in text(ben, "/dashboard")
+
+
 def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Client, reader: Client) -> None:
     page = text(ben, "/")
     assert "The fast lane is estimated, not certified, so it is shut. Of 74 settled pull requests" in page
@@ -232,9 +257,11 @@ def test_without_a_settled_history_the_page_says_what_is_missing(
     tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.BORROW_ORDER = False
-    with lane_site(tmp_path / "other", settings, monkeypatch) as other:
+    with acting_site(tmp_path / "other", settings, monkeypatch) as other:
         page = text(other.maintainer(EVA, "eva.example"))
-    assert "At no threshold were 5 % or fewer" in page or "Nothing by people with a record is settled yet" in page
+    assert "The fast lane is shut Shut" in page
+    assert "Nothing by people with a record is settled yet, so nothing can be estimated." in page
+    assert "There is nothing to open yet." in page
     assert "Open the lane" not in page
 
 
