@@ -98,7 +98,7 @@ def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
 
 
 def row(agreement: Agreement) -> LaneRow:
-    return LaneRow("at://x", NOW, "Mend", 1, Person("did:plc:x", "x"), 0.9, "open", agreement)
+    return LaneRow("at://x", NOW, "Mend", 1, Person("did:plc:x", "x"), None, "open", agreement)
 
 
 def test_rows_are_summed_by_what_they_say_of_the_lane() -> None:

@@ -15,7 +15,7 @@ from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
 from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from tests.triage.lane_site import lane_site
-from tests.triage.watching_site import OPEN, PEOPLE, THIRD, watching_site
+from tests.triage.watching_site import MERGED, OPEN, PEOPLE, THIRD, watching_site
 from triage import lane_offers
 from triage.models import EstimatedLane, Person
 
@@ -78,11 +78,38 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
 def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: Client) -> None:
     page = text(ben)
     assert "20 let through: 8 agree, 1 time you were stricter, 1 would be wrong, 10 not known yet" in page
-    assert "0.66 merged as sent agrees" in page
-    assert "0.66 changed, then merged you were stricter" in page
-    assert "0.66 closed would be wrong" in page
-    assert "0.66 still open not known yet" in page
+    assert "0.66 95 % interval 0.30\N{EN DASH}0.94 merged as sent agrees" in page
+    assert "0.94 changed, then merged you were stricter" in page
+    assert "0.94 closed would be wrong" in page
+    assert "0.94 still open not known yet" in page
     assert "Time saved: not measured." in page
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("update labels set clean = false where pull_uri = $uri", "fixed after merge would be wrong"),
+        ("delete from labels where pull_uri = $uri", "merged as sent agrees so far"),
+        ("update pull_requests set state = 'abandoned' where pull_uri = $uri", "withdrawn by its author not known yet"),
+        (
+            "update pull_requests set state = 'open', round = 7 where pull_uri = $uri",
+            "changed, still open not known yet",
+        ),
+        ("update pull_requests set state = 'closed', round = 7 where pull_uri = $uri", "changed, then closed would be"),
+    ],
+)
+def test_whatever_becomes_of_a_row_is_told_in_words(ben: Client, site: ActingSite, change: str, told: str) -> None:
+    with site.result.store.write() as txn:
+        txn.execute(change, {"uri": MERGED[0]})
+    site.publish()
+    assert f"0.94 {told}" in text(ben)
+
+
+def test_who_is_hidden_stands_in_no_row(ben: Client, site: ActingSite) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update contributors set account_status = 'deleted' where did = ?", [PEOPLE[0]])
+    site.publish()
+    assert "19 let through: 7 agree" in text(ben)
 
 
 def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: Client) -> None:
@@ -118,6 +145,15 @@ def test_an_offer_that_changed_meanwhile_opens_nothing_and_the_present_one_is_sh
     assert answer.status_code == 409
     assert "The figures changed since this page was shown, so nothing was opened." in words_of(answer.content)
     assert not EstimatedLane.objects.exists()
+
+
+def test_whoever_comes_second_is_told_that_it_is_open(ben: Client, site: ActingSite) -> None:
+    shown = form(ben)
+    opened(ben, site)
+    answer = ben.post("/lane/estimate", shown | {"choice": "open"})
+    assert answer.status_code == 409
+    assert "Somebody opened it before you did." in words_of(answer.content)
+    assert EstimatedLane.objects.count() == 1
 
 
 def test_a_form_that_was_made_up_opens_nothing(ben: Client, site: ActingSite) -> None:
