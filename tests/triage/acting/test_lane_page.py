@@ -224,7 +224,7 @@ def test_whoever_opened_it_takes_it_back_without_a_reason_and_nobody_else_is_off
     assert "Taken back: the lane is as it was before." in words_of(answer.content)
 
 
-def answered_badly(site: ActingSite, count: int) -> None:
+def answered_badly(site: ActingSite, count: int, odds: float = 1 / 3) -> None:
     """So many answers of the audit that would not have merged what the open lane let through."""
     with site.result.store.write() as txn:
         now = txn.value("select max(known_from) from estimated_lanes")
@@ -232,8 +232,8 @@ def answered_badly(site: ActingSite, count: int) -> None:
         at = site.now.replace(tzinfo=None)
         for uri in OPEN[:count]:
             txn.execute(
-                "insert into audits values (?, ?, ?, '', 0, '', 0.33, ?, false, 'no', null, ?, ?, true)",
-                [uri, uri, number, now, at, now],
+                "insert into audits values (?, ?, ?, '', 0, '', ?, ?, false, 'no', null, ?, ?, true)",
+                [uri, uri, number, odds, now, at, now],
             )
         txn.inputs_changed()
     site.work()
@@ -247,6 +247,20 @@ def test_a_lane_that_shut_itself_says_why_on_every_page(ben: Client, site: Actin
     assert "shut itself in this repository: people would not have merged 5 of 5 that the audit drew from it" in page
     assert "Approve" not in text(ben, "/")
     assert "The estimated fast lane shut itself in this repository" in text(ben, "/dashboard")
+
+
+def test_after_it_shut_itself_a_person_opens_it_anew_on_what_is_known_now(
+    ben: Client, site: ActingSite, settings: Settings
+) -> None:
+    settings.FALSE_APPROVAL_BUDGET = 0.25
+    first = opened(ben, site)
+    answered_badly(site, 5, odds=1.0)
+    assert "7 of the 47 were bad" in text(ben)
+    site.after(60)
+    second = opened(ben, site)
+    assert (second.let_through, second.bad) == (47.0, 7.0)
+    assert second.bad_high > first.bad_high
+    assert "The fast lane is open, estimated" in text(ben)
 
 
 def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Client, reader: Client) -> None:
