@@ -33,17 +33,12 @@ STEP = 100  # thresholds from 0 to 1
 logger = logging.getLogger(__name__)
 
 # Settled ones of a year, each with its author's record as it was known at the opening. What an open lane let through
-# unheard is in no count, and an answer of the audit stands for 1 / odds of them (`scoring.learning.waved`); what was
-# only said to be fast lane, in shadow mode, people judged anyhow.
+# unheard is in no count, and an answer of the audit stands for 1 / odds of them (`scoring.learning.waved`).
 OWN = f"""
 with answers as (
   select pull_uri, arg_min(odds, known_from) as odds, arg_min(would_merge, known_from) as clean,
     min(known_from) as known_from
   from audits where known_from <= $now group by pull_uri
-), waved as (
-  select distinct s.pull_uri from scores s anti join shadow_rounds r
-    on r.pull_uri = s.pull_uri and r.round = coalesce(s.round, 0) and r.patch_id = coalesce(s.patch_id, '')
-  where s.pull_uri is not null and s.lane = 'fast_lane' and s.as_of <= $now
 ), settled as (
   select p.pull_uri, p.author_id, p.seen_at, coalesce(a.clean, l.clean) as clean, coalesce(1 / a.odds, 1.0) as weight
   from pull_requests p
@@ -51,7 +46,7 @@ with answers as (
   left join answers a using (pull_uri)
   anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
   where coalesce(a.known_from, l.known_from) > $now - interval 1 year
-    and (a.pull_uri is not null or p.pull_uri not in (select pull_uri from waved))
+    and (a.pull_uri is not null or p.pull_uri not in (select pull_uri from waved_through where as_of <= $now))
 ), imported as (
   select author_id, merged_at is not null and bad_at is null as clean,
     coalesce(bad_at, merged_at + to_days({WINDOW_DAYS})) as known_from
@@ -187,13 +182,13 @@ def present_offer(rows: Rows, policy: Policy, budget: float, now: datetime) -> O
 
 def lent_curve(models: Path | None) -> LaneCurve | None:
     """The starter's curve where the shrunk rate serves; the scores of a model are others, and None then."""
-    return None if models is not None and is_served(models) else starter_curve()
+    return None if is_served(models) else starter_curve()
 
 
-def is_served(models: Path) -> bool:
+def is_served(models: Path | None) -> bool:
     """Whether a model of this folder is meant to serve, also one that cannot be read."""
     try:
-        return serving_name(models, LABEL) is not None
+        return models is not None and serving_name(models, LABEL) is not None
     except ModelProblem:
         return True
 

@@ -82,6 +82,7 @@ class LaneState:
     since: datetime | None = None
     notice: str = ""
     plain: str = ""
+    budget: float = 0.0  # the share of bad ones that may go through; of an estimated lane that of its opening
 
 
 def standings(rows: Rows) -> tuple[Standing, ...]:
@@ -120,6 +121,7 @@ def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneSt
         thresholds.since,
         sentence(reason) if reason else "",
         plain_sentence(reason) if reason else "",
+        thresholds.budget,
     )
 
 

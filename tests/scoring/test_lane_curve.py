@@ -39,6 +39,7 @@ from tests.scoring.test_serving import made_up_model
 NOW = datetime(2026, 6, 1)
 DAY = timedelta(days=1)
 BUDGET = 0.05
+ESTIMATED = '[{"code":"threshold_estimated","params":{}}]'  # what says so in shadow mode was never let through
 STARTER = LaneCurve("starter", 100.0, 365.0, (LanePoint(0.9, 40.0, 1.0, 20, 0.001, 0.13),))
 
 
@@ -140,23 +141,22 @@ def test_what_is_older_than_a_year_or_not_known_yet_is_left_out_and_stays_in_the
     assert (found.cases, found.points[0].threshold, found.points[0].bad) == (1.0, 0.6, 1.0)
 
 
-def decided(world: Result, uri: str, shadow: bool) -> None:
-    """A decision that this was fast lane, in shadow mode or not."""
+def decided(world: Result, uri: str, reasons: str = "[]") -> None:
+    """A decision that this was fast lane, with these reasons."""
     with world.store.write() as txn:
         txn.execute(
             "insert into scores by name select * replace ($uri as pull_uri, 'fast_lane' as lane, 'made' || $uri as "
-            "score_id, 0 as round, 'p' as patch_id, $at as as_of) from scores where pull_uri is not null limit 1",
-            {"uri": uri, "at": NOW - 200 * DAY},
+            "score_id, 0 as round, 'p' as patch_id, $at as as_of, $reasons as reasons) "
+            "from scores where pull_uri is not null limit 1",
+            {"uri": uri, "at": NOW - 200 * DAY, "reasons": reasons},
         )
-        if shadow:
-            txn.execute("insert into shadow_rounds values (?, 0, 'p', 1, ?, 'open', null)", [uri, NOW])
 
 
 def audited(world: Result, uri: str, would_merge: bool, odds: float) -> None:
     """An answer of the audit, the first and only one about this."""
     with world.store.write() as txn:
         txn.execute(
-            "insert into audits values ($uri, $uri, 1, '', 0, '', $odds, $at, $would, 'read', null, $at, $at)",
+            "insert into audits values ($uri, $uri, 1, '', 0, '', $odds, $at, $would, 'read', null, $at, $at, null)",
             {"uri": uri, "odds": odds, "at": NOW - 100 * DAY, "would": would_merge},
         )
 
@@ -168,21 +168,21 @@ def waved(world: Result) -> str:
 
 
 def test_what_the_open_lane_let_through_unheard_says_nothing(world: Result, waved: str) -> None:
-    decided(world, waved, shadow=False)
+    decided(world, waved)
     found = curve(world)
     assert found is not None
     assert (found.cases, found.points[-1].let_through) == (2.0, 1.0)
 
 
 def test_what_was_only_said_to_be_fast_lane_in_shadow_mode_counts(world: Result, waved: str) -> None:
-    decided(world, waved, shadow=True)
+    decided(world, waved, ESTIMATED)
     found = curve(world)
     assert found is not None
     assert found.cases == 3.0
 
 
 def test_an_answer_of_the_audit_stands_for_as_many_as_its_odds_say(world: Result, waved: str) -> None:
-    decided(world, waved, shadow=False)
+    decided(world, waved)
     audited(world, waved, would_merge=False, odds=0.25)
     found = curve(world)
     assert found is not None
