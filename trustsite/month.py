@@ -41,7 +41,7 @@ class Month:
         if number == MARKED:
             self._on("went_wrong", "outcome", "reverted", WENT_WRONG)
             self._on("needed_fix", "outcome", "needed_fix", NEEDED_FIX)
-        if OPENED < number < LOOKS - 1:
+        if OPENED < number < LOOKS:
             answer_audits(self.worker, self.person, READ)
 
     def _on(self, name: str, kind: str, outcome: str = "", note: str = "") -> None:

@@ -60,8 +60,8 @@ def _month(rows: Rows, world: World) -> Iterator[str]:
     if report is not None and report.days:
         told, since = report.total, report.days[-1].day
         yield (
-            f"{SHADOWED.capitalize()} stays in shadow mode: since {since} {told.would} rounds would have been fast lane. "
-            f"{told.merged_as_sent} were merged as sent, of which people marked {_marked(rows, world)} as bad, "
+            f"{SHADOWED.capitalize()} stays in shadow mode: since {since} {told.would} rounds would have been fast "
+            f"lane. {told.merged_as_sent} were merged as sent, of which people marked {_marked(rows, world)} as bad, "
             f"{told.changed} changed, {told.closed} were closed, {told.still_open} are open."
         )
     opened = _opening(rows, world)
@@ -228,7 +228,7 @@ def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
 
 
 SHADOWED = "tidepool"  # stays in shadow mode, where enough is settled for an offer
-SETTLED, WEEKS_DAYS = 10, 21
+SETTLED, WEEKS_DAYS = 10, 20
 _FIXED = """
 select count(distinct s.pull_uri) from shadow_rounds s join repositories r using (repository_id)
 semi join (from marks where not clean) m on m.pull_uri = s.pull_uri

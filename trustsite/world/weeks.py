@@ -15,10 +15,10 @@ from trustsite.world.history import Story, mergers
 from trustsite.world.network import Pull
 from trustsite.world.patches import make_edit
 
-WATCHED_DAYS, LOOKS = 30, 10
+WATCHED_DAYS, LOOKS = 30, 6
 STEP_US = WATCHED_DAYS * DAY // LOOKS
 # The looks at which the fast lane of the main repository is opened, and what will go wrong is approved and then marked.
-OPENED, APPROVED, MARKED = 4, 6, 8
+OPENED, APPROVED, MARKED = 2, 4, 5
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,29 @@ class Sent:
 
 SENT = (
     Sent("mara", "tidepool", 1, 2),
-    Sent("kemal", "tidepool", 1, 3),
-    Sent("lotte", "tidepool", 2, 3),
-    Sent("noor", "tidepool", 3, 4),
-    Sent("ines", "tidepool", 3, 5, "closed"),
-    Sent("rosa", "tidepool", 4, 5),
+    Sent("kemal", "tidepool", 1, 2),
+    Sent("lotte", "tidepool", 1, 2),
+    Sent("noor", "tidepool", 2, 3),
+    Sent("ines", "tidepool", 2, 3, "closed"),
+    Sent("rosa", "tidepool", 2, 3),
+    Sent("mara", "tidepool", 3, 4),
+    Sent("lotte", "tidepool", 3, 5, "changed"),
+    Sent("noor", "tidepool", 3, 4, name="needed_fix"),
+    Sent("kemal", "tidepool", 4, 5),
     Sent("mara", "tidepool", 4, 5),
-    Sent("lotte", "tidepool", 5, 7, "changed"),
-    Sent("kemal", "tidepool", 6, 7),
-    Sent("noor", "tidepool", 6, 7, name="needed_fix"),
-    Sent("mara", "tidepool", 7, 8),
-    Sent("rosa", "tidepool", 8, 9),
-    Sent("lotte", "tidepool", 9, 10),
-    Sent("mara", "lantern", 2, 3),
-    Sent("noor", "lantern", 3, 4),
-    Sent("kemal", "lantern", 5, 6),
-    Sent("lotte", "lantern", 6, 7, name="went_wrong"),
-    Sent("rosa", "lantern", 7, 8),
-    Sent("mara", "lantern", 7, 8),
-    Sent("noor", "lantern", 8, 9),
-    Sent("lotte", "lantern", 9, 10),
-    Sent("kemal", "driftwood", 3, 4),
-    Sent("mara", "driftwood", 5, 6),
-    Sent("noor", "driftwood", 8, 9),
+    Sent("rosa", "tidepool", 5, 6),
+    Sent("lotte", "tidepool", 5, 6),
+    Sent("mara", "lantern", 1, 2),
+    Sent("noor", "lantern", 2, 3),
+    Sent("kemal", "lantern", 3, 4),
+    Sent("mara", "lantern", 3, 4),
+    Sent("lotte", "lantern", 4, 5, name="went_wrong"),
+    Sent("rosa", "lantern", 4, 5),
+    Sent("noor", "lantern", 5, 6),
+    Sent("lotte", "lantern", 5, 6),
+    Sent("kemal", "driftwood", 2, 3),
+    Sent("mara", "driftwood", 3, 4),
+    Sent("noor", "driftwood", 5, 6),
 )
 
 

@@ -28,7 +28,7 @@ from trustsite.story import tell
 from trustsite.worker import Worker
 from trustsite.world import World, build_world
 
-DEMO_BUDGET = 0.10  # at 5 % the small network's past offers no lane
+DEMO_BUDGET = 0.12  # at 5 % the small past of the network offers no lane
 DEMO_DRAWS = "one draw for every demo"  # of the audit, so that its story is the same each time
 LONGEST_SECONDS = 3_600.0
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s{postfix}"
