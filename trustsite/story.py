@@ -222,9 +222,11 @@ def _marked(rows: Rows, world: World) -> int:
 
 
 def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
-    """Whether there is an incident of a fast-laned change, with the decision that its approval saw."""
-    found = read.incident(rows, world.pulls["went_wrong"][0], _present(rows))
-    return found is not None and found.is_named and found.verdict.lane is Lane.FAST_LANE and found.budget.bad == 1
+    """Whether a fast-laned change was taken back, and its incident has the decision that its approval saw."""
+    (uri,) = world.pulls["went_wrong"]
+    found = read.incident(rows, uri, _present(rows))
+    is_marked = any(one.outcome == "reverted" for one in read.past_actions(rows, uri))
+    return is_marked and found is not None and found.is_named and found.verdict.lane is Lane.FAST_LANE
 
 
 SHADOWED = "tidepool"  # stays in shadow mode, where enough is settled for an offer

@@ -29,7 +29,7 @@ from trustsite.drive import replay_place
 from trustsite.standins.recording import make_recording, write_recording
 from trustsite.world import build_world, bulk
 
-FRAMES = 500  # of the simulated network's 1,103: people, vouches, pull requests and merges, in half the time
+FRAMES = 500  # of the simulated network's 1,164: people, vouches, pull requests and merges, in half the time
 SHARED_COUNTS = {
     "events": 9622,
     "pull_requests": 4802,

@@ -4,7 +4,6 @@ The demo looks at the network LOOKS times, at even distances. What is sent waits
 the look `until`, so that each round is judged while it is open.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -66,7 +65,7 @@ def look_us(judged_us: int, number: int) -> int:
     return judged_us - (LOOKS - number) * STEP_US
 
 
-def draw_weeks(story: Story) -> Mapping[str, tuple[str, ...]]:
+def draw_weeks(story: Story) -> dict[str, tuple[str, ...]]:
     """Write all of it; returns the at-uris of what the story comes back to, by name."""
     projects = {project.name: project for project in PROJECTS}
     for number in range(LOOKS):  # the newest frame of a look is one that every subscriber is sent
