@@ -23,13 +23,14 @@ from triage.erasure import account_of, said_by
 from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
 from triage.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
-from triage.permissions import SignInNeeded
+from triage.permissions import Role, SignInNeeded
 from triage.rights import handled_from, spoken_for
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
+ONLY_EVERYWHERE = "The leaderboard is the whole site's: the contributor, or a maintainer of the site, chooses this."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +98,28 @@ def send_objection(request: Request, did: str) -> HttpResponse:
 @require_POST
 @never_cache
 def send_wish(request: Request, did: str) -> HttpResponse:
-    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one."""
+    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one.
+
+    The leaderboard is the whole site's, so of maintainers only the site's may say it in a contributor's name.
+    """
     person, out = did_of(did), request.POST.get("out", "")
     try:
         speaker = speaker_of(request, person, "")
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
+    if speaker.source == Objection.Source.MAINTAINER and not _may_wish(request, person):
+        raise PermissionDenied(ONLY_EVERYWHERE)
     if out not in ("yes", "no"):
         return refused(request, 422, "Say yes or no.")
     wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
     said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
     return render(request, "said.html", {"title": "Kept", "sentence": f"This contributor is {said} within seconds."})
+
+
+def _may_wish(request: Request, did: str) -> bool:
+    """Tell whether somebody without a link chooses for a leaderboard of the whole site: not as maintainer of a part."""
+    is_self = isinstance(request.user, Person) and request.user.did == did
+    return is_self or viewing(request).role("") >= Role.MAINTAINER
 
 
 def _told(row: read.QueueRow) -> rows.Judgement:
@@ -193,6 +205,7 @@ def _data(request: Request, did: str, token: str) -> HttpResponse:
         return _unreferred(_document(did, found, said, account))
     context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
     context |= objection_choices(request, did, by_link=bool(token))
+    context["may_wish"] = bool(token) or _may_wish(request, did)
     context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
     return _unreferred(render(request, "contributor_data.html", context))
 
