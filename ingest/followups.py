@@ -187,9 +187,7 @@ class _Miner:
         """Rows of `pull_followups` without the moment from which they are known."""
         merges = self._merges(landings)
         places = self.graph.places
-        branch = Branch(
-            Step(one, places[one], row["patch_id"], row["reverts"]) for one, row in self.commits.items()
-        )
+        branch = Branch(Step(one, places[one], row["patch_id"], row["reverts"]) for one, row in self.commits.items())
         for merge in merges:
             branch.follow(merge.fate, partial(self._takes_back, merge))
         reverted = [self._row(merge, "reverted", one) for merge in merges for one in merge.fate.reverters]
