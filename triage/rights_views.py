@@ -1,19 +1,19 @@
 """What a contributor sees and says about themselves: by a link that a maintainer handed them, or signed in."""
 
-import json
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from ingest.export import pieces
 from scoring import read
 from triage import as_shown, rights_words, rows
 from triage.access import viewing
@@ -30,6 +30,7 @@ DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
+AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
 ONLY_EVERYWHERE = "The leaderboard is the whole site's: the contributor, or a maintainer of the site, chooses this."
 
 
@@ -44,7 +45,7 @@ class Speaker:
 
 @require_safe
 @never_cache
-def data_by_link(request: Request, did: str, token: str) -> HttpResponse:
+def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
     """Everything stored about the contributor whose link this is."""
     try:
         link = open_link(token, did_of(did), DATA, timezone.now())
@@ -55,7 +56,7 @@ def data_by_link(request: Request, did: str, token: str) -> HttpResponse:
 
 @require_safe
 @never_cache
-def own_data(request: Request, did: str) -> HttpResponse:
+def own_data(request: Request, did: str) -> HttpResponseBase:
     """The same for the contributor who is signed in, and for a maintainer to whom they offered something."""
     speaker_of(request, did_of(did), "")
     return _data(request, did_of(did), "")
@@ -190,7 +191,7 @@ def _place(request: Request, did: str, pull_uri: str) -> str:
     return found[1]
 
 
-def _data(request: Request, did: str, token: str) -> HttpResponse:
+def _data(request: Request, did: str, token: str) -> HttpResponseBase:
     whole = request.GET.get("form") == "json"
     if not _reading.acquire(timeout=WAIT_SECONDS):
         response = refused(request, 503, "Somebody else's data is being read; try again in a minute.")
@@ -221,11 +222,10 @@ def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
 
 def _document(
     did: str, found: read.Stored | None, said: dict[str, Any], account: dict[str, Any] | None
-) -> HttpResponse:
+) -> StreamingHttpResponse:
     told = rights_words.document(did, found) | {"said_here": said, "account": account}
-    text = json.dumps(told, indent=2, ensure_ascii=False, default=str)
     headers = {"Content-Disposition": 'attachment; filename="stored.json"'}
-    return HttpResponse(text, content_type="application/json; charset=utf-8", headers=headers)
+    return StreamingHttpResponse(pieces(told), content_type="application/json; charset=utf-8", headers=headers)
 
 
 def _spoken(did: str, token: str) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def objection_choices(request: Request, did: str, by_link: bool = False) -> dict
     return {"offers_of": own, "may_object_at_all": False, "spoken_for": tuple(theirs.items())}
 
 
-def _unreferred(response: HttpResponse) -> HttpResponse:
+def _unreferred(response: AnyResponse) -> AnyResponse:
     """The response, whose address, a secret where it is a link, no other page is told."""
     response["Referrer-Policy"] = "no-referrer"
     response["X-Robots-Tag"] = "noindex"
