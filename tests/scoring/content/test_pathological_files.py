@@ -1,7 +1,6 @@
 """Files made to hold up a parser: no clock interrupts one, so the size of what it is given is bounded."""
 
 import ast
-from collections.abc import Iterator
 from typing import Any
 
 import ast_grep_py
@@ -47,7 +46,7 @@ def written(*texts: str) -> Submission:
 
 
 @pytest.fixture(name="given")
-def given_fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[int]]]:
+def given_fixture(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
     """The sizes of all that Python's parser and the other one are given."""
     sizes: dict[str, list[int]] = {"python": [], "tree": []}
     parse, root = ast.parse, ast_grep_py.SgRoot
@@ -62,7 +61,7 @@ def given_fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[in
 
     monkeypatch.setattr(ast, "parse", parsed)
     monkeypatch.setattr(ast_grep_py, "SgRoot", rooted)
-    yield sizes
+    return sizes
 
 
 @pytest.mark.parametrize("name", FILES)
