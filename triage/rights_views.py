@@ -13,7 +13,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from ingest.export import pieces
 from scoring import read
 from triage import as_shown, rights_words, rows
 from triage.access import viewing
@@ -225,7 +224,7 @@ def _document(
 ) -> StreamingHttpResponse:
     told = rights_words.document(did, found) | {"said_here": said, "account": account}
     headers = {"Content-Disposition": 'attachment; filename="stored.json"'}
-    return StreamingHttpResponse(pieces(told), content_type="application/json; charset=utf-8", headers=headers)
+    return StreamingHttpResponse(read.pieces(told), content_type="application/json; charset=utf-8", headers=headers)
 
 
 def _spoken(did: str, token: str) -> dict[str, Any]:
