@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingest import lookups
 from ingest.ask_identities import DUE_IDENTITIES
 from ingest.lookups import EACH, Due
-from ingest.manners import UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
+from ingest.manners import SLOW_AT_A_TIME, UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
 from ingest.net import Fetcher, FetchProblem
 from ingest.shares import ASKED_AN_HOUR, AT_A_TIME, HOUR_SECONDS, SLOW_AN_HOUR, Shares
 from ingest.store import Store
@@ -215,12 +215,16 @@ def test_a_busy_domain_that_once_ran_out_the_clock_is_not_slow() -> None:
         with manners.place("plc.directory", Leash(5, closed)):
             pass
     manners.note_stall("x.plc.directory")
+    under_way = 0
     is_look_up.set(True)
     try:
-        with manners.place("plc.directory", Leash(5, closed)), manners.place("plc.directory", Leash(5, closed)):
-            pass
+        with ExitStack() as places:
+            for _ in range(2):
+                places.enter_context(manners.place("plc.directory", Leash(5, closed)))
+                under_way += 1
     finally:
         is_look_up.set(False)
+    assert under_way == 2 > SLOW_AT_A_TIME
 
 
 def test_what_was_put_off_as_others_are_under_way_is_no_failure_of_its_own(flooded: Flooded) -> None:
