@@ -17,11 +17,11 @@ from ingest.look_inside import Inside, InspectProblem, look_inside
 from ingest.lost_segments import Lost, mend_segments
 from ingest.restore import require_nobody
 from ingest.restore_people import Beside, Buried, buried_since, hide
+from ingest.room import SPARE_BYTES
 from ingest.snapshot import snapshot_files
 from ingest.state_copy import EVENTS, TEXTS
 from ingest.store import CONFIG, SCHEMA_VERSION, StoreProblem
 
-SPARE_BYTES = 200_000_000
 AFRESH = "To start afresh instead, move that folder away."
 
 

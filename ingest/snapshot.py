@@ -21,7 +21,7 @@ import duckdb
 
 from ingest.durable import sync
 from ingest.plain_words import plain
-from ingest.room import require_place
+from ingest.room import SPARE_BYTES, require_place
 from ingest.store import Store, StoreProblem
 from ingest.transaction import Rows
 
@@ -34,7 +34,6 @@ EVERY_SECONDS = 2.0
 PATIENCE_SECONDS = 5.0
 SHARE_OF_TIME = 0.2
 LOOK_SECONDS = 0.5
-SPARE_BYTES = 200_000_000
 
 
 class PublishProblem(Exception):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ingest import hosts, inbox
 from ingest.batch import Batch, read_batch
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.early import AHEAD, IN_A_ROW, MOST_WAITING, EarlyFrames, as_text, time_of
-from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames
+from ingest.early import AHEAD, IN_A_ROW, MOST_WAITING, EarlyFrames, as_text
+from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames, time_of
 from ingest.gaps import reset_future_cursor
 from ingest.jetstream import Listener, Subscription
 from ingest.letter_bound import LetterBound
