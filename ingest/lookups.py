@@ -60,7 +60,7 @@ class Found(Generic[Answer]):
 
 @dataclass(frozen=True)
 class Due:
-    """Which look-ups of a kind are due: `sql` gives these columns and may use `$wall` and the other parameters.
+    """The look-ups of a kind that are due: `sql` gives these columns and may use `$wall` and the other parameters.
 
     `subject`; `payer`, the account or repository that is the reason for it, null where no stranger chose the host;
     `rank`, 0 for the most important; `since`, when the reason came up; `attempts`, the failures in a row; what else
@@ -145,7 +145,7 @@ class _Turn(Generic[Answer]):
         self._changed = threading.Condition()
 
     def answers(self) -> Iterator[list[Found[Answer]]]:
-        """What came so far, every few seconds until all of it came; an error in the program is raised."""
+        """Yield the answers so far, every few seconds until all have come; an error in the program is raised."""
         if not self._rows:
             return
         with ThreadPoolExecutor(min(THREADS, len(self._rows)), thread_name_prefix="fetch") as pool:

@@ -58,7 +58,7 @@ def require_store(path: Path, snapshots: Path) -> None:
 
 
 def _has_pointer(snapshots: Path) -> bool:
-    """Whether CURRENT lies there, in whatever state: one that is a folder or cannot be read was published as well."""
+    """Return whether CURRENT lies there, in whatever state: a folder, or one that cannot be read, was published too."""
     try:
         (snapshots / "CURRENT").lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ def made_at(snapshot: Path) -> datetime:
 
 
 def _is_readable(snapshot: Path, sums: bool) -> bool:
-    """Whether this Sunstead can open the snapshot and, with `sums`, read every table of it."""
+    """Return whether this Sunstead can open the snapshot and, with `sums`, read every table of it."""
     try:
         return look_inside(snapshot, sums).schema_version <= SCHEMA_VERSION
     except InspectProblem:

@@ -23,7 +23,7 @@ VECTOR = 2048  # rows that DuckDB reads at once
 
 
 def are_moved(rows: Rows) -> bool:
-    """Whether no table of the store holds a long text."""
+    """Return whether no table of the store holds a long text."""
     return rows.value("select value from meta where key = ?", [MARK[0]]) == MARK[1]
 
 

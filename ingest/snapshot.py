@@ -216,7 +216,7 @@ class Publisher(threading.Thread):
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether an error of DuckDB's says that the file that it read is damaged, or cannot be read any more."""
+    """Return whether an error of DuckDB's says that the file that it read is damaged, or cannot be read any more."""
     return isinstance(error, duckdb.IOException) or (isinstance(error, duckdb.Error) and "Corrupt" in str(error))
 
 
@@ -328,7 +328,7 @@ class SnapshotReader:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether something was published and none of it can be read."""
+        """Return whether something was published and none of it can be read."""
         if self._newest:
             return False
         try:

@@ -175,7 +175,7 @@ def _without_words(text: str, grammar: str) -> str:
 
 
 def _beginnings(text: str, grammar: str) -> list[str]:
-    """What may stand before the text, nothing among it where the grammar can begin so."""
+    """The openings that may stand before the text, among them none at all where the grammar can begin so."""
     if grammar == "php":
         return ["" if "<?php" in text or "<?=" in text else "<?php\n"]
     return ["", *(f"{opener}\n" for opener in OPENERS.get(grammar, ()) if _may_begin_inside(text, opener))]

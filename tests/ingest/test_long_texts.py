@@ -486,7 +486,7 @@ def poisoned(path: Path, number: int, size: int, kind: str) -> None:
 
 
 def checkpoints(path: Path, memory: str) -> bool:
-    """Whether DuckDB alone writes its log of changes into a file within this memory."""
+    """Return whether DuckDB alone writes its log of changes into a file within this memory."""
     database = duckdb.connect(str(path), config=CONFIG | {"memory_limit": memory})
     try:
         database.execute("force checkpoint").fetchall()

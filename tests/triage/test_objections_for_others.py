@@ -217,7 +217,7 @@ def test_nobody_moves_a_row_outside_their_repositories_whoever_they_are_and_what
 
 
 def written_before(by: Person | None, name: str) -> Objection:
-    """What an older version kept of a maintainer's objection to mara's being scored at all."""
+    """A maintainer's objection to mara's being scored at all, as an older version kept it."""
     now = timezone.now()
     made = {"key": f"page:{name}", "did": MARA, "source": "maintainer", "text": "No", "made_at": now, "due_at": now}
     log_change(by, "objection.made", now, "", MARA, source="maintainer")

@@ -173,7 +173,7 @@ def test_what_a_model_cannot_see_is_left_out_by_name(file: FileChange) -> None:
 
 
 def is_found(flag: Flag) -> bool:
-    """Whether a flag's place was found in the change."""
+    """Return whether a flag's place was found in the change."""
     return not flag.location.startswith(NOT_FOUND)
 
 
