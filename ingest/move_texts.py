@@ -29,7 +29,7 @@ ARCHIVED = 32  # rows of the archive that are read at once
 
 
 def are_moved(rows: Rows) -> bool:
-    """Tell whether no table of the store and no file of its archive holds a long text."""
+    """Return whether no table of the store and no file of its archive holds a long text."""
     return rows.value("select value from meta where key = ?", [MARK[0]]) == MARK[1]
 
 

@@ -1,4 +1,4 @@
-"""What audits say of the fast lane as time goes on: unbiased rates, and an alarm that may be asked at any moment. Pure.
+"""The alarm over what audits say of the fast lane as time goes on; it may be asked at any moment. Pure.
 
 A fast-laned pull request that nobody checked is not clean because nobody complained: it does not count at all, and
 one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
@@ -7,12 +7,6 @@ one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +60,3 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
         if raised_at is None and value >= limit:
             raised_at = number
     return Alarm(value, raised_at)
-
-
-def audit_weights(waved: Any, answered: Any, odds: Any) -> Floats:
-    """What each case weighs: 1 where people judged it anyhow, 1 / odds where it was audited, 0 where nobody looked.
-
-    `waved`: it was up for the fast lane; `answered`: it was drawn and somebody said what they would have done. Raises
-    ValueError for odds outside (0, 1] of an answered one.
-    """
-    waved, answered = np.asarray(waved, dtype=bool), np.asarray(answered, dtype=bool)
-    odds = np.asarray(odds, dtype=np.float64)
-    counted = waved & answered
-    if not np.all((odds[counted] > 0) & (odds[counted] <= 1)):
-        raise ValueError("the odds of an audited case must lie in (0, 1]")
-    return np.where(waved, np.divide(1.0, odds, out=np.zeros(len(odds)), where=counted), 1.0)
-
-
-def audited_rate(bad: Any, weights: Any) -> float | None:
-    """The share of bad ones, each by its weight (Hájek's estimator); None where nothing weighs anything."""
-    bad, weights = np.asarray(bad, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    total = float(weights.sum())
-    return float(bad[weights > 0] @ weights[weights > 0]) / total if total > 0 else None

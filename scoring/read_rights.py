@@ -35,7 +35,7 @@ class Stored:
 
 
 def stored(rows: Rows, did: str, store: Path) -> Stored | None:
-    """What the tables hold; None where nothing is held. `store` is the main file, beside which long texts lie."""
+    """Read what the tables hold; None where nothing is held. `store` is the main file, beside which long texts lie."""
     held = export_tables(rows, did, LongTexts(store))
     return _theirs(did, held, []) if held else None
 

@@ -238,7 +238,7 @@ def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
 
 
 def objection_choices(request: Request, did: str, by_link: bool = False) -> dict[str, Any]:
-    """What the form of an objection offers: of a maintainer what was offered to their repositories, and those whole."""
+    """Return the choices of an objection's form: to a maintainer their repositories and what is in them."""
     found = open_offers(request, did)
     if by_link or (isinstance(request.user, Person) and request.user.did == did):
         return {"offers_of": found, "may_object_at_all": True}

@@ -1,4 +1,4 @@
-"""What strangers write cannot make look-ups of others wait: who is asked about, in which order, and who pays."""
+"""Nothing that strangers write makes the look-ups of others wait: the order of look-ups, and who pays for them."""
 
 import threading
 from collections import Counter
@@ -63,18 +63,18 @@ class Flooded(World):
             txn.execute("insert into seeds values (0, ?, 'owner')", [number])
 
     def known(self) -> set[str]:
-        """Whose look-up has ended."""
+        """The people whose look-up has ended."""
         sql = "select subject from fetches where kind = 'identity' and outcome in ('found', 'absent')"
         return {subject for (subject,) in self.rows(sql)}
 
     def chosen(self, most: int) -> list[str]:
-        """Whom the next turn begins with."""
+        """The people with whom the next turn begins."""
         with self.store.read() as rows:
             found = Due(DUE_IDENTITIES).rows(rows, self.now, most, self.fetcher.shares.spent("identity"))
         return [row["subject"] for row in found]
 
     def turn(self) -> set[str]:
-        """Who is known after one more turn."""
+        """The people who are known after one more turn."""
         self.now += timedelta(minutes=1)
         self.identities()
         return self.known()

@@ -1,4 +1,4 @@
-"""Where the main file is gone, no new store is begun over its snapshots, and the newest whole one takes its place."""
+"""No new store is begun over the snapshots of a main file that is gone, and the newest whole one takes its place."""
 
 import shutil
 import subprocess
