@@ -120,6 +120,27 @@ _IMPORT = re2.compile(
     r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
 )
 _IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
+_TAKEN_APART = re2.compile(r"(?:const|let|var)\s*\{([^{}]*)\}\s*=\s*(?:await\s+)?([A-Za-z_][\w.]*(?:\(\))?)\s*(?:;|\n|$)")
+# Parameters of a handler that the framework fills from what a visitor sends, and how that is written without it.
+_FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
+    "java": (
+        re2.compile(
+            r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue|QueryParam|PathParam|FormParam|HeaderParam)\b"
+            r"(?:\([^)]*\))?\s+(?:final\s+)?[\w<>.]+\s+(?P<name>\w+)"
+        ),
+        'request.getParameter("{name}")',
+    ),
+    "kotlin": (
+        re2.compile(r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue)\b(?:\([^)]*\))?\s+(?P<name>\w+)\s*:"),
+        'request.getParameter("{name}")',
+    ),
+    "csharp": (
+        re2.compile(r"\[From(?:Query|Route|Header|Form)\b[^\]]*\]\s*[\w<>?.]+\s+(?P<name>\w+)"),
+        'Request.Query["{name}"]',
+    ),
+    "tsx": (re2.compile(r"@(?:Query|Param|Headers|Body)\([^)]*\)\s*(?P<name>\w+)\s*:"), "req.query.{name}"),
+}
+HANDLER_CHARACTERS = 2_500  # behind such a parameter in which its name stands for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +172,8 @@ class _Expansion:
     def run(self) -> Expanded:
         """Walk definitions and uses in the order of the text."""
         self._add_imports()
+        self._add_taken_apart()
+        self._add_parameters()
         assigned = sorted(self._assigned(), key=lambda one: one[2].range().end.index)
         names = {name for name, *_ in assigned} | set(self.known)
         if not names:
@@ -184,6 +207,24 @@ class _Expansion:
 
     def _add_import(self, name: str, row: int, value: str) -> None:
         self._add(_Definition(name, (0, len(self.text)), value, False, True, frozenset({row})))
+
+    def _add_taken_apart(self) -> None:
+        """`const { name: other } = req.query` gives `other` the value `req.query.name`."""
+        encodable = self.text.encode("utf-8", "replace").decode()
+        for found in _TAKEN_APART.finditer(encodable) if self.grammar == "tsx" else ():
+            row, reach = self.text.count("\n", 0, found.start()), (found.start(), len(self.text))
+            for original, alias in _IMPORTED.findall(re.sub(r"=[^,]*", "", found[1])):
+                value = f"{found[2]}.{original}"
+                self._add(_Definition(alias or original, reach, value, False, True, frozenset({row})))
+
+    def _add_parameters(self) -> None:
+        if self.grammar not in _FROM_VISITOR:
+            return
+        pattern, value = _FROM_VISITOR[self.grammar]
+        for found in pattern.finditer(self.text.encode("utf-8", "replace").decode()):
+            reach = (found.end(), found.end() + HANDLER_CHARACTERS)
+            row, name = self.text.count("\n", 0, found.start()), found["name"]
+            self._add(_Definition(name, reach, value.format(name=name), False, True, frozenset({row})))
 
     def _add(self, made: _Definition) -> None:
         """Keep a value; of more than KEPT the literals go first, since one value that is not fixed must stay."""
