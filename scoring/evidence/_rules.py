@@ -5,8 +5,8 @@ touches an added line. `lines` is a regular expression (RE2, so linear in time) 
 line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
 and read as one, with names filled in (_statements.py); `{name}` in it stands for a part of rules/patterns.yml, `spares`
 must not match the statement, and `within` must match the head of a function around it. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
-`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `statement`:
-that stands near it). One of
+`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `rule` and
+`statement`: that stands near it). One of
 `needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
 files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security`
 weighs the same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there.

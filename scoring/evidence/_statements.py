@@ -1,7 +1,8 @@
 """Statements of a text, each as one line with the functions that it stands in, in any language. Pure and bounded.
 
 A statement goes on while a bracket is open, behind an operator and before a row that begins with one; a condition is
-read with the rows that depend on it, as far as they are indented. What opens a block ends a statement.
+read with the rows that depend on it, as far as they are indented. The head of a function or a block ends a statement,
+an object that is handed to a call does not.
 """
 
 import re
@@ -14,11 +15,13 @@ from scoring.evidence._code_lines import is_comment
 
 ROWS, BODY_ROWS = 14, 5  # of one statement; of those that depend on a condition
 CHARACTERS = 1_500  # of one statement
+HEAD_CHARACTERS = 300  # of the head of a function
+FUNCTION_ROWS = 200  # above a row in which its function begins
 NEAR = 25  # rows around a statement that are searched for a safeguard
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
 _GOES_ON = re.compile(r"(?:[-+*/%.,=?&|\\(\[]|\b(?:and|or|not|in|return))\s*$")
 _CONTINUES = re.compile(r"\s*(?:\?\.|\.\w|->|::|\+(?!\+)|\|\||&&|\.\.|\?\s|:\s|and\b|or\b|\|>)")
-_OPENS = re.compile(r"(?:\{|=>|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
+_OPENS = re.compile(r"(?:=>\s*\{?|\)\s*\{|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
 _CONDITION = re.compile(r"\s*(?:\}?\s*else\s+|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while)\b")
 _HEAD = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|internal|static|final|async|override|local|pub(?:\(\w+\))?|virtual|"
@@ -43,32 +46,53 @@ class Statement:
 def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
     """Yield the statements that hold one of the wanted rows, in order; those of one condition once more alone."""
     rows = text.split("\n")
-    near = {close for row in wanted for close in range(row - ROWS, row + 1)}
-    heads: list[tuple[int, str]] = []
-    row = 0
-    while row < len(rows):
+    around = _Around(rows)
+    near = sorted({close for row in wanted for close in range(max(row - ROWS, 0), row + 1)})
+    following = 0
+    for row in near:
         spend()
-        bare = rows[row].strip()
-        if not bare or is_comment(rows[row]):
-            row += 1
+        if row < following or not rows[row].strip() or is_comment(rows[row]):
             continue
-        indent = _indent(rows[row])
-        if bare[0] not in "})]":
-            heads = [one for one in heads if one[0] < indent]
-        last = _last(rows, row) if row in near else row
-        body = _body(rows, last, indent) if row in near and _CONDITION.match(rows[row]) else last
+        last = _last(rows, row)
+        body = _body(rows, last, _indent(rows[row])) if _CONDITION.match(rows[row]) else last
         if not wanted.isdisjoint(range(row, body + 1)):
             whole = " ".join(one.strip() for one in rows[row : body + 1] if not is_comment(one))
-            yield Statement(whole[:CHARACTERS], row, body, "\n".join(head for _, head in heads))
-        if _HEAD.match(rows[row][:300]) and not _NOT_A_HEAD.match(rows[row]):
-            heads.append((indent, bare[:300]))
-        row = last + 1
+            yield Statement(whole[:CHARACTERS], row, body, "\n".join(around.heads(row)))
+        following = last + 1
 
 
-def rows_near(text: str, statement: Statement) -> str:
-    """Return the rows around a statement in which a safeguard of it would stand."""
+class _Around:
+    """The heads of the functions around each row, by their indentation."""
+
+    def __init__(self, rows: list[str]) -> None:
+        self._rows = rows
+        self._known: dict[int, tuple[str, ...]] = {-1: ()}
+
+    def heads(self, row: int) -> tuple[str, ...]:
+        """Return the heads around a row, outermost first."""
+        outer = self._outer(row)
+        if outer not in self._known:
+            bare = self._rows[outer].strip()[:HEAD_CHARACTERS]
+            is_head = _HEAD.match(bare) and not _NOT_A_HEAD.match(bare)
+            self._known[outer] = (*self.heads(outer), bare) if is_head else self.heads(outer)
+        return self._known[outer]
+
+    def _outer(self, row: int) -> int:
+        """Return the nearest row above that is indented less and closes nothing, -1 for none."""
+        indent, above = _indent(self._rows[row]), row - 1
+        while above >= max(row - FUNCTION_ROWS, 0):
+            text = self._rows[above]
+            bare = text.lstrip()
+            if bare and bare[0] not in "})]#/*" and len(text) - len(bare) < indent:
+                return above
+            above -= 1
+        return -1
+
+
+def rows_near(text: str, first: int, last: int) -> str:
+    """Return the rows around some rows in which a safeguard of them would stand."""
     rows = text.split("\n")
-    return "\n".join(rows[max(statement.first - NEAR, 0) : statement.last + NEAR])
+    return "\n".join(rows[max(first - NEAR, 0) : last + NEAR])
 
 
 def _indent(row: str) -> int:
@@ -82,7 +106,7 @@ def _last(rows: list[str], first: int) -> int:
     for row, following in pairwise([*range(first, end), end]):
         bare = _TEXT.sub("0", rows[row][:CHARACTERS])
         depth += sum(bare.count(sign) for sign in "([") - sum(bare.count(sign) for sign in ")]")
-        if _OPENS.search(bare):
+        if _OPENS.search(bare) or (depth <= 0 and bare.rstrip().endswith("{")):
             return row
         goes_on = depth > 0 or _GOES_ON.search(bare) or (following < len(rows) and _CONTINUES.match(rows[following]))
         if not goes_on:

@@ -76,7 +76,7 @@ def _played(
             taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
             line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
-            if line and told.isdisjoint(taken):
+            if line and told.isdisjoint(taken) and not _is_safe(rule, read.text, rows[0], rows[-1]):
                 told.update(rows)
                 yield rule, line
 
@@ -86,16 +86,23 @@ def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iter
     meant = [rule for rule in rules if rule.statement is not None and rule.may_match(read.text)]
     changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     wanted = changed | {row for row, taken in read.sources.items() if taken & changed}
+    told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was told where it is assigned
     for one in statements(read.text, wanted) if meant else ():
         rows = range(one.first, one.last + 1)
-        taken = {source for row in rows for source in read.sources.get(row, ())}
+        taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
         lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
         line = next((line for line in lines if line is not None), None)
         text = visitor_values().sub(rf"{MARK}\1", one.text.replace(MARK, ""))
         for rule in meant if line is not None else ():
             if rule.may_match(text) and _reads(rule, text, one.heads):
-                if rule.exception is None or not rule.exception.search(rows_near(read.text, one)):
+                if told[rule.id].isdisjoint(taken) and not _is_safe(rule, read.text, one.first, one.last):
+                    told[rule.id].update(rows, taken)
                     yield rule, line
+
+
+def _is_safe(rule: Rule, text: str, first: int, last: int) -> bool:
+    """Whether what a rule is content with stands near these rows."""
+    return rule.exception is not None and rule.exception.search(rows_near(text, first, last)) is not None
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:
