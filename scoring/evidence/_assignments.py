@@ -9,12 +9,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
 
 from scoring.content.budget import spend
 from scoring.evidence._python_names import Expanded
+from scoring.evidence._rules import visitor_values
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -329,8 +331,9 @@ class _Expansion:
             return f"{chosen.name}: {chosen.value}"
         if chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(kind):
             return chosen.value
-        # A method of what a call made says more by its variable's name.
-        return None if _RECEIVERS.search(kind) else f"({chosen.value})"
+        # A method of what a call made says more by its variable's name, but for what a visitor sends.
+        is_named = _RECEIVERS.search(kind) and not visitor_values().search(chosen.value)
+        return None if is_named else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
         """The last value in the same function, a literal only where the name never holds anything else."""
@@ -338,8 +341,20 @@ class _Expansion:
         visible = [one for one in definitions if one.scope[0] <= place < one.scope[1]]
         changing = [one for one in visible if not one.is_literal]
         if changing:
-            return changing[-1]
+            is_maybe = name in parameters and self._is_deeper(changing[-1], place)
+            return None if is_maybe else changing[-1]
         return visible[-1] if visible and name not in parameters else None
+
+    def _is_deeper(self, given: _Definition, place: int) -> bool:
+        """Whether a value is given in a branch that the place does not stand in."""
+        row = max(given.rows, default=0)
+        starts = self._row_starts
+        used = starts[bisect_right(starts, place) - 1]
+        return _indent(self.text, starts[row]) > _indent(self.text, used)
+
+    @cached_property
+    def _row_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def _is_use(self, use: "SgNode", parent: "SgNode") -> bool:
         if _NOT_A_USE.search(parent.kind()) or parent.kind() == "function_call":
@@ -364,6 +379,15 @@ class _Expansion:
             sources.setdefault(row, set()).update(rows - {row})
             at = last
         return Expanded("".join([*pieces, self.text[at:]]), sources)
+
+
+_BLANKS = re.compile(r"[ \t]*")
+
+
+def _indent(text: str, start: int) -> int:
+    """Return how far the row that begins at an offset is indented."""
+    blanks = _BLANKS.match(text, start)
+    return blanks.end() - start if blanks else 0
 
 
 def _is_dynamic(value: "SgNode") -> bool:

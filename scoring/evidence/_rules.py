@@ -4,7 +4,8 @@
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
 line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
 and read as one, with names filled in (_statements.py); `{name}` in it stands for a part of rules/patterns.yml, `spares`
-must not match the statement, and `within` must match the head of a function around it. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
+must not match the statement, and `within` must match the head of a function around it. One that is `as_written` is read without
+names filled in and texts put together. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
 `unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `rule` and
 `statement`: that stands near it). One of
 `needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
@@ -55,6 +56,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     statement: str | None = None
     spares: str | None = None
     within: str | None = None
+    as_written: bool = False
     beside: str | None = None
     unless: str | None = None
     lighter_outside: bool = False

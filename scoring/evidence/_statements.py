@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from scoring.content.budget import spend
-from scoring.evidence._code_lines import is_comment
+from scoring.evidence._code_lines import is_comment as _is_comment
 
 ROWS, BODY_ROWS = 14, 5  # of one statement; of those that depend on a condition
 CHARACTERS = 1_500  # of one statement
@@ -30,6 +30,7 @@ _HEAD = re.compile(
     r"(?:[\w<>\[\],.?*&:]+\s+)+[\w:~]+\s*\([^;]*\{\s*$|[\w$]+\s*\([^;()]*\)\s*\{\s*$|"
     r".*(?:=>|\bfunction\s*\w*\([^)]*\))\s*\{\s*$)"
 )
+_POINTER = re.compile(r"\s*\*+\w")  # what C writes through, which looks like a row of a comment
 _NOT_A_HEAD = re.compile(r"\s*(?:\}?\s*else|if|for|while|switch|catch|return|foreach|using|lock|synchronized|try|do)\b")
 
 
@@ -61,6 +62,11 @@ def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
         following = last + 1
 
 
+def is_comment(row: str) -> bool:
+    """Whether a row is a comment and no statement of C that begins with a pointer."""
+    return _is_comment(row) and not _POINTER.match(row)
+
+
 class _Around:
     """The heads of the functions around each row, by their indentation."""
 
@@ -73,6 +79,8 @@ class _Around:
         outer = self._outer(row)
         if outer not in self._known:
             bare = self._rows[outer].strip()[:HEAD_CHARACTERS]
+            if bare == "{" and outer > 0:
+                bare = f"{self._rows[outer - 1].strip()[:HEAD_CHARACTERS]} {{"
             is_head = _HEAD.match(bare) and not _NOT_A_HEAD.match(bare)
             self._known[outer] = (*self.heads(outer), bare) if is_head else self.heads(outer)
         return self._known[outer]
@@ -119,7 +127,8 @@ def _body(rows: list[str], last: int, indent: int) -> int:
     body = last
     while body + 1 < len(rows) and body - last < BODY_ROWS:
         row = rows[body + 1]
-        if row.strip() and _indent(row) <= indent:
+        is_brace = row.strip() == "{" and body == last
+        if row.strip() and _indent(row) <= indent and not is_brace:
             break
         body += 1
     return body

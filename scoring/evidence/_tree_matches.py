@@ -1,5 +1,6 @@
 """Rules on syntax trees and statements of a text, with names filled in, reported at lines that the change adds."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from scoring.evidence._tree_rules import tree_rules
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
+# Texts in quotes that are added to each other: what they say is one text.
+_ADDED = re.compile(r"\"\s*(?:\+|\.\.?|<>)\s*\"|'\s*(?:\+|\.\.?|<>)\s*'|`\s*\+\s*`")
 MARK = "\x02"  # stands before a value that a visitor sends, so that rules need not name all its forms
 NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call is seldom written over more
 
@@ -83,7 +86,13 @@ def _played(
 
 def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
     """Play rules on the statements that hold an added row, or what was taken from one."""
-    meant = [rule for rule in rules if rule.statement is not None and rule.may_match(read.text)]
+    meant = [rule for rule in rules if rule.statement is not None]
+    written = [rule for rule in meant if rule.as_written and rule.may_match(side.text)]
+    yield from _stated(Expanded(side.text), side, written)
+    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.may_match(read.text)])
+
+
+def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[Rule, Line]]:
     changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     wanted = changed | {row for row, taken in read.sources.items() if taken & changed}
     told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was told where it is assigned
@@ -92,17 +101,21 @@ def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iter
         taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
         lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
         line = next((line for line in lines if line is not None), None)
-        text = visitor_values().sub(rf"{MARK}\1", one.text.replace(MARK, ""))
+        text = visitor_values().sub(rf"{MARK}\1", _ADDED.sub("", one.text.replace(MARK, "")))
         for rule in meant if line is not None else ():
-            if rule.may_match(text) and _reads(rule, text, one.heads):
+            if rule.may_match(one.text) and _reads(rule, one.text if rule.as_written else text, one.heads):
                 if told[rule.id].isdisjoint(taken) and not _is_safe(rule, read.text, one.first, one.last):
                     told[rule.id].update(rows, taken)
                     yield rule, line
 
 
 def _is_safe(rule: Rule, text: str, first: int, last: int) -> bool:
-    """Whether what a rule is content with stands near these rows."""
-    return rule.exception is not None and rule.exception.search(rows_near(text, first, last)) is not None
+    """Whether what a rule is content with stands near these rows, or what it asks for beside them does not."""
+    if rule.exception is None and rule.companion is None:
+        return False
+    near = rows_near(text, first, last)
+    is_alone = rule.companion is not None and not rule.companion.search(near)
+    return is_alone or (rule.exception is not None and rule.exception.search(near) is not None)
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:
