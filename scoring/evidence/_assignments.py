@@ -281,7 +281,7 @@ class _Expansion:
             rows, is_literal = rows | before[-1].rows, False
         if is_appended and not before:
             return
-        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@.\"'/]){re.escape(name)}(?![\w\"'])", text):
+        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text):
             return
         is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))

@@ -19,6 +19,7 @@ HEAD_CHARACTERS = 300  # of the head of a function
 FUNCTION_ROWS = 200  # above a row in which its function begins
 NEAR = 25  # rows around a statement that are searched for a safeguard
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
+_ADDS = re.compile(r"\s*(?:\+|\.\.?|<>)\s*")
 _GOES_ON = re.compile(r"(?:[-+*/%.,=?&|\\(\[]|\b(?:and|or|not|in|return))\s*$")
 _CONTINUES = re.compile(r"\s*(?:\?\.|\.\w|->|::|\+(?!\+)|\|\||&&|\.\.|\?\s|:\s|and\b|or\b|\|>)")
 _OPENS = re.compile(r"(?:=>\s*\{?|\)\s*\{|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
@@ -95,6 +96,20 @@ class _Around:
                 return above
             above -= 1
         return -1
+
+
+def put_together(text: str) -> str:
+    """Return a statement with texts in quotes that are added to each other as one text."""
+    pieces: list[str] = []
+    at, before = 0, ""
+    for found in _TEXT.finditer(text):
+        between = text[at : found.start()]
+        if before == found[0][0] and _ADDS.fullmatch(between):
+            pieces[-1] = pieces[-1][:-1] + found[0][1:]
+        else:
+            pieces += [between, found[0]]
+        at, before = found.end(), found[0][0]
+    return "".join([*pieces, text[at:]])
 
 
 def rows_near(text: str, first: int, last: int) -> str:

@@ -1,6 +1,5 @@
 """Rules on syntax trees and statements of a text, with names filled in, reported at lines that the change adds."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,12 @@ from scoring.evidence._assignments import expand
 from scoring.evidence._languages import GRAMMARS, Language
 from scoring.evidence._python_names import Expanded, expand_python, focused
 from scoring.evidence._rules import Rule, visitor_values
-from scoring.evidence._statements import rows_near, statements
+from scoring.evidence._statements import put_together, rows_near, statements
 from scoring.evidence._tree_rules import tree_rules
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-# Texts in quotes that are added to each other: what they say is one text.
-_ADDED = re.compile(r"\"\s*(?:\+|\.\.?|<>)\s*\"|'\s*(?:\+|\.\.?|<>)\s*'|`\s*\+\s*`")
 MARK = "\x02"  # stands before a value that a visitor sends, so that rules need not name all its forms
 NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call is seldom written over more
 
@@ -101,7 +98,7 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
         taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
         lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
         line = next((line for line in lines if line is not None), None)
-        text = visitor_values().sub(rf"{MARK}\1", _ADDED.sub("", one.text.replace(MARK, "")))
+        text = visitor_values().sub(rf"{MARK}\1", put_together(one.text.replace(MARK, "")))
         for rule in meant if line is not None else ():
             if rule.may_match(one.text) and _reads(rule, one.text if rule.as_written else text, one.heads):
                 if told[rule.id].isdisjoint(taken) and not _is_safe(rule, read.text, one.first, one.last):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scoring.content.budget import spend
+from scoring.content.budget import BudgetSpent, spend
 from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
 from scoring.content.paths import Role, role
@@ -65,13 +65,32 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
     language, part = language_of_file(file), role(file.path)
     rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
-    for rule, line in _matches(reading, file, whole, rules, language):
+    for rule, line in _least(_matches(reading, file, whole, rules, language)):
         severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
         number = line.new or line.old or 0
         lines = seen.setdefault(rule.id, set())
         if severity and number not in lines and len(lines) < ONCE:
             lines.add(number)
             yield _finding(rule, severity, file, line)
+
+
+def _least(matches: Iterator[tuple[Rule, Line]]) -> Iterator[tuple[Rule, Line]]:
+    """Leave out what a rule on statements says of a line of which another rule says as much."""
+    general: list[tuple[Rule, Line]] = []
+    told: dict[Line, set[Severity]] = {}
+    spent: BudgetSpent | None = None
+    try:
+        for rule, line in matches:
+            if rule.statement is None:
+                told.setdefault(line, set()).add(rule.severity)
+                yield rule, line
+            else:
+                general.append((rule, line))
+    except BudgetSpent as reason:
+        spent = reason
+    yield from (one for one in general if told.get(one[1], set()).isdisjoint({Severity.HIGH, one[0].severity}))
+    if spent is not None:
+        raise spent
 
 
 def _matches(
