@@ -139,11 +139,13 @@ def _last(rows: list[str], first: int) -> int:
 
 def _body(rows: list[str], last: int, indent: int) -> int:
     """Return the last of the rows below a condition that are indented deeper than it."""
-    body = last
-    while body + 1 < len(rows) and body - last < BODY_ROWS:
-        row = rows[body + 1]
-        is_brace = row.strip() == "{" and body == last
-        if row.strip() and _indent(row) <= indent and not is_brace:
+    body, left = last, BODY_ROWS
+    for place in range(last + 1, min(last + ROWS, len(rows))):
+        row = rows[place]
+        if not row.strip() or is_comment(row):
+            continue
+        is_brace = row.strip() == "{" and left == BODY_ROWS
+        if left == 0 or (_indent(row) <= indent and not is_brace):
             break
-        body += 1
+        body, left = place, left - 1
     return body

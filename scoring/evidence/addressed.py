@@ -42,6 +42,7 @@ class Attempt:
     near: int = NEAR
 
 
+_HAILED: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.MED)
 _MACHINE = "speaks to an automated reviewer and tells it what to find"
 _ATTEMPTS = (
     Attempt("own-verdict", ("schema",), _HIGH, "states the answer that the review has to give", mentionable=False),
@@ -93,6 +94,7 @@ _ATTEMPTS = (
         "invented-result", ("result", "verdict"), _SPOKEN, "reports the result of a tool and says what to conclude"
     ),
     Attempt("invented-result", ("answer", "verdict"), _SPOKEN, "writes down an answer and says that it is to be given"),
+    Attempt("machine-hailed", ("hail",), _HAILED, "is addressed to an automated reviewer"),
     Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
 )
 # What the classifier finds where no phrase of the list stands. It reads no sense, so prose for people weighs less.

@@ -15,7 +15,12 @@ REWRITTEN: dict[Rewriting, Callable[[str], str | None]] = {
     "order": in_another_order,
     "indirection": by_indirection,
 }
-ON_PYTHON = [rule for rule in rules() if rule.rule is not None and rule.languages == ("python",)]
+ON_PYTHON = [
+    rule
+    for rule in rules()
+    if (rule.rule is not None and rule.languages == ("python",))
+    or (rule.statement is not None and rule.languages[0] == "python")
+]
 FRAIL = 0.1  # of all rules
 
 
