@@ -20,7 +20,7 @@ FUNCTION_ROWS = 200  # above a row in which its function begins
 NEAR = 25  # rows around a statement that are searched for a safeguard
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
 _ADDS = re.compile(r"\s*(?:\+|\.\.?|<>)\s*")
-_GOES_ON = re.compile(r"(?:[-+*/%.,=?&|\\(\[]|\b(?:and|or|not|in|return))\s*$")
+_GOES_ON = re.compile(r"(?:[-+*/%.=?&|\\(\[]|\b(?:and|or|not|in|return))\s*$")
 _CONTINUES = re.compile(r"\s*(?:\?\.|\.\w|->|::|\+(?!\+)|\|\||&&|\.\.|\?\s|:\s|and\b|or\b|\|>)")
 _OPENS = re.compile(r"(?:=>\s*\{?|\)\s*\{|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
 _CONDITION = re.compile(r"\s*(?:\}?\s*else\s+|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while)\b")

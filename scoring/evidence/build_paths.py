@@ -45,7 +45,12 @@ PINNED = re2.compile(r"uses:\s*[\"']?(\./|docker://\S+@sha256:|[\w./-]+@[0-9a-f]
 ACTION = re2.compile(r"\buses:\s*[\"']?[\w.-]+/[\w./-]+@")
 NPM_HOOK = re2.compile(r'^\s*"(pre|post)?(install|prepare|uninstall|pack|publish)"\s*:\s*"')
 SETUP_HOOK = re2.compile(r"\bcmdclass\b|class\s+\w+\((\w+\.)*(install|develop|build_py|build_ext|egg_info|sdist)\)")
-BACKEND = re2.compile(r"^\s*(build-backend|backend-path)\s*=|^\s*\[build-system\]")
+BACKEND = re2.compile(r"^\s*(build-backend|backend-path)\s*=")
+# Those that nearly every project is built with; whoever takes one of them changes less than what it builds.
+USUAL_BACKEND = re2.compile(
+    r"build-backend\s*=\s*[\"'](setuptools\.build_meta(:__legacy__)?|hatchling\.build|flit_core\.buildapi|poetry\.core\.masonry"
+    r"\.api|pdm\.backend|uv_build|maturin|scikit_build_core\.build|mesonpy)[\"']"
+)
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
@@ -141,6 +146,8 @@ def _given_secrets(file: FileChange) -> Iterator[Finding]:
 
 def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) -> Iterator[Finding]:
     for line in _matching(file, pattern):
+        if rule == "build-backend" and USUAL_BACKEND.search(cut(line.text, LINE_LENGTH)):
+            continue
         yield _line_finding(file, line, rule, Severity.MED, message)
 
 
