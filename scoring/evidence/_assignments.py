@@ -122,7 +122,9 @@ _IMPORT = re2.compile(
     r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
 )
 _IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
-_TAKEN_APART = re2.compile(r"(?:const|let|var)\s*\{([^{}]*)\}\s*=\s*(?:await\s+)?([A-Za-z_][\w.]*(?:\(\))?)\s*(?:;|\n|$)")
+_TAKEN_APART = re2.compile(
+    r"(?:const|let|var)\s*\{([^{}]*)\}\s*=\s*(?:await\s+)?([A-Za-z_][\w.]*(?:\(\))?)\s*(?:;|\n|$)"
+)
 # Parameters of a handler that the framework fills from what a visitor sends, and how that is written without it.
 _FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
     "java": (

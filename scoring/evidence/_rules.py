@@ -3,17 +3,17 @@
 `rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
 line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
-and read as one, with names filled in (_statements.py); `{name}` in it stands for a part of rules/patterns.yml, `spares`
-must not match the statement, and `within` must match the head of a function around it. One that is `as_written` is read without
-names filled in and texts put together. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
-`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out; for `rule` and
-`statement`: that stands near it). One of
-`needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
-files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security`
-weighs the same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there.
-`bad` is found and `good` is not; tests play both, and `bad` with other names, in another order and with one step of
-indirection. `frail` names those of the three that the rule does not survive. A rule that is `filled_in` reads Python
-only where names are filled in already, so that a name that is left stands for something unknown.
+and read as one with names filled in (_statements.py), or `as_written`; `{name}` in it stands for a part of
+rules/patterns.yml, `spares` must not match the statement, and `within` must match the head of a function around it.
+`beside` must match another line that the same hunk adds (for `removed`: the line before it; for `rule` and `statement`:
+a line near it); `unless` must match no line that the file adds (for `removed`: that the change adds, comments left
+out; for `rule` and `statement`: no line near it). One of `needles` must stand in the text, which is what makes the
+rules fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests,
+documentation, generated and vendored files) a rule of type `security` weighs the same, as builds run those files; one
+that is `lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not; tests play
+both, and `bad` with other names, in another order and with one step of indirection. `frail` names those of the three
+that the rule does not survive. A rule that is `filled_in` reads Python only where names are filled in already, so that
+a name that is left stands for something unknown. A rule on statements yields to another that says as much of the line.
 """
 
 import re

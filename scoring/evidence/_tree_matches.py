@@ -100,10 +100,12 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
         line = next((line for line in lines if line is not None), None)
         text = visitor_values().sub(rf"{MARK}\1", put_together(one.text.replace(MARK, "")))
         for rule in meant if line is not None else ():
-            if rule.may_match(one.text) and _reads(rule, one.text if rule.as_written else text, one.heads):
-                if told[rule.id].isdisjoint(taken) and not _is_safe(rule, read.text, one.first, one.last):
-                    told[rule.id].update(rows, taken)
-                    yield rule, line
+            is_new = rule.may_match(one.text) and told[rule.id].isdisjoint(taken)
+            if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
+                continue
+            if not _is_safe(rule, read.text, one.first, one.last):
+                told[rule.id].update(rows, taken)
+                yield rule, line
 
 
 def _is_safe(rule: Rule, text: str, first: int, last: int) -> bool:

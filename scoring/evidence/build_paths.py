@@ -111,9 +111,8 @@ def _lines(change: Change) -> Iterator[Finding]:
         name = file.path.rsplit("/", 1)[-1]
         kind = never_fast(file.path)
         if kind == "ci":
-            yield from _found(
-                file, PRIVILEGES, "ci-rights", "This line gives the CI job more rights, all secrets or the text of a stranger."
-            )
+            message = "This line gives the CI job more rights, all secrets or the text of a stranger."
+            yield from _found(file, PRIVILEGES, "ci-rights", message)
             yield from _unpinned(file)
             yield from _given_secrets(file)
         elif name == "package.json":
