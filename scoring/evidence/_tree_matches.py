@@ -99,7 +99,9 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
         lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
         line = next((line for line in lines if line is not None), None)
         text = visitor_values().sub(rf"{MARK}\1", put_together(one.text.replace(MARK, "")))
-        for rule in meant if line is not None else ():
+        if line is None:
+            continue
+        for rule in meant:
             is_new = rule.may_match(one.text) and told[rule.id].isdisjoint(taken)
             if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
                 continue
