@@ -216,6 +216,7 @@ class _Expansion:
         """`const { name: other } = req.query` gives `other` the value `req.query.name`."""
         encodable = self.text.encode("utf-8", "replace").decode()
         for found in _TAKEN_APART.finditer(encodable) if self.grammar == "tsx" else ():
+            spend()
             row, reach = self.text.count("\n", 0, found.start()), (found.start(), len(self.text))
             for original, alias in _IMPORTED.findall(re.sub(r"=[^,]*", "", found[1])):
                 value = f"{found[2]}.{original}"
@@ -226,6 +227,7 @@ class _Expansion:
             return
         pattern, value = _FROM_VISITOR[self.grammar]
         for found in pattern.finditer(self.text.encode("utf-8", "replace").decode()):
+            spend()
             reach = (found.end(), found.end() + HANDLER_CHARACTERS)
             row, name = self.text.count("\n", 0, found.start()), found["name"]
             self._add(_Definition(name, reach, value.format(name=name), False, True, frozenset({row})))

@@ -6,7 +6,7 @@ an object that is handed to a call does not.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -58,7 +58,7 @@ def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
         last = _last(rows, row)
         body = _body(rows, last, _indent(rows[row])) if _CONDITION.match(rows[row]) else last
         if not wanted.isdisjoint(range(row, body + 1)):
-            whole = " ".join(one.strip() for one in rows[row : body + 1] if not is_comment(one))
+            whole = " ".join(one.strip() for one in rows[row : body + 1] if one.strip() and not is_comment(one))
             yield Statement(whole[:CHARACTERS], row, body, "\n".join(around.heads(row)))
         following = last + 1
 
@@ -112,9 +112,8 @@ def put_together(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def rows_near(text: str, first: int, last: int) -> str:
+def rows_near(rows: Sequence[str], first: int, last: int) -> str:
     """Return the rows around some rows in which a safeguard of them would stand."""
-    rows = text.split("\n")
     return "\n".join(rows[max(first - NEAR, 0) : last + NEAR])
 
 

@@ -1,6 +1,6 @@
 """Rules on syntax trees and statements of a text, with names filled in, reported at lines that the change adds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scoring.content.budget import spend
@@ -67,6 +67,7 @@ def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> I
 def _played(
     root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
 ) -> Iterator[tuple[Rule, Line]]:
+    written = read.text.split("\n")
     for rule in rules:
         spend()
         told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
@@ -76,7 +77,7 @@ def _played(
             taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
             line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
-            if line and told.isdisjoint(taken) and not _is_safe(rule, read.text, rows[0], rows[-1]):
+            if line and told.isdisjoint(taken) and not _is_safe(rule, written, rows[0], rows[-1]):
                 told.update(rows)
                 yield rule, line
 
@@ -93,6 +94,7 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
     changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     wanted = changed | {row for row, taken in read.sources.items() if taken & changed}
     told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was told where it is assigned
+    written = read.text.split("\n")
     for one in statements(read.text, wanted) if meant else ():
         rows = range(one.first, one.last + 1)
         taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
@@ -105,16 +107,16 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
             is_new = rule.may_match(one.text) and told[rule.id].isdisjoint(taken)
             if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
                 continue
-            if not _is_safe(rule, read.text, one.first, one.last):
+            if not _is_safe(rule, written, one.first, one.last):
                 told[rule.id].update(rows, taken)
                 yield rule, line
 
 
-def _is_safe(rule: Rule, text: str, first: int, last: int) -> bool:
+def _is_safe(rule: Rule, rows: Sequence[str], first: int, last: int) -> bool:
     """Whether what a rule is content with stands near these rows, or what it asks for beside them does not."""
     if rule.exception is None and rule.companion is None:
         return False
-    near = rows_near(text, first, last)
+    near = rows_near(rows, first, last)
     is_alone = rule.companion is not None and not rule.companion.search(near)
     return is_alone or (rule.exception is not None and rule.exception.search(near) is not None)
 
