@@ -28,7 +28,12 @@ REWRITTEN: dict[Rewriting, Callable[[str], str | None]] = {
     "order": in_another_order,
     "indirection": by_indirection,
 }
-ON_PYTHON = [rule for rule in rules() if rule.rule is not None and rule.languages == ("python",)]
+ON_PYTHON = [
+    rule
+    for rule in rules()
+    if (rule.rule is not None and rule.languages == ("python",))
+    or (rule.statement is not None and rule.languages[0] == "python")
+]
 ON_LINES = [rule for rule in rules() if rule.lines is not None]
 OF_LINES = (with_wider_spaces, with_other_hosts, with_lines_between, further_in)
 AT_THE_MARGIN = "go-generate-fetches"  # Go itself reads such a line at the margin only
