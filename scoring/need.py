@@ -1,7 +1,7 @@
 """How many settled pull requests a budget of false approvals asks for, and when they will be there. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scoring.figures import shown_threshold, things
@@ -18,6 +18,37 @@ def items_needed(budget: float, delta: float) -> int:
             raise ValueError(f"{name} must lie between 0 and 1, not {value}")
     # 1e-9 forgives the rounding of the quotient where it is a whole number (.729 at .1 is 3, not 4).
     return max(1, math.ceil(math.log(delta) / math.log1p(-budget) - 1e-9))
+
+
+def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5) -> float:
+    """Independent outcomes that every certificate takes on average: kl(power | delta) / kl(rate | budget).
+
+    For a lane whose share of bad ones is `rate`, whatever the method, if it certifies a lane at `budget` with a chance
+    of at most `delta` and this one with a chance of at least `power` (docs/method.md has the proof). inf where the rate
+    is not below the budget, 0 for a power that chance alone has. Raises ValueError for shares outside [0, 1].
+    """
+    if not (0 <= rate <= 1 and 0 < budget < 1 and 0 < delta < 1 and 0 <= power <= 1):
+        raise ValueError("rate and power must lie in [0, 1], budget and delta strictly between")
+    if power <= delta:
+        return 0.0
+    return math.inf if rate >= budget else _divergence(power, delta) / _divergence(rate, budget)
+
+
+def weeks_needed(
+    lanes: Iterable[tuple[float, float]], weeks: float, budget: float, delta: float, power: float = 0.5
+) -> float:
+    """In how many weeks the first of these lanes can be certified by any method; inf where none ever can.
+
+    Each lane is (let through, bad) in the last `weeks`; its rate is taken half a case worse than it was, as in a need.
+    """
+    paces = ((outcomes_needed((bad + 0.5) / (size + 1), budget, delta, power), size / weeks) for size, bad in lanes)
+    return min((outcomes / pace for outcomes, pace in paces if pace > 0), default=math.inf)
+
+
+def _divergence(one: float, other: float) -> float:
+    """Of a coin of chance `one` from another of chance `other` (Kullback and Leibler), in nats."""
+    parts = ((one, other), (1 - one, 1 - other))
+    return sum(part * math.log(part / against) for part, against in parts if part > 0)
 
 
 @dataclass(frozen=True, slots=True)
