@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from scoring import read
 from scoring.read import WatchedRepository
 from scoring.repository_settings import RepositorySettings, SettingsProblem
+from triage.lane_offers import shadow_offer
 from triage.middleware import Request
 from triage.permissions import Role, require, role_of
 from triage.repository_choices import MAY_CHANGE, ChangedMeanwhile, history, newest, save
@@ -101,5 +102,6 @@ def _page(
         "wrong": bool(wrong),
         "history": [(change, change_words(changes)) for change, changes in history(found.key)],
         "report": read.shadow_report(request.snapshot, found.key) if request.snapshot else None,
+        "lane_offer": shadow_offer(request.snapshot, found) if request.snapshot and held.shadow else None,
     }
     return render(request, "repository_settings.html", shown, **how)
