@@ -1,7 +1,7 @@
 """How many settled pull requests a budget of false approvals asks for, and when they will be there. Pure."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scoring.figures import shown_threshold, things
@@ -32,17 +32,6 @@ def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5
     if power <= delta:
         return 0.0
     return math.inf if rate >= budget else _divergence(power, delta) / _divergence(rate, budget)
-
-
-def weeks_needed(
-    lanes: Iterable[tuple[float, float]], weeks: float, budget: float, delta: float, power: float = 0.5
-) -> float:
-    """In how many weeks the first of these lanes can be certified by any method; inf where none ever can.
-
-    Each lane is (let through, bad) in the last `weeks`; its rate is taken half a case worse than it was, as in a need.
-    """
-    paces = ((outcomes_needed((bad + 0.5) / (size + 1), budget, delta, power), size / weeks) for size, bad in lanes)
-    return min((outcomes / pace for outcomes, pace in paces if pace > 0), default=math.inf)
 
 
 def _divergence(one: float, other: float) -> float:
@@ -87,6 +76,21 @@ def soonest(
             when = max(math.ceil(missing / pace), 1) if comes else None
             best, first = Need(int(many), math.floor(so_far), float(threshold), when), place
     return best
+
+
+def earliest(
+    lanes: Sequence[tuple[float, float, float]], weeks: float, longest: float, budget: float, delta: float, starts: int
+) -> Need | None:
+    """The need of the lane that a certificate could reach first if it stays as good as it was; None where none ever is.
+
+    Each lane is (threshold, let through, bad) in the last `weeks`; its rate is taken half a case worse than it was. It
+    takes what every method takes, and at least the fewest that `starts` sequences of tests ask for.
+    """
+    fewest = items_needed(budget, delta / starts)
+    rates = [(bad + 0.5) / (size + 1) for _, size, bad in lanes]
+    needed = [max(outcomes_needed(rate, budget, delta), fewest) for rate in rates]
+    whole = [math.ceil(one) if math.isfinite(one) else one for one in needed]
+    return soonest(whole, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest)
 
 
 def say_need(need: Need) -> str:

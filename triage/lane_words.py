@@ -185,7 +185,7 @@ def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
     weeks = f"in about {things(need.weeks, 'week')} at this pace" if need.weeks is not None else "not at this pace"
     return (
         f"{weeks}, at the earliest: it takes {need.needed:,} settled ones at {shown_threshold(need.threshold)} or "
-        f"above, all of them clean ({need.have:,} so far)"
+        f"above, as clean as those so far ({need.have:,})"
     )
 
 

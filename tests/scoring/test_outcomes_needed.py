@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.learning.lanes import Judged
-from scoring.need import items_needed, outcomes_needed, weeks_needed
+from scoring.need import Need, earliest, items_needed, outcomes_needed
 from scoring.threshold import MOST, _cases_for, choose_threshold
 from tests.conftest import Count
 
@@ -65,7 +65,7 @@ def test_what_a_certificate_is_said_to_need_is_never_fewer(
 
 
 @given(st.integers(0, 3), st.integers(20, 60), st.integers(0, 20))
-def test_the_weeks_on_the_page_are_never_fewer(bad: int, size: int, seed: int) -> None:
+def test_the_weeks_that_a_certificate_names_are_never_fewer(bad: int, size: int, seed: int) -> None:
     draw, weeks = np.random.default_rng(seed), 52.0
     opened = np.datetime64("2025-01-01") + np.sort(draw.integers(0, 364, size)).astype("m8[D]")
     opened[[0, -1]] = np.datetime64("2025-01-01"), np.datetime64("2025-12-31")
@@ -74,21 +74,39 @@ def test_the_weeks_on_the_page_are_never_fewer(bad: int, size: int, seed: int) -
     need = choose_threshold(Judged.of(np.full(size, 0.9), outcomes, np.arange(size), opened), 0.05, 0.05).need
     assert need is not None
     if need.weeks is not None:
-        assert need.weeks + weeks >= weeks_needed([(size, bad)], weeks, 0.05, 0.05)
+        least = outcomes_needed((bad + 0.5) / (size + 1), 0.05, 0.05)
+        assert need.weeks + weeks >= least / (size / weeks) - 1e-9
+
+
+@given(st.integers(0, 4), st.integers(5, 200), st.floats(0.02, 0.2))
+def test_the_need_of_the_page_is_that_of_the_theorem_or_more(bad: int, size: int, budget: float) -> None:
+    need = earliest([(0.9, size, bad)], 52, 52, budget, 0.05, 3)
+    least = outcomes_needed((bad + 0.5) / (size + 1), budget, 0.05)
+    if need is None:
+        assert least == math.inf or size >= max(least, items_needed(budget, 0.05 / 3))
+    else:
+        assert need.needed >= least
+        assert need.needed >= items_needed(budget, 0.05 / 3)
+
+
+def test_the_lane_that_comes_first_is_named_and_a_loose_one_is_not() -> None:
+    lanes = [(0.95, 20.0, 0.0), (0.90, 120.0, 4.0), (0.60, 600.0, 58.0)]
+    assert earliest(lanes, 260, 520, 0.10, 0.05, 3) == Need(39, 20, 0.95, 247)
+    # A lane of 9.7 % bad takes 20,922 outcomes for a budget of 10 %, and no window holds them.
+    need = earliest(lanes[2:], 260, 520, 0.10, 0.05, 3)
+    assert need is not None
+    assert (need.needed, need.weeks) == (20_922, None)
 
 
 def test_the_numbers_of_the_method_page() -> None:
     assert outcomes_needed(0.05, 0.10, 0.05) == pytest.approx(49.7, abs=0.1)
     assert outcomes_needed(0.0, 0.05, 0.05, 1.0) == pytest.approx(58.4, abs=0.1)
-    assert weeks_needed([(40, 1.55), (10, 3)], 52, 0.10, 0.05) == pytest.approx(
-        outcomes_needed(0.05, 0.10, 0.05) / 40 * 52
-    )
 
 
 def test_what_no_number_of_outcomes_certifies_is_infinite() -> None:
     assert outcomes_needed(0.10, 0.10, 0.05) == math.inf
-    assert weeks_needed([(40, 8), (0, 0)], 52, 0.10, 0.05) == math.inf
-    assert weeks_needed([], 52, 0.10, 0.05) == math.inf
+    assert earliest([(0.9, 40.0, 8.0), (0.8, 0.0, 0.0)], 52, 52, 0.10, 0.05, 3) is None
+    assert earliest([], 52, 52, 0.10, 0.05, 3) is None
 
 
 def test_chance_alone_needs_no_outcome() -> None:
