@@ -140,7 +140,8 @@ def _people(asked: Asked) -> Iterator[Reason]:
 
 def _certificate(asked: Asked) -> Iterator[Reason]:
     if asked.thresholds.t_high is not None and not asked.thresholds.certified:
-        yield Reason("certificate_required", {"t_high": asked.thresholds.t_high})
+        told = {} if asked.thresholds.estimated is None else {"estimated": True}
+        yield Reason("certificate_required", {"t_high": asked.thresholds.t_high, **told})
 
 
 def _verdict(asked: Asked) -> Iterator[Reason]:

@@ -1,9 +1,8 @@
 """Why the fast lane is shut although it was open, and what it rests on while it is open, in plain words. Pure."""
 
 from collections.abc import Callable, Mapping
-from decimal import ROUND_CEILING, Decimal
 
-from scoring.figures import count_of, number_of, shown_threshold, things
+from scoring.figures import count_of, hundredths, number_of, shown_threshold, things
 from scoring.need import Need, say_need
 from scoring.verdict import Param
 
@@ -45,8 +44,8 @@ def _say_estimated(params: Params) -> str:
 
 
 def bad_in_hundred(low: float, high: float) -> str:
-    """The interval of a share of bad ones as '4 to 9 in 100': shares of bad ones are rounded up."""
-    below, above = (int((100 * Decimal(str(end))).quantize(Decimal(1), ROUND_CEILING)) for end in (low, high))
+    """The interval of a share of bad ones as '4 to 9 in 100', rounded outwards."""
+    below, above = hundredths(low, high)
     return f"{above} in 100" if below == above else f"{below} to {above} in 100"
 
 

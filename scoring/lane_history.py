@@ -12,8 +12,8 @@ from scoring.shaping import People
 DAYS = 30  # of a report
 ENOUGH = 10  # settled rows from which a shadow report speaks of opening the lane
 
-# Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through; what its audit
-# drew is in no list, since nobody may know what was drawn before it is answered.
+# Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through. What its audit
+# drew is in no list until somebody answered: whoever answers knows neither lane nor score.
 SHADOW = "select pull_uri, round, patch_id, repository_id, decided_at from shadow_rounds"
 OPEN = """
 select pull_uri, round, coalesce(patch_id, '') as patch_id, repository_id, drawn_at as decided_at from audit_draws
@@ -23,7 +23,7 @@ where estimated and not drawn
 # is what would have gone through unread.
 ROWS = """
 with taken as (
-  from ({rounds}) where repository_id = $repository and decided_at > $since and decided_at <= $now
+  from ({rounds}) where repository_id = $repository and decided_at >= $since and decided_at <= $now
   qualify row_number() over (partition by pull_uri order by decided_at, round, patch_id) = 1
 ), given as (
   select s.pull_uri, arg_min(s.probability, s.as_of) as probability from scores s join taken t
@@ -39,6 +39,7 @@ left join labels l on l.pull_uri = t.pull_uri
 left join given v on v.pull_uri = t.pull_uri
 left join pull_pages g on g.pull_uri = t.pull_uri
 anti join hidden_people h on h.contributor_id = p.author_id
+anti join (from audit_draws anti join audits using (pull_uri) where drawn) w on w.pull_uri = t.pull_uri
 order by t.decided_at desc, t.pull_uri
 """
 Happened = Literal[
@@ -156,7 +157,8 @@ with decided as (
   anti join own_people o on o.repository_id = s.repository_id and o.contributor_id = s.contributor_id
   where s.pull_uri is not null and s.as_of > $since
 ), taken as (
-  select distinct pull_uri from waved_through where as_of > $since and not $shadow
+  select distinct pull_uri from waved_through anti join (from audit_draws where drawn) using (pull_uri)
+  where as_of > $since and not $shadow
   union select distinct pull_uri from shadow_rounds where decided_at > $since and $shadow
 )
 select count(*) as offered, count(t.pull_uri) as let_through, count(t.pull_uri) filter (l.clean) as clean,

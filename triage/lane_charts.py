@@ -7,9 +7,8 @@ from scoring.lane_offer import LaneCurve, LanePoint, Offer
 from triage.lane_words import bad_words, count_words
 from triage.plots import Area, Dot, Frame, Label, Plot, Stroke, Table, line, outline, percent_words, round_up
 
-LEFT, RIGHT, TOP, BOTTOM = 80.0, 690.0, 80.0, 290.0
-HEIGHT = 370
-TABLED = 24  # rows of a table from each past: its thresholds are thinned evenly
+LEFT, RIGHT, TOP, BOTTOM = 80.0, 690.0, 66.0, 276.0
+HEIGHT = 350
 WHOSE = {"own": "own past", "starter": "starter's past"}
 
 
@@ -112,12 +111,7 @@ def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) ->
 
 def _table(curves: Sequence[LaneCurve]) -> Table:
     columns = ("From", "Let through", "Of", "Share", "Bad", "Share bad", "95 % interval", "Authors")
-    return Table(columns, tuple(_row(one, curve) for curve in curves for one in _thinned(curve.points)))
-
-
-def _thinned(points: Sequence[LanePoint]) -> Sequence[LanePoint]:
-    step = max(1, -(-len(points) // TABLED))
-    return points[::-1][::step][::-1]
+    return Table(columns, tuple(_row(one, curve) for curve in curves for one in curve.points))
 
 
 def _row(one: LanePoint, curve: LaneCurve) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from hashlib import blake2s
 
+from django.conf import settings
 from django.urls import reverse
 from django.utils.http import urlencode
 
@@ -70,11 +71,16 @@ def state_of(past: LanePast, opening: EstimatedLane | None) -> State:
     return "watching" if past.offer is not None else "nothing"
 
 
+def may_be_opened() -> bool:
+    """Whether the operator lets lanes be opened without a certificate."""
+    return "certificate" not in settings.LANE_CONDITIONS
+
+
 def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
     """What the queue asks this viewer: of `repository`, or of the first that they maintain and that only watches."""
     mine = [
         one
-        for one in read.watched_repositories(snapshot)
+        for one in (read.watched_repositories(snapshot) if may_be_opened() else ())
         if repository in ("", one.key) and roles.role(one.key) >= Role.MAINTAINER and newest(one).shadow
     ]
     rest = {one.repository: one.basis for one in lane_states(snapshot)} if mine else {}
@@ -90,7 +96,8 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
 def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
     """What the shadow report offers once enough of its rows are settled; None before, and where nothing can be."""
     past = past_of(snapshot, repository.key)
-    if past is None or past.offer is None or state_of(past, standing(repository.key)) != "watching":
+    is_watching = past is not None and state_of(past, standing(repository.key)) == "watching"
+    if past is None or past.offer is None or not is_watching or not may_be_opened():
         return None
     settled = read.watched_lane(snapshot, past, present(snapshot)).settled
     if settled < ENOUGH:

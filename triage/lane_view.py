@@ -13,9 +13,11 @@ from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.drift import days_to_shut
 from scoring.explain import lane_notice
 from scoring.lane_curve import FEWEST_SETTLED
 from scoring.lane_history import DAYS, Agreement
+from scoring.lane_offer import Offer
 from scoring.read import LanePast, LaneRow, WatchedRepository
 from triage import estimated, lane_words
 from triage.action_views import acting_page
@@ -23,7 +25,7 @@ from triage.context import present
 from triage.incident_views import for_maintainers
 from triage.incidents import banners
 from triage.lane_charts import lane_plot
-from triage.lane_offers import figures_of, lane_address, offer_token, past_of, standing, state_of
+from triage.lane_offers import figures_of, lane_address, may_be_opened, offer_token, past_of, standing, state_of
 from triage.lane_words import State
 from triage.middleware import Request
 from triage.models import EstimatedLane, Person
@@ -40,6 +42,7 @@ CHANGED = "The figures changed since this page was shown, so nothing was opened.
 NO_OFFER = "There is nothing to open here now, so nothing was changed."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
+SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
 
 
@@ -97,6 +100,8 @@ def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close a lane that was opened on an estimate: `because`, or nothing to undo one's own opening of just now."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
     opening = get_object_or_404(EstimatedLane, key=request.POST.get("key", ""))
     repository = _repository(snapshot, opening.repo_key)
     person = require(request, repository.key, estimated.MAY_OPEN)
@@ -114,7 +119,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     now, opening = present(snapshot), standing(past.repository.key)
     state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
-    can_open = offer is not None and state in ("watching", "shut_itself")
+    can_open = offer is not None and state in ("watching", "shut_itself") and may_be_opened()
     return {
         "past": past,
         "title": lane_words.TITLES[state],
@@ -127,6 +132,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "confidence": f"{100 * (1 - delta):g} %",
         "certified": state == "certified",
         "by_hand": state == "by_hand",
+        "forbidden": "" if may_be_opened() else estimated.CERTIFIED_ONLY,
         "can_open": can_open,
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
@@ -141,17 +147,23 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
 
 def _facts(past: LanePast, state: State) -> list[tuple[str, str]]:
     """What opening it costs and risks, when it shuts itself, when a certificate could come, and how to undo it."""
-    offer, told = past.offer, []
+    offer, share, told = past.offer, settings.ESTIMATED_AUDIT_SHARE, []
     if offer is not None and state not in ("certified", "by_hand"):
         if risk := lane_words.risk_words(offer, past.a_month):
             told.append(("You risk", risk))
         told.append(("You save", "not measured: how long you look at a change is not recorded here"))
-        told.append(("It shuts itself", lane_words.shutting_words(offer, settings.ESTIMATED_AUDIT_SHARE)))
+        told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
     if state != "certified":
         told.append(("Certified", lane_words.certificate_words(past.need, past.budget, past.has_model)))
     if offer is not None and state not in ("certified", "by_hand"):
         told.append(("Undo", "any time, here; the lane itself merges nothing"))
     return told
+
+
+def _days_to_shut(past: LanePast, offer: Offer, share: float) -> float | None:
+    """How long it takes at the pace of this repository to find out that a lane is twice as bad as its budget."""
+    through = past.a_month * offer.share
+    return days_to_shut(offer.bad_high, through, share, settings.FALSE_APPROVAL_DELTA) if through > 0 else None
 
 
 def _opened(
@@ -179,7 +191,7 @@ def _opened(
 def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
     return [
         (one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement])
-        for one in found
+        for one in found[:SHOWN]
     ]  # fmt: skip
 
 

@@ -143,12 +143,23 @@ def _tenth_up(count: float) -> str:
     return f"{ceil(round(10 * count, 7)) / 10:,.1f}"
 
 
-def shutting_words(offer: Offer, share: float) -> str:
-    """When a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited."""
+def shutting_words(offer: Offer, share: float, days: float | None) -> str:
+    """When a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
+
+    `days` is how long it takes at this pace until half of all lanes twice as bad are found out; None: nobody can say.
+    """
+    found = "" if days is None else f"; one twice as bad is found after {_time_words(days)} at this pace (median)"
     return (
         f"as soon as the audit ({one_in(share)}) or what became of merged ones shows that more than "
-        f"{in_hundred(offer.bad_high)} are bad; then only a person opens it again"
+        f"{in_hundred(offer.bad_high)} are bad{found}; then only a person opens it again"
     )
+
+
+def _time_words(days: float) -> str:
+    """So many days, in weeks from two of them on and in years from two of those."""
+    if days < 14:
+        return f"about {things(max(ceil(days), 1), 'day')}"
+    return f"about {things(ceil(days / 7), 'week')}" if days < 730 else f"about {things(ceil(days / 365), 'year')}"
 
 
 def one_in(share: float) -> str:
@@ -170,8 +181,9 @@ def audit_words(told: AuditCount) -> str:
     """What the audit of an open estimated lane asked about so far."""
     if not told.drawn:
         return "The audit drew none of them yet."
-    said = f"The audit drew {told.drawn:,}; {told.answered:,} answered"
-    return f"{said}, {told.bad:,} of these would not have been merged." if told.answered else f"{said} yet."
+    if not told.answered:
+        return f"The audit drew {told.drawn:,}; nobody answered yet."
+    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {told.bad:,} would not be merged as sent."
 
 
 def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
