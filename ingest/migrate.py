@@ -63,6 +63,8 @@ ADDED = (
     ("content_reviews", "git_reading varchar"),
     ("objections", "repository_id integer"),
     ("objections", "by_maintainer boolean"),
+    ("audit_draws", "estimated boolean"),
+    ("audits", "estimated boolean"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

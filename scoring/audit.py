@@ -22,16 +22,21 @@ UNIT = 2.0**-64
 class AuditRules:
     """How many are drawn: all of the `first`, then the share in [0, 1] that gives about `per_day` a day, if larger.
 
-    The defaults: at a share of 5 % alone and 20 a day, a rate of 12 % bad instead of 5 % is found after 79 days.
-    Raises ValueError for what is negative or no share.
+    The defaults: at a share of 5 % alone and 20 a day, a rate of 12 % bad instead of 5 % is found after 79 days. Of a
+    lane that was opened on an estimate the share `estimated` is drawn from the first one on, and nothing else counts.
+    Raises ValueError for what is negative or no share, and where nothing of an estimated lane would be drawn.
     """
 
     share: float = 0.05
     per_day: float = 5.0
     first: int = 60
+    estimated: float = 1 / 3
 
     def __post_init__(self) -> None:
         check_unit("AUDIT_SHARE", self.share)
+        check_unit("ESTIMATED_AUDIT_SHARE", self.estimated)
+        if self.estimated == 0:
+            raise ValueError("ESTIMATED_AUDIT_SHARE must be above 0: without its audit nobody notices a bad lane")
         if not 0 <= self.per_day < float("inf") or self.first < 0:
             raise ValueError("AUDIT_PER_DAY and AUDIT_FIRST must be 0 or more")
 
@@ -78,14 +83,18 @@ class Ballot:
     drawn_from: int
     daily: float
     earlier: Mapping[str, Draw] = field(default_factory=dict)  # by pull_uri
-    draws: dict[Judged, tuple[int, Draw]] = field(default_factory=dict)  # to repository_id and draw
+    draws: dict[Judged, tuple[int, Draw, bool]] = field(default_factory=dict)  # to repository_id, draw, estimated
     turns: int = 0
 
-    def draw(self, judged: Judged, repository_id: int) -> Draw:
-        """Draw a round that has no draw yet, with the odds of its turn and of the rounds before it."""
+    def draw(self, judged: Judged, repository_id: int, estimated: bool = False) -> Draw:
+        """Draw a round that has no draw yet, with the odds of its turn and of the rounds before it.
+
+        What an `estimated` lane lets through takes no turn of the others: its odds are the same from the first on.
+        """
         before = self.earlier.get(judged.pull_uri, NOT_DRAWN)
-        now = draw_audit(self.key, judged, audit_odds(self.rules, self.drawn_from + self.turns, self.daily))
+        odds = self.rules.estimated if estimated else audit_odds(self.rules, self.drawn_from + self.turns, self.daily)
+        now = draw_audit(self.key, judged, odds)
         found = Draw(before.drawn or now.drawn, min(before.odds + (1 - before.odds) * now.odds, 1.0))
-        self.turns += judged.pull_uri not in self.earlier
-        self.draws[judged] = repository_id, found
+        self.turns += not estimated and judged.pull_uri not in self.earlier
+        self.draws[judged] = repository_id, found, estimated
         return found

@@ -52,10 +52,13 @@ def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAn
 
 
 def draw_of(store: Store, key: str) -> dict[str, Any] | None:
-    """The odds and the moment of the draw that an answer was given on, as JSON; None where it was not taken."""
+    """The odds and the moment of the draw that an answer was given on, and whether the lane was estimated, as JSON.
+
+    None where the answer was not taken.
+    """
     with store.read() as rows:
-        row = rows.row("select odds, drawn_at from audits where audit_key = ?", [key])
-    return {"odds": row["odds"], "drawn_at": row["drawn_at"].isoformat()} if row else None
+        row = rows.row("select odds, drawn_at, estimated from audits where audit_key = ?", [key])
+    return {**row, "drawn_at": row["drawn_at"].isoformat()} if row else None
 
 
 def _told_draw(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -64,7 +67,8 @@ def _told_draw(txn: Transaction, payload: Mapping[str, Any]) -> dict[str, Any] |
     number = txn.value("select repository_id from pull_requests where pull_uri = ?", [payload["pull_uri"]])
     if draw is None or number is None:
         return None
-    told = {"repository_id": number, "odds": draw["odds"], "drawn_at": datetime.fromisoformat(draw["drawn_at"])}
+    drawn_at = datetime.fromisoformat(draw["drawn_at"])
+    told = {"repository_id": number, "odds": draw["odds"], "drawn_at": drawn_at, "estimated": draw.get("estimated")}
     row = _judged(payload)._asdict() | told | {"drawn": True, "drawn_clock": txn.wall()}
     txn.upsert("audit_draws", [row])
     return told
@@ -98,7 +102,7 @@ def take(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> b
             named,
         ):
             return False
-        row = {name: drawn[name] for name in ("repository_id", "odds", "drawn_at")} | seen
+        row = {name: drawn[name] for name in ("repository_id", "odds", "drawn_at", "estimated")} | seen
         told = {
             "audit_key": key,
             "would_merge": bool(payload["would_merge"]),

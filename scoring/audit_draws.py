@@ -9,9 +9,10 @@ from scoring.policy import Policy
 from scoring.verdict import Draw
 
 SPAN = 14  # days over which the turnout is counted
+# What an estimated lane lets through takes no turn of the others.
 TURNOUT = """
 select count(*) as all_time, count(*) filter (first_at > $now - to_days($span)) as lately, min(first_at) as first_at
-from (select min(drawn_at) as first_at from audit_draws group by pull_uri)
+from (select min(drawn_at) as first_at from audit_draws where estimated is null group by pull_uri)
 """
 # The odds of a round are never below those of the one before it.
 EARLIER = """
@@ -45,7 +46,8 @@ def keep_draws(txn: Transaction, one: Pass) -> None:
                 "drawn": draw.drawn,
                 "drawn_at": one.now,
                 "drawn_clock": one.wall,
+                "estimated": estimated or None,
             }
-            for judged, (repository_id, draw) in one.ballot.draws.items()
+            for judged, (repository_id, draw, estimated) in one.ballot.draws.items()
         ],
     )

@@ -105,6 +105,7 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "not_enough_evidence": lambda params: "there is not enough evidence yet",
     "lane_alarm": lambda params: "too many audited changes were bad, so the fast lane is shut",
     "closed_by_outcomes": lambda params: "too many changes of the fast lane went wrong here, so it is shut",
+    "estimated_lane_closed": lambda params: "too many changes of the estimated fast lane were bad, so it shut itself",
     "certificate_expired": lambda params: "the certificate of the fast lane has expired",
     "certificate_refused": lambda params: "the fast lane's threshold could not be certified yet",
     "lane_unsteady": lambda params: "the fast lane's threshold could not be certified yet",

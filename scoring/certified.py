@@ -1,15 +1,19 @@
 """Which thresholds hold in each repository: the certificates', where nothing speaks against them. Pure.
 
 A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
-lane. A threshold that an operator set by hand stands where no certificate does, named as such; outcomes shut it too.
+lane. Where none holds, the lane that a maintainer opened on an estimate stands, until what became known of it since
+breaks its budget. A threshold that an operator set by hand stands where neither does, named as such; outcomes shut it
+too. In shadow mode the threshold is, without any of them, that of the lane which could be opened on an estimate.
 A certified T_LOW that sends more clean work to people than its budget is 0 from then on: a low P(clean) sends nobody.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from scoring.drift import AlarmRule, watch
+from scoring.lane_offer import Offer
 from scoring.learning.certificate import Certificate
 from scoring.rules import Thresholds
 from scoring.verdict import Param, Reason
@@ -28,13 +32,27 @@ class LaneOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """A lane that a maintainer opened on these figures, and what became known of it since.
+
+    `audited` are the answers of its own audit, `outcomes` what became of what it let through.
+    """
+
+    offer: Offer
+    since: datetime
+    audited: tuple[LaneOutcome, ...] = ()
+    outcomes: tuple[LaneOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RepositoryOutcomes:
     """What one repository has to say of the lane; push-holders' own pull requests are in none of it.
 
     `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts its settled pull requests of the
     last year, in the lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all
     clean ones by people with a record, of which those count as bad that a low P(clean) sent to a person; of what the
-    fast lane let through only what the audit asked about.
+    fast lane let through only what the audit asked about. `opening` is the estimated lane that stands there, `offer` in
+    shadow mode the one that could be opened. What an estimated lane let through is in no `lane`.
     """
 
     budget: float | None = None
@@ -42,11 +60,15 @@ class RepositoryOutcomes:
     lane: tuple[LaneOutcome, ...] = ()
     clean: tuple[LaneOutcome, ...] = ()
     alarm_budget: float | None = None
+    opening: Opening | None = None
+    offer: Offer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a pass knows: the serving model, the answers of all audits, and each repository's outcomes by its number.
+    """What a pass knows: the serving model, the answers of audits, and each repository's outcomes by its number.
+
+    `audited` are answers from lanes that no maintainer opened on an estimate.
 
     With fewer than `traffic` settled pull requests a year a repository has no certified lane: one that went wrong would
     be found out after years.
@@ -108,13 +130,34 @@ def _of_repository(
     base = replace(policy, budget=budget, certified=False)
     fitting = [one for one in attempts if one.budget <= budget and one.found.threshold is not None]
     standing = max((one for one in fitting if one.is_valid(now)), key=_preference, default=None)
-    against = _against(known, its, budget, policy.delta, standing.made_at if standing else datetime.min)
-    if against:
-        return replace(base, t_high=None, shut=against)
     withheld = _withheld(standing, [one for one in attempts if one.budget == budget], known, its, now)
-    if standing is None or withheld:
-        return replace(base, shut=withheld) if base.t_high is None else base
-    return replace(base, t_high=max(standing.found.threshold or 0.0, base.t_low), certified=True)
+    is_certified = standing is not None and not withheld
+    if its.opening is not None and not is_certified:
+        return _opened(base, its.opening)
+    since = standing.made_at if standing else datetime.min
+    if against := _against(known, its, budget, policy.delta, since):
+        return replace(base, t_high=None, shut=against.reason, since=against.at)
+    if standing is not None and is_certified:
+        t_high = max(standing.found.threshold or 0.0, base.t_low)
+        return replace(base, t_high=t_high, certified=True, since=standing.made_at)
+    if base.t_high is not None:
+        return base
+    return _estimated(base, its.offer) if its.offer else replace(base, shut=withheld)
+
+
+def _opened(base: Thresholds, opening: Opening) -> Thresholds:
+    """The lane that somebody opened on an estimate, shut where the bet against its own budget was won since."""
+    base = replace(base, budget=opening.offer.bad_high, since=opening.since)
+    rule = AlarmRule(base.budget, base.delta)
+    for by, outcomes in (("audit", opening.audited), ("outcomes", opening.outcomes)):
+        if raised := _raised(outcomes, rule, datetime.min):
+            reason = Reason("estimated_lane_closed", {"by": by, **raised.counts})
+            return replace(base, t_high=None, shut=reason, since=raised.at)
+    return _estimated(base, opening.offer)
+
+
+def _estimated(base: Thresholds, offer: Offer) -> Thresholds:
+    return replace(base, t_high=max(offer.threshold, base.t_low), estimated=(offer.bad_low, offer.bad_high))
 
 
 def _preference(one: Certificate) -> tuple[float, datetime]:
@@ -147,20 +190,35 @@ def _of_attempt(last: Certificate, now: datetime) -> Reason:
     return Reason("certificate_refused", {"needed": need.needed, "have": need.have, **told})
 
 
-def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float, since: datetime) -> Reason | None:
+class _Against(NamedTuple):
+    """Why a lane is shut, and since when."""
+
+    reason: Reason
+    at: datetime
+
+
+class _Raised(NamedTuple):
+    """The counts at which an alarm was raised, and when."""
+
+    counts: dict[str, Param]
+    at: datetime
+
+
+def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float, since: datetime) -> _Against | None:
     """What outcomes that became known since then say against the lane, or None."""
     rule = AlarmRule(budget, delta)
     if raised := _raised(known.audited, rule, since):
-        return Reason("lane_alarm", raised)
+        return _Against(Reason("lane_alarm", raised.counts), raised.at)
     if raised := _raised(its.lane, rule, since):
-        return Reason("closed_by_outcomes", raised)
+        return _Against(Reason("closed_by_outcomes", raised.counts), raised.at)
     return None
 
 
-def _raised(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> dict[str, Param] | None:
-    """The counts at which the alarm was raised; None where it was not."""
+def _raised(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _Raised | None:
+    """The alarm that these outcomes raised; None where they raised none."""
     counted = sorted((one.known_from, one.bad, one.weight) for one in outcomes if one.known_from >= since)
     raised_at = watch((bad for _, bad, _ in counted), rule, [weight for *_, weight in counted]).raised_at
     if raised_at is None:
         return None
-    return {"bad": sum(bad for _, bad, _ in counted[:raised_at]), "count": raised_at, "budget": rule.budget}
+    bad = sum(bad for _, bad, _ in counted[:raised_at])
+    return _Raised({"bad": bad, "count": raised_at, "budget": rule.budget}, counted[raised_at - 1][0])

@@ -41,6 +41,7 @@ STRENGTH: tuple[str, ...] = (
         "not_enough_evidence",
         "lane_alarm",
         "closed_by_outcomes",
+        "estimated_lane_closed",
         "certificate_expired",
         "certificate_refused",
         "lane_unsteady",
@@ -73,14 +74,16 @@ def lane_conditions(
     """The lane that is left of `lane`, which `gate.decide` gave, and each condition that is not met, strongest first.
 
     Never a better lane than `lane`. needs_human where the tier asks for an attestation that is not valid, and for what
-    the audit drew; normal_queue at best where anything else is not met. Only what is otherwise fast-laned is drawn.
+    the audit drew; normal_queue at best where anything else is not met. Only what is otherwise fast-laned is drawn,
+    where the lane rests on an estimate also without the condition.
     """
     asked = Asked(evidence, content, circumstances, thresholds)
     held = [*_trust(asked), *_closures(asked), *_people(asked)]
     for name, check in CHECKS.items():
         if name in thresholds.conditions:
             held += check(asked)
-    if lane is Lane.FAST_LANE and not held and "audit" in thresholds.conditions:
+    is_audited = "audit" in thresholds.conditions or thresholds.estimated is not None
+    if lane is Lane.FAST_LANE and not held and is_audited:
         held += _audit(asked)
     return lowered(lane, held), strongest_first(held)
 
@@ -137,7 +140,8 @@ def _people(asked: Asked) -> Iterator[Reason]:
 
 def _certificate(asked: Asked) -> Iterator[Reason]:
     if asked.thresholds.t_high is not None and not asked.thresholds.certified:
-        yield Reason("certificate_required", {"t_high": asked.thresholds.t_high})
+        told = {} if asked.thresholds.estimated is None else {"estimated": True}
+        yield Reason("certificate_required", {"t_high": asked.thresholds.t_high, **told})
 
 
 def _verdict(asked: Asked) -> Iterator[Reason]:

@@ -51,6 +51,7 @@ class Pass:
     ballot: Ballot | None = None  # of the audit; None: nothing is drawn in this pass
     predictions: Predictions = field(default_factory=Predictions)
     borrowed: Borrowed = field(default_factory=Borrowed)  # nothing but the order of the queue
+    shadow: bool = False  # the repository's lanes are what they would be
 
 
 def judged_columns(one: Pass, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
@@ -93,11 +94,15 @@ def decision_row(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around:
 
 
 def _draw(one: Pass, pull: Mapping[str, Any]) -> Draw | None:
-    """The draw of one round; None without a ballot. The push-holders' own are never audited."""
-    if pull["own"]:
+    """The draw of one round; None without a ballot. The push-holders' own are never audited.
+
+    Nor is what an estimated lane would let through if somebody opened it.
+    """
+    estimated = one.thresholds.estimated is not None
+    if pull["own"] or (estimated and one.shadow):
         return NOT_DRAWN
     judged = Judged(pull["pull_uri"], pull["round"], pull["record_cid"] or "", pull["patch_id"] or "")
-    return None if one.ballot is None else one.ballot.draw(judged, pull["repository_id"])
+    return None if one.ballot is None else one.ballot.draw(judged, pull["repository_id"], estimated)
 
 
 def inputs_of(one: Pass, pull: Mapping[str, Any], evidence: Evidence, around: Circumstances) -> Inputs:

@@ -7,6 +7,12 @@ one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
+from math import ceil, log, log1p
+
+import numpy as np
+
+MOST = 5_000  # audits of which a lane is followed; a budget of 1 % that is broken twofold takes 604
+MONTH_DAYS = 365.25 / 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +66,38 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
         if raised_at is None and value >= limit:
             raised_at = number
     return Alarm(value, raised_at)
+
+
+def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | None:
+    """Of how many answered audits a lane with this rate of bad ones is shut with this chance; None: of MOST not.
+
+    Exact for a bet that never fell to its floor, which can only bring the alarm forward. With n audits answered the bet
+    stands at what its bad ones make of it, so the chances of each number of bad ones are carried from audit to audit.
+    """
+    lost, won = log1p(-rule.stake * rule.budget), log1p(rule.stake * (1 - rule.budget))
+    open_by_bad, shut = np.array([1.0]), 0.0
+    for number in range(1, MOST + 1):
+        grown = np.zeros(len(open_by_bad) + 1)
+        grown[:-1] += open_by_bad * (1 - rate)
+        grown[1:] += open_by_bad * rate
+        # The fewest bad ones of so many that raise the alarm; a grain less, since the bet is multiplied up in floats.
+        raised = max(ceil((-log(rule.delta) - number * lost) / (won - lost) - 1e-9), 0)
+        shut += float(grown[raised:].sum())
+        open_by_bad = grown[:raised]
+        if shut >= chance:
+            return number
+    return None
+
+
+def days_to_shut(
+    budget: float, per_month: float, audit_share: float, delta: float = 0.05, times: float = 2.0
+) -> float | None:
+    """After how many days half of all lanes `times` as bad as their budget are shut by their audit; None: after years.
+
+    `per_month` pull requests are let through or drawn in a month, `audit_share` of them are audited, and each answer
+    comes at once: what it takes people to answer is not in it. Raises ValueError for what is not above 0.
+    """
+    if per_month <= 0 or audit_share <= 0:
+        raise ValueError("without traffic or an audit nobody finds out how bad a lane is")
+    audits = audits_to_shut(AlarmRule(budget, delta), min(times * budget, 1.0))
+    return None if audits is None else audits * MONTH_DAYS / (per_month * audit_share)

@@ -22,7 +22,7 @@ from scoring.figures import (
     things,
     visible_name,
 )
-from scoring.gate import shut_reason
+from scoring.gate import estimated_reason, shut_reason
 from scoring.inputs import Inputs
 from scoring.need import items_needed
 from scoring.rules import Thresholds
@@ -105,9 +105,17 @@ def _how_much(inputs: Inputs | None, verdict: Verdict, target: float) -> str:
 
 def lane_notice(thresholds: Thresholds) -> str:
     """The sentence that every page shows while the fast lane is shut or its threshold not certified; else empty."""
+    reason = lane_reason(thresholds)
+    return sentence(reason) if reason else ""
+
+
+def lane_reason(thresholds: Thresholds) -> Reason | None:
+    """Why the fast lane is shut, or what it rests on instead of a certificate; None where one holds."""
     if thresholds.t_high is None:
-        return sentence(shut_reason(thresholds))
-    return "" if thresholds.certified else sentence(Reason("threshold_not_certified", {"t_high": thresholds.t_high}))
+        return shut_reason(thresholds)
+    if thresholds.estimated is not None:
+        return estimated_reason(thresholds)
+    return None if thresholds.certified else Reason("threshold_not_certified", {"t_high": thresholds.t_high})
 
 
 def factor_label(name: str) -> str:
@@ -290,6 +298,7 @@ CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "trusted_denouncers": _say_denounced,
     "not_enough_evidence": lambda params: "not enough evidence yet",
     "threshold_not_certified": lambda params: "threshold not certified",
+    "threshold_estimated": lambda params: "threshold estimated, not certified",
     **CONDITION_CLAUSES,
     **CONTENT_CLAUSES,
 }

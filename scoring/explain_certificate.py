@@ -1,8 +1,8 @@
-"""Why the fast lane is shut although a threshold was certified, in plain words. Pure."""
+"""Why the fast lane is shut although it was open, and what it rests on while it is open, in plain words. Pure."""
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import count_of, number_of, things
+from scoring.figures import count_of, hundredths, number_of, shown_threshold, things
 from scoring.need import Need, say_need
 from scoring.verdict import Param
 
@@ -35,6 +35,31 @@ def _say_refused(params: Params) -> str:
     return f"The fast lane is shut: {say_need(need)}."
 
 
+def _say_estimated(params: Params) -> str:
+    return (
+        f"The fast lane's threshold {shown_threshold(number_of(params['t_high']))} is estimated: of past pull requests "
+        f"like these {bad_in_hundred(number_of(params['bad_low']), number_of(params['bad_high']))} needed work, and no "
+        "certificate says so."
+    )
+
+
+def bad_in_hundred(low: float, high: float) -> str:
+    """The interval of a share of bad ones as '4 to 9 in 100', rounded outwards."""
+    below, above = hundredths(low, high)
+    return f"{above} in 100" if below == above else f"{below} to {above} in 100"
+
+
+def _say_estimate_closed(params: Params) -> str:
+    if params["by"] == "audit":
+        told = f"people would not have merged {_counted(params)} that the audit drew from it"
+    else:
+        told = f"{_counted(params)} that it let through turned out bad"
+    return (
+        f"The estimated fast lane shut itself in this repository: {told}, which breaks the {_share(params['budget'])} "
+        "that it was opened with. A person may open it anew."
+    )
+
+
 CERTIFICATE_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "lane_alarm": lambda params: (
         f"The fast lane is shut: people would not have merged {_counted(params)} that the audit drew from it, which "
@@ -44,6 +69,8 @@ CERTIFICATE_SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"The fast lane is shut in this repository: {_counted(params)} of its own that scored high enough were bad, "
         f"which breaks the budget of {_share(params['budget'])}."
     ),
+    "threshold_estimated": _say_estimated,
+    "estimated_lane_closed": _say_estimate_closed,
     "certificate_expired": _say_expired,
     "certificate_refused": _say_refused,
     "lane_unsteady": lambda params: (

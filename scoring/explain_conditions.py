@@ -137,8 +137,9 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "It changed after somebody approved it: what it is now was approved by nobody.",
     "people_unknown": lambda params: "Whether somebody objected to this or approved another round of it is not known.",
     "certificate_required": lambda params: (
-        f"The threshold {shown_threshold(number_of(params['t_high']))} was set by hand, and the fast lane opens here "
-        "only by a certificate."
+        f"The threshold {shown_threshold(number_of(params['t_high']))} "
+        f"{'is estimated' if params.get('estimated') else 'was set by hand'}, and the fast lane opens here only by a "
+        "certificate."
     ),
     "newer_round": _say_newer,
     "round_unknown": lambda params: "Which round of this pull request is the newest is not known.",

@@ -4,6 +4,8 @@
 are exact on the unrounded probability: P >= T_HIGH is at the threshold, P < T_LOW is below it.
 """
 
+from collections.abc import Sequence
+
 from scoring.conditions import NO_CHANGE, ORDINARY, TO_A_PERSON, lane_conditions, strongest_first
 from scoring.estimators import SHRUNK_RATE, factors, shrunk_rate
 from scoring.need import items_needed
@@ -82,7 +84,7 @@ def decide_change(
     lane, held = decide(evidence, estimate, content, thresholds)
     lane, more = lane_conditions(lane, evidence, content, circumstances, thresholds)
     reasons = strongest_first([*held, *more])
-    return lane, (*reasons, *_known(evidence), *_uncertified(lane, thresholds))
+    return lane, (*reasons, *_known(evidence), *_uncertified(lane, reasons, thresholds))
 
 
 def decide_person(evidence: Evidence, estimate: Estimate, thresholds: Thresholds) -> tuple[Lane, tuple[Reason, ...]]:
@@ -190,8 +192,22 @@ def _track_record(evidence: Evidence) -> Reason:
     return Reason("track_record", counts)
 
 
-def _uncertified(lane: Lane, thresholds: Thresholds) -> tuple[Reason, ...]:
-    """That no certificate stands behind the fast lane that was chosen; empty for another lane."""
+def _uncertified(lane: Lane, held: Sequence[Reason], thresholds: Thresholds) -> tuple[Reason, ...]:
+    """That no certificate stands behind the fast lane that was chosen; empty for another lane.
+
+    What the audit drew from a lane that rests on an estimate says so too.
+    """
+    is_drawn = any(reason.code == "audit_drawn" for reason in held)
+    if thresholds.estimated is not None and (lane is Lane.FAST_LANE or is_drawn):
+        return (estimated_reason(thresholds),)
     if lane is Lane.FAST_LANE and not thresholds.certified:
         return (Reason("threshold_not_certified", {"t_high": thresholds.t_high}),)
     return ()
+
+
+def estimated_reason(thresholds: Thresholds) -> Reason:
+    """That the fast lane begins at an estimate, with the interval of the share of bad ones; ValueError without one."""
+    if thresholds.estimated is None:
+        raise ValueError("these thresholds rest on no estimate")
+    low, high = thresholds.estimated
+    return Reason("threshold_estimated", {"t_high": thresholds.t_high, "bad_low": low, "bad_high": high})

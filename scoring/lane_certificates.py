@@ -2,11 +2,14 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from ingest.transaction import Rows
 from scoring.certified import Known, LaneOutcome, RepositoryOutcomes, thresholds_from
+from scoring.estimated_lanes import openings
+from scoring.lane_offer import Offer
 from scoring.learning.certificate import Certificate
 from scoring.learning.certificate_files import read_certificates
 from scoring.own_rules import thresholds_under
@@ -15,11 +18,13 @@ from scoring.repository_settings import RepositorySettings
 from scoring.rules import Thresholds
 
 CERTIFICATES = "certificates"  # their folder, below that of the models
-# What the fast lane let through, or would have but for the audit; the push-holders' own are in no count.
+# What the fast lane let through, or would have but for the audit; the push-holders' own are in no count, nor is what
+# rests on an estimate (`scoring.estimated_lanes.OUTCOMES`).
 LANE = """
-select l.repository_id, l.known_from, not l.clean as bad
+select l.pull_uri, l.repository_id, l.known_from, not l.clean as bad
 from labels l semi join (
   from scores where pull_uri is not null and (lane = 'fast_lane' or contains(reasons, '{"code":"audit_drawn"'))
+    and not contains(reasons, '{"code":"threshold_estimated"')
 ) s using (pull_uri)
 anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
 where l.known_from <= $now
@@ -37,7 +42,7 @@ with answers as (
     min(a.known_from) as known_from
   from audits a where a.known_from <= $now group by pull_uri
 ), judged as (
-  select pull_uri, bool_or(lane = 'fast_lane') as waved,
+  select pull_uri, pull_uri in (select pull_uri from waved_through) as waved,
     bool_or(lane = 'needs_human' and contains(reasons, '{"code":"low_probability"')) as sent
   from scores where pull_uri is not null group by pull_uri
 ), known as (
@@ -56,8 +61,15 @@ from known k join records r using (author_id)
 anti join own_people o on o.repository_id = k.repository_id and o.contributor_id = k.author_id
 where k.known_from >= $since and r.recorded_from < k.seen_at
 """
+# What an offer is counted on, in a few figures that others hardly ever share.
+LEARNED = """
+select (select count(*) from imported_pulls) as imported,
+  (select count(*) from audits where known_from <= $now) as audited,
+  (select count(*) from labels where known_from <= $now) as settled,
+  (select bit_xor(hash(pull_uri, clean, known_from)) from labels where known_from <= $now) as labels
+"""
 logger = logging.getLogger(__name__)
-AUDITED = "select known_from, not would_merge as bad from audits where known_from <= $now"
+AUDITED = "select known_from, not would_merge as bad from audits where known_from <= $now and estimated is null"
 
 
 class Certificates:
@@ -79,6 +91,39 @@ class Certificates:
         return self._held
 
 
+class Offers:
+    """What could be opened on an estimate as of the last midnight, by budget: everybody is judged anew by another one.
+
+    Held while the day, the rules and what was known by that midnight stay the same.
+    """
+
+    def __init__(self) -> None:
+        self._basis: tuple[object, ...] = ()
+        self._held: dict[float, Offer | None] = {}
+
+    def of(
+        self, rows: Rows, policy: Policy, model: str, budgets: Iterable[float], now: datetime
+    ) -> dict[float, Offer | None]:
+        """The offer of each of these budgets under the model that serves, None where nothing can be offered."""
+        wanted = set(budgets)
+        if not wanted:
+            return {}
+        from scoring.lane_curve import present_offer  # and SciPy with it, of which a site without shadow mode is spared
+
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        basis = (rows.row(LEARNED, {"now": midnight}), replace(policy, audit_key=b""), model, midnight)
+        if basis != self._basis:
+            self._basis, self._held = basis, {}
+        for budget in wanted - self._held.keys():
+            offer = present_offer(rows, policy, budget, midnight)
+            is_lent = offer is not None and offer.source == "starter" and policy.starter is None
+            self._held[budget] = None if is_lent else offer
+        return {budget: self._held[budget] for budget in wanted}
+
+
+OFFERS = Offers()
+
+
 def thresholds_of(
     rows: Rows,
     certificates: Iterable[Certificate],
@@ -94,9 +139,23 @@ def thresholds_of(
     certificates = tuple(certificates)
     low = [one.made_at for one in certificates if one.side == "low" and one.model == model and one.is_valid(now)]
     found = known(rows, model, own, policy.lane_traffic, now, min(low, default=None))
+    found = replace(found, repositories=_with_offers(rows, found, policy, own, now))
     held = thresholds_from(certificates, policy.thresholds, found, now)
     under = {number: its.budget for number, its in own.items()}
     return {number: thresholds_under(one, under.get(number)) for number, one in held.items()}
+
+
+def _with_offers(
+    rows: Rows, known: Known, policy: Policy, own: Mapping[int, RepositorySettings], now: datetime
+) -> dict[int, RepositoryOutcomes]:
+    """With what may be opened on an estimate in each repository in shadow mode where no threshold was set by hand."""
+    told = dict(known.repositories)
+    if policy.thresholds.t_high is not None:
+        return told
+    shadowed = [number for number, its in own.items() if its.shadow and told[number].opening is None]
+    budgets = {number: told[number].budget or policy.thresholds.budget for number in shadowed}
+    offers = OFFERS.of(rows, policy, known.model, budgets.values(), now)
+    return told | {number: replace(told[number], offer=offers[budget]) for number, budget in budgets.items()}
 
 
 def basis_of(thresholds: Mapping[int, Thresholds]) -> dict[str, list[object]]:
@@ -104,7 +163,7 @@ def basis_of(thresholds: Mapping[int, Thresholds]) -> dict[str, list[object]]:
     return {
         str(number): [
             *(one.t_low, one.low_certified, one.low_budget, one.t_high, one.certified, one.budget),
-            one.shut and one.shut.code,
+            *(one.shut and one.shut.code, one.estimated, one.since),
         ]
         for number, one in thresholds.items()
     }
@@ -123,9 +182,15 @@ def known(
     clean = _by_repository(rows, CLEAN, {"now": now, "since": low_since}) if low_since else {}
     settled = {row["repository_id"]: row["settled"] for row in rows.rows(SETTLED, {"now": now})}
     audited = tuple(LaneOutcome(row["known_from"], row["bad"]) for row in rows.rows(AUDITED, {"now": now}))
+    opened = openings(rows, now)
     repositories = {
         number: RepositoryOutcomes(
-            its.budget, settled.get(number, 0), lanes.get(number, ()), clean.get(number, ()), its.alarm_budget
+            budget=its.budget,
+            settled=settled.get(number, 0),
+            lane=lanes.get(number, ()),
+            clean=clean.get(number, ()),
+            alarm_budget=its.alarm_budget,
+            opening=opened.get(number),
         )
         for number, its in own.items()
     }

@@ -5,7 +5,7 @@ too, so they promise nothing: the bet against `Offer.bad_high` (`scoring.drift`)
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Source = Literal["own", "starter"]  # settled pull requests of this site, or those of the projects of the starter model
 
@@ -58,3 +58,15 @@ class Offer:
     def share(self) -> float:
         """The share of settled pull requests that the lane would have let through."""
         return self.let_through / self.cases if self.cases else 0.0
+
+
+def check_offer(offer: Offer) -> None:
+    """Raises ValueError for figures that no lane can be opened on: numbers out of range, or no share to bet on."""
+    if offer.source not in get_args(Source):
+        raise ValueError(f"an offer rests on one of {', '.join(get_args(Source))}, not {str(offer.source)[:20]!r}")
+    if not 0 <= offer.threshold <= 1:
+        raise ValueError(f"a threshold lies in [0, 1], which {offer.threshold} does not")
+    if not (0 <= offer.bad_low <= offer.bad_high and 0 < offer.bad_high < 1):
+        raise ValueError(f"no bet can be made against a share of bad ones of {offer.bad_low} to {offer.bad_high}")
+    if not 0 <= offer.bad <= offer.let_through <= offer.cases < float("inf"):
+        raise ValueError(f"of {offer.cases} settled ones {offer.let_through} with {offer.bad} bad cannot be counted")

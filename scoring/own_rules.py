@@ -10,9 +10,10 @@ def thresholds_under(thresholds: Thresholds, budget: float | None) -> Thresholds
     """The site's thresholds as they hold under a repository's own budget in (0, 1), None for the site's.
 
     A certificate speaks for its budget and every larger one. Under a smaller one it says nothing, so the fast lane is
-    shut there until a threshold is certified that keeps it; a threshold that was set by hand stays what it is.
+    shut there until a threshold is certified that keeps it; a threshold that was set by hand stays what it is. A lane
+    that was opened on an estimate has the budget of its opening.
     """
-    if budget is None or budget == thresholds.budget:
+    if budget is None or budget == thresholds.budget or thresholds.estimated is not None:
         return thresholds
     if thresholds.certified and budget < thresholds.budget:
         return replace(thresholds, budget=budget, t_high=None, certified=False)

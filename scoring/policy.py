@@ -68,6 +68,8 @@ def policy_from_settings() -> Policy:
         lane_traffic=settings.LANE_TRAFFIC,
         models=settings.MODEL_DIR,
         starter=FILE if settings.BORROW_ORDER else None,
-        audit=AuditRules(settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST),
+        audit=AuditRules(
+            settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST, settings.ESTIMATED_AUDIT_SHARE
+        ),
         audit_key=str(settings.AUDIT_KEY).encode(),
     )

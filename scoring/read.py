@@ -26,7 +26,9 @@ from scoring.answers import (
     VouchLine,
     VouchWorth,
 )
+from scoring.estimated_lanes import EstimatedLane, estimated_lanes
 from scoring.lane_closures import Closure, closed_because
+from scoring.lane_history import LaneHistory, LaneRow, LaneSum, lane_sum
 from scoring.objections import RecordObjection, is_left_out, record_objections
 from scoring.pull_lines import outcome_in_words, troubles_in_words
 from scoring.read_approvals import (
@@ -45,8 +47,9 @@ from scoring.read_approvals import (
 from scoring.read_contributors import contributor
 from scoring.read_first import FirstReading, first_reading
 from scoring.read_incidents import BudgetState, Incident, LikeIt, Shared, incident
+from scoring.read_lane_page import AuditCount, LanePast, lane_past, opened_lane, watched_lane
 from scoring.read_lane_results import LaneMonth, lane_results
-from scoring.read_lanes import LaneState, Standing, audits_due, lane_states, opened_since, standings
+from scoring.read_lanes import Basis, LaneState, Standing, audits_due, lane_states, opened_since, standings
 from scoring.read_leaderboard import leaderboard
 from scoring.read_pull_pages import pull_at
 from scoring.read_queue import (
@@ -77,6 +80,8 @@ from scoring.shaping import persons
 __all__ = [
     "Approved",
     "AuditAnswer",
+    "AuditCount",
+    "Basis",
     "Bin",
     "BudgetState",
     "ChangedApproval",
@@ -86,14 +91,19 @@ __all__ = [
     "ContributorPage",
     "ContributorScore",
     "Dashboard",
+    "EstimatedLane",
     "Fare",
     "FirstReading",
     "ForgeHome",
     "GroupKey",
     "HistoryPoint",
     "Incident",
+    "LaneHistory",
     "LaneMonth",
+    "LanePast",
+    "LaneRow",
     "LaneState",
+    "LaneSum",
     "Leaderboard",
     "LeaderboardRow",
     "LeaderboardSort",
@@ -131,6 +141,7 @@ __all__ = [
     "content_review",
     "contributor",
     "dashboard",
+    "estimated_lanes",
     "explain_trust",
     "fares",
     "first_reading",
@@ -141,14 +152,17 @@ __all__ = [
     "is_left_out",
     "kept_patch",
     "kept_text",
+    "lane_past",
     "lane_results",
     "lane_states",
+    "lane_sum",
     "lanes",
     "leaderboard",
     "newest_patch",
     "offered_by",
     "offered_to",
     "offers",
+    "opened_lane",
     "opened_since",
     "outcome_in_words",
     "past_actions",
@@ -179,6 +193,7 @@ __all__ = [
     "unsealed",
     "vouch_graph",
     "vouches_worth_making",
+    "watched_lane",
     "watched_repositories",
     "watched_repository",
 ]

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from math import sqrt
 
 from ingest.transaction import Rows
+from scoring.estimated_lanes import OUTCOMES
 from scoring.lane_certificates import LANE
 
 MONTHS = 13  # the newest: a year and the month under way
 SIGMAS = 1.959964  # of a normal distribution on either side of a 95 % interval
 BY_MONTH = f"""
 select strftime(known_from, '%Y-%m') as month, count(*) as n, count(*) filter (bad) as bad
-from ({LANE}) group by month order by month desc limit {MONTHS}
+from ({LANE} union {OUTCOMES}) group by month order by month desc limit {MONTHS}
 """
 
 

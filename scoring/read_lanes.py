@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from ingest.transaction import Rows
 from scoring.audit_answers import SEALED
 from scoring.decisions import reason_codes
+from scoring.explain import lane_reason, sentence
+from scoring.explain_plain import plain_sentence
 from scoring.read_queue import KEY
 from scoring.read_repositories import in_shadow
 from scoring.rules import Thresholds
@@ -18,8 +21,10 @@ from current_decisions c join repositories r using (repository_id) semi join wat
 where not c.own
 """
 LANES = """
-select r.repo_key, any_value(c.thresholds) as thresholds from current_decisions c
-join repositories r using (repository_id) semi join watched_repositories using (repository_id) group by r.repo_key
+select r.repo_key, any_value(c.thresholds) as thresholds, coalesce(any_value(x.shadow), true) as shadow
+from current_decisions c join repositories r using (repository_id)
+semi join watched_repositories using (repository_id)
+left join repository_settings x using (repository_id) group by r.repo_key order by r.repo_key
 """
 DUE = f"""
 select c.pull_uri from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
@@ -55,13 +60,29 @@ class Standing:
         return DRAWN_ONLY if self.is_sealed else reason_codes(self.reasons)
 
 
+Basis = Literal["certified", "estimated", "by_hand", "shut"]
+
+
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """Whether the gate's fast lane is open in one repository; `because` is the code of what shut it, "" where open."""
+    """The gate's fast lane in one repository: open on what, or shut; `shadow`: that is what it would be.
+
+    `because` is the code of what shut it, "" where it is open; `bad` the 95 % interval of the share of bad ones where
+    it is estimated, else None. `since` is naive UTC, None where nobody knows. `notice` says it in one sentence with
+    exact figures, `plain` without a threshold; "" where a certificate holds.
+    """
 
     repository: str  # repo_key
     is_open: bool
     because: str
+    basis: Basis = "shut"
+    shadow: bool = False
+    t_high: float | None = None
+    bad: tuple[float, float] | None = None
+    since: datetime | None = None
+    notice: str = ""
+    plain: str = ""
+    budget: float = 0.0  # the share of bad ones that may go through; of an estimated lane that of its opening
 
 
 def standings(rows: Rows) -> tuple[Standing, ...]:
@@ -83,13 +104,34 @@ def standings(rows: Rows) -> tuple[Standing, ...]:
 
 def lane_states(rows: Rows) -> tuple[LaneState, ...]:
     """The gate's fast lane in every watched repository that has something open, by what that was decided by."""
-    return tuple(_lane_state(row["repo_key"], read_thresholds(row)) for row in rows.rows(LANES))
+    return tuple(_lane_state(row["repo_key"], row["shadow"], read_thresholds(row)) for row in rows.rows(LANES))
 
 
-def _lane_state(repository: str, thresholds: Thresholds) -> LaneState:
-    if thresholds.t_high is not None:
-        return LaneState(repository, True, "")
-    return LaneState(repository, False, thresholds.shut.code if thresholds.shut else "fast_lane_shut")
+def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneState:
+    reason = lane_reason(thresholds)
+    is_open = thresholds.t_high is not None
+    return LaneState(
+        repository,
+        is_open,
+        "" if is_open or reason is None else reason.code,
+        basis_of(thresholds),
+        shadow,
+        thresholds.t_high,
+        thresholds.estimated,
+        thresholds.since,
+        sentence(reason) if reason else "",
+        plain_sentence(reason) if reason else "",
+        thresholds.budget,
+    )
+
+
+def basis_of(thresholds: Thresholds) -> Basis:
+    """What the fast lane is open on, or that it is shut."""
+    if thresholds.t_high is None:
+        return "shut"
+    if thresholds.certified:
+        return "certified"
+    return "by_hand" if thresholds.estimated is None else "estimated"
 
 
 def audits_due(rows: Rows) -> tuple[str, ...]:

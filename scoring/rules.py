@@ -5,6 +5,7 @@ for. The sentence of each stands in `scoring.explain`.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from scoring.need import items_needed
@@ -37,14 +38,16 @@ class Thresholds:
     `certified` says that a certificate stands behind `t_high`; an operator's own value has none. `budget` is the rate
     of false approvals that may happen, `delta` the chance that it is exceeded all the same. `low_certified` says that
     one stands behind `t_low`, by which at most `low_budget` of all clean work by people with a record is sent to a
-    person; at a `t_low` of 0 a low P(clean) sends nobody. `settled` is how many
-    settled pull requests could count towards a certificate so far, None where nobody counted. `shut` says why a lane
-    that was certified is shut, where it is (`scoring.certified`). `trust` is the s that the fast lane asks for,
-    `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is
-    the highest content risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of
-    `scoring.conditions` that hold; for `account_change_days` after a change of an account, and for as long after
-    `silent_days` without a sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values
-    outside their range, for a `t_high` below `t_low` and for an `r_high` at or below `r_low`.
+    person; at a `t_low` of 0 a low P(clean) sends nobody. `settled` is how many settled pull requests could count
+    towards a certificate so far, None where nobody counted. `shut` says why a lane that was open is shut, where it is
+    (`scoring.certified`). `estimated` is the 95 % interval of the share of bad ones where `t_high` is an estimate: of a
+    lane that a maintainer opened on it, or could open. `since` is from when on the certificate or the opening behind
+    `t_high` holds, or what shut the lane; None where nobody knows. `trust` is the s that the fast lane asks for,
+    `two_ways` whether it also asks that no single account but a seed can end that trust. `r_low` is the highest content
+    risk of the fast lane, `r_high` the one from which a person looks. `conditions` are those of `scoring.conditions`
+    that hold; for `account_change_days` after a change of an account, and for as long after `silent_days` without a
+    sign of its author, a change is not fast-laned. Raises ValueError for NaN, for values outside their range, for a
+    `t_high` below `t_low` and for an `r_high` at or below `r_low`.
     """
 
     t_low: float = 0.30
@@ -54,6 +57,8 @@ class Thresholds:
     delta: float = 0.05
     settled: int | None = None
     shut: Reason | None = None
+    estimated: tuple[float, float] | None = None
+    since: datetime | None = None
     low_certified: bool = False
     low_budget: float = 0.05
     trust: float = 0.5
@@ -77,6 +82,9 @@ class Thresholds:
                 raise ValueError(f"T_HIGH ({self.t_high}) must not be below T_LOW ({self.t_low})")
         if self.account_change_days < 0 or self.silent_days < 1:
             raise ValueError("ACCOUNT_CHANGE_DAYS must be 0 or more and SILENT_DAYS 1 or more")
+        if self.estimated is not None:
+            for end in self.estimated:
+                check_unit("an end of the interval of an estimate", end)
         items_needed(self.budget, self.delta)
         items_needed(self.low_budget, self.delta)
 

@@ -152,7 +152,11 @@ def _read(rows: Rows, wall: datetime, held: StandingPeople, ruling: Ruling, now:
     others = [uri for uri, row in opened.items() if not row["own"]]
     borrowed = borrow(rows, ruling.starter, others, now, policy.window_days)
     one = Pass(position, now, wall, policy, under[0], read_ballot(rows, now, policy), said, borrowed)
-    passes = {number: replace(one, thresholds=replace(its, settled=settled)) for number, its in under.items()}
+    shadowed = {number for number, its in own.items() if its.shadow}
+    passes = {
+        number: replace(one, thresholds=replace(its, settled=settled), shadow=number in shadowed)
+        for number, its in under.items()
+    }
     offered = read_evidence(rows, set(authors.values()))
     return _Read(passes, settled, fingerprints, evidence, opened, authors, offered, around)
 

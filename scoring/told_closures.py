@@ -1,4 +1,7 @@
-"""Closures of the fast lane that people made on the pages or the command line, taken into the store, each once."""
+"""Closures of the fast lane that people made on the pages or the command line, taken into the store, each once.
+
+So are the lanes that maintainers opened on an estimate, and what they ended of these.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,6 +11,8 @@ from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Transaction
 from ingest.watch import find_repository
+from scoring.estimated_lanes import FIGURES, offer_of_row
+from scoring.lane_offer import check_offer
 
 REASON_LENGTH = 500
 STRUCK = "(these words named somebody who was erased)"
@@ -21,6 +26,16 @@ def take_closure(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None
 def take_opening(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
     """A delivery for `triage.deliveries`: open again what `payload["closure"]` closed."""
     reopen(runtime.store, payload, runtime.clock.now())
+
+
+def take_estimate(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.deliveries`: open the lane of one repository on an estimate."""
+    open_on_estimate(runtime.store, key, payload, runtime.clock.now())
+
+
+def take_estimate_end(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:
+    """A delivery for `triage.deliveries`: end the estimated lane that `payload["opening"]` opened."""
+    end_estimate(runtime.store, payload, runtime.clock.now())
 
 
 def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
@@ -56,12 +71,56 @@ def reopen(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
             return False
         row = {
             "closure_key": payload["closure"],
-            "actor_id": txn.person_ids([payload["person"]])[payload["person"]] if payload["person"] else None,
+            "actor_id": _person(txn, payload),
             "because": str(payload["because"])[:REASON_LENGTH],
             "opened_at": read_moment(payload["made_at"]),
             "known_from": now,
         }
         _append(txn, "lane_openings", row)
+        txn.inputs_changed()
+    return True
+
+
+def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
+    """Open a repository's lane on an estimate from now on; False where this key was taken before.
+
+    `payload` has repo_key, the figures of the offer, person ("": erased since) and made_at. Raises ValueError for a
+    repository that is not known here and for figures that no lane can be opened on.
+    """
+    offer = offer_of_row(payload)
+    check_offer(offer)
+    with store.write() as txn:
+        if txn.value("select count(*) from estimated_lanes where opening_key = ?", [key]):
+            return False
+        row = {
+            "opening_key": key,
+            "repository_id": _repository(txn, payload["repo_key"]),
+            **{name: getattr(offer, name) for name in FIGURES},
+            "actor_id": _person(txn, payload),
+            "opened_at": read_moment(payload["made_at"]),
+            "known_from": now,
+        }
+        txn.append("estimated_lanes", [row])
+        txn.inputs_changed()
+    return True
+
+
+def end_estimate(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
+    """End an estimated lane; False where that was taken before. `payload` has opening, because, person and made_at.
+
+    It may come before the opening itself, which then never stands.
+    """
+    with store.write() as txn:
+        if txn.value("select count(*) from estimated_ends where opening_key = ?", [payload["opening"]]):
+            return False
+        row = {
+            "opening_key": payload["opening"],
+            "actor_id": _person(txn, payload),
+            "because": str(payload["because"])[:REASON_LENGTH],
+            "ended_at": read_moment(payload["made_at"]),
+            "known_from": now,
+        }
+        _append(txn, "estimated_ends", row)
         txn.inputs_changed()
     return True
 
@@ -75,6 +134,11 @@ def _append(txn: Transaction, table: str, row: Mapping[str, object]) -> None:
     """Also where its words name somebody erased, of whom the store takes nothing: a closure must not be lost."""
     if not txn.append_new(table, [row]):
         txn.append(table, [{**row, "because": STRUCK}])
+
+
+def _person(txn: Transaction, payload: Mapping[str, Any]) -> int | None:
+    """Whose decision it is; None where they were erased since."""
+    return txn.person_ids([payload["person"]]).get(payload["person"]) if payload["person"] else None
 
 
 def _repository(txn: Transaction, repo_key: str) -> int:

@@ -51,7 +51,7 @@ PURE_IN = {
         assessment attestations audit briefing calibration catalogue certified claude_answers claude_models
         conditions cost_gate denounces deterministic dominators drift edge_files eigentrust explain
         explain_certificate explain_conditions explain_content explain_ways figures gate graph incremental
-        inputs labels licences low_threshold named_graph need own_rules paths placing promotion prompt
+        inputs labels lane_offer licences low_threshold named_graph need own_rules paths placing promotion prompt
         readings rendering repository_settings returns round_difference rules sealing threshold tightened
         transfers trust verdict worth
     """,

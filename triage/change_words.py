@@ -15,6 +15,8 @@ WORDS: Mapping[str, str] = {
     "audit.answered": "Answered the audit",
     "lane.closed": "Closed the fast lane",
     "lane.opened": "Opened the fast lane again",
+    "lane.estimated": "Opened the fast lane on an estimate",
+    "lane.estimate_ended": "Ended an estimated fast lane",
     "leaderboard.left_out": "Left out of the leaderboard",
     "leaderboard.listed": "Listed on the leaderboard again",
     "link.made": "Handed a link",

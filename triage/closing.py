@@ -28,6 +28,7 @@ REASON_LENGTH = 500
 CLOSED, OPENED = "lane.closed", "lane.opened"
 STANDING = "select 1 from triage_laneclosure where opened_at is null limit 1"
 WOULD_LIFT = "Only a person's word that opens the lane again would put this in the fast lane."
+OPEN_ONLY = ("threshold_not_certified", "threshold_estimated")  # codes that say something of an open lane
 ERASED = "somebody who was erased since"
 
 
@@ -53,7 +54,7 @@ def close_lane(person: Person, scope: Scope, because: str, now: datetime) -> tup
 
     Raises ActionProblem without a reason. Whether the person may is the caller's to ask.
     """
-    because = _reason(because)
+    because = read_reason(because)
     named = {"repo_key": scope.repo_key, "author": scope.author, "voucher": scope.voucher}
     try:
         with transaction.atomic():
@@ -74,7 +75,7 @@ def close_lane(person: Person, scope: Scope, because: str, now: datetime) -> tup
 
 def open_lane(person: Person, closure: LaneClosure, because: str, now: datetime) -> bool:
     """Open the lane again; False where somebody did so before. Raises ActionProblem without a reason."""
-    because = _reason(because)
+    because = read_reason(because)
     with transaction.atomic():
         moved = LaneClosure.objects.filter(pk=closure.pk, opened_at=None).update(
             opened_at=now, opened_by=person, opened_because=because
@@ -166,16 +167,17 @@ def told_to_readers(closures: Iterable[Closure]) -> tuple[Closure, ...]:
 
 
 def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
-    kept = tuple(one for one in row.verdict.reasons if one.code != "threshold_not_certified")
+    kept = tuple(one for one in row.verdict.reasons if one.code not in OPEN_ONLY)
     verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
     sentence = f"{row.sentence}; {CLAUSES[reason.code](reason.params)}"
     return replace(row, verdict=verdict, sentence=sentence, would_change=WOULD_LIFT)
 
 
-def _reason(text: str) -> str:
+def read_reason(text: str) -> str:
+    """A reason as somebody typed it, trimmed; ActionProblem for none and for one that is too long."""
     because = text.strip()
     if not because:
-        raise ActionProblem("Say why: whoever meets the closed lane reads it. Nothing was changed.")
+        raise ActionProblem("Say why: whoever meets the lane reads it. Nothing was changed.")
     if len(because) > REASON_LENGTH:
         raise ActionProblem(f"A reason may have {REASON_LENGTH} characters, this one has {len(because)}.")
     return because

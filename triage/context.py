@@ -15,6 +15,7 @@ from scoring import read
 from scoring.explain_plain import plain_notice
 from triage import acting, state
 from triage.access import may_read, viewing
+from triage.lane_heads import site_notice
 from triage.middleware import Request
 from triage.page_state import page_state
 from triage.permissions import Role, Roles, sees_thresholds
@@ -41,11 +42,10 @@ def dashboard_of(snapshot: Snapshot) -> read.Dashboard:
 
 def told_dashboard(request: Request, snapshot: Snapshot) -> read.Dashboard:
     """The aggregates as this viewer is told them: without exact thresholds for whoever maintains nothing."""
-    board = dashboard_of(snapshot)
-    if sees_thresholds(viewing(request)):
-        return board
-    notice = plain_notice(board.fast_lane_open, board.lane_notice)
-    return replace(board, t_low=None, t_high=None, lane_notice=notice)
+    board, exact = dashboard_of(snapshot), sees_thresholds(viewing(request))
+    notice = board.lane_notice if exact else plain_notice(board.fast_lane_open, board.lane_notice)
+    told = replace(board, lane_notice=site_notice(snapshot, exact, notice))
+    return told if exact else replace(told, t_low=None, t_high=None)
 
 
 def present(snapshot: Snapshot) -> datetime:

@@ -13,7 +13,7 @@ from ingest.store import StoreProblem
 from scoring.audit_answers import draw_of, take_answer
 from scoring.objections import tell_objection, tell_wish
 from scoring.told_actions import take_action
-from scoring.told_closures import take_closure, take_opening
+from scoring.told_closures import take_closure, take_estimate, take_estimate_end, take_opening
 from scoring.told_roles import tell_role
 from scoring.told_settings import take_settings
 from scoring.told_watched import take_first_reading, take_watched
@@ -67,6 +67,8 @@ DELIVERIES: Mapping[str, Deliver] = {
     "audit.answered": deliver_answer,
     "lane.closed": take_closure,
     "lane.opened": take_opening,
+    "lane.estimated": take_estimate,
+    "lane.estimate_ended": take_estimate_end,
 }
 
 

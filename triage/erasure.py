@@ -14,6 +14,7 @@ from triage.models import (
     AuditAnswer,
     Change,
     ContributorLink,
+    EstimatedLane,
     LaneClosure,
     LeaderboardWish,
     Lease,
@@ -27,6 +28,7 @@ from triage.models import (
 )
 
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
+ESTIMATED = ("repo_key", "threshold", "bad_low", "bad_high", "opened_at", "ended_at", "ended_because")
 LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
 
 
@@ -46,6 +48,7 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
         gone += ContributorLink.objects.filter(owned).update(repo_key="")
         gone += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
+        gone += EstimatedLane.objects.filter(owned).delete()[0]
         gone += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]
         gone += person.delete()[0] if person else 0
         if handle:  # somebody else's account that carried the same handle before keeps its DID
@@ -54,7 +57,7 @@ def forget_account(did: str, handle: str | None) -> int:
 
 
 def _forget_decisions(did: str) -> int:
-    """Take a person out of what tells the worker of closures and answers to the audit: what they decided stays.
+    """Take a person out of what tells the worker of lanes and answers to the audit: what they decided stays.
 
     What they closed stays closed and what they answered is still the unbiased outcome, also where it waits.
     """
@@ -134,6 +137,8 @@ def account_of(did: str) -> dict[str, Any] | None:
         "leases": list(person.leases.values("pull_uri", "expires_at")),
         "lane_closures": list(person.closures.values(*LANE)),
         "lane_openings": list(person.openings.values(*LANE, "opened_because")),
+        "estimated_lanes": list(person.estimated_lanes.values(*ESTIMATED)),
+        "ended_lanes": list(person.ended_lanes.values(*ESTIMATED)),
         "audit_answers": list(person.audit_answers.values("pull_uri", "round", "would_merge", "because", "made_at")),
         "settings": list(person.repository_choices.values("repo_key", "version", "settings", "changed_at")),
         "links_made": list(ContributorLink.objects.filter(made_by=person).values("did", "purpose", "made_at")),

@@ -81,24 +81,6 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
     return render(request, "incident.html", page)
 
 
-@for_maintainers
-def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Every closure that stands where the viewer maintains something, a form to open each, and one to close."""
-    person = request.user
-    if not isinstance(person, Person):
-        raise SignInNeeded("Sign in first.")
-    names = read.repository_names(snapshot)
-    keys = [key for key in names if role_of(person, key) >= Role.MAINTAINER]
-    page = {
-        "closures": [(one, words, role_of(person, one.repository)) for one, words in banners(request, snapshot)],
-        "maintainer": Role.MAINTAINER,
-        "repositories": [(key, names[key]) for key in keys],
-        "may_close_everywhere": role_of(person, "") >= Role.MAINTAINER,
-        "next": reverse("lane"),
-    }
-    return render(request, "lane.html", page)
-
-
 @acting_page
 def close(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close the lane at once."""

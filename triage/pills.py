@@ -41,7 +41,13 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     if shadow and verdict.lane is Lane.FAST_LANE:
         return Pill("unknown", number, "Would be fast lane", interval)
     kind = "unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
-    return Pill(kind, number, lane_word(verdict), interval)
+    word = f"{lane_word(verdict)}, estimated" if is_estimated(verdict) else lane_word(verdict)
+    return Pill(kind, number, word, interval)
+
+
+def is_estimated(verdict: Verdict) -> bool:
+    """Whether it is in the fast lane on an estimate, which no certificate stands behind."""
+    return verdict.lane is Lane.FAST_LANE and any(one.code == "threshold_estimated" for one in verdict.reasons)
 
 
 def is_newcomer(verdict: Verdict) -> bool:

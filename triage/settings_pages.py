@@ -20,6 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from scoring import read
 from scoring.read import WatchedRepository
 from scoring.repository_settings import RepositorySettings, SettingsProblem
+from triage.lane_offers import shadow_offer
 from triage.middleware import Request
 from triage.permissions import Role, require, role_of
 from triage.repository_choices import MAY_CHANGE, ChangedMeanwhile, history, newest, save
@@ -90,16 +91,18 @@ def _save(request: Request, found: WatchedRepository, after: RepositorySettings)
 def _page(
     request: Request, found: WatchedRepository, typed: Mapping[str, str], wrong: Mapping[str, str] = NONE, **how: Any
 ) -> HttpResponse:
-    held = newest(found)
+    held, may_change = newest(found), role_of(request.user, found.key) >= MAY_CHANGE
+    asks = request.snapshot is not None and held.shadow and may_change
     shown = {
         "repository": found,
         "held": held,
         "arrived": held.version <= found.settings.version,
-        "may_change": role_of(request.user, found.key) >= MAY_CHANGE,
+        "may_change": may_change,
         "fields": form_fields(typed, wrong),
         "problem": wrong.get("", ""),
         "wrong": bool(wrong),
         "history": [(change, change_words(changes)) for change, changes in history(found.key)],
         "report": read.shadow_report(request.snapshot, found.key) if request.snapshot else None,
+        "lane_offer": shadow_offer(request.snapshot, found) if asks and request.snapshot else None,
     }
     return render(request, "repository_settings.html", shown, **how)

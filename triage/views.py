@@ -20,7 +20,7 @@ from scoring import read
 from scoring.learning.shown_model import ShownLane, read_serving
 from scoring.policy import policy_from_settings
 from scoring.serving import LABEL
-from triage import acting, approval_charts, as_shown, charts, objections, rows
+from triage import acting, approval_charts, as_shown, charts, lane_heads, lane_offers, objections, rows
 from triage.access import reader_required, refuse_reading, viewer_did, viewing
 from triage.api import answer_as_json
 from triage.conditional import Page, unless_fresh, unless_held
@@ -107,11 +107,21 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
         ),
         "approved": () if filters.narrowed else as_shown.approved(snapshot),
         "next": reverse("queue") + filters.search(),
+        **lane_shown(request, snapshot, filters.repository),
         "like_these": approval_charts.like_these(_backtested_lane()),
     }
     response = render(request, "_fragments/queue_update.html" if fragment else "queue.html", shown)
     response["HX-Retarget"] = "#results"  # a row may have asked that is not in view any more
     return _at(response, fragment, reverse("queue") + filters.search())
+
+
+def lane_shown(request: Request, snapshot: Snapshot, repository: str) -> dict[str, object]:
+    """What the queue says of its fast lane, and what a maintainer may open where it only watches."""
+    roles = viewing(request)
+    return {
+        "lane_head": lane_heads.lane_head(snapshot, roles, repository, present(snapshot)),
+        "lane_offer": lane_offers.offered(snapshot, roles, repository),
+    }
 
 
 def _backtested_lane() -> ShownLane | None:

@@ -30,8 +30,9 @@ def material_of(file: Path | None) -> Material:
         return read_material(snapshot, wall_now(), policy)
 
 
-def starter_of(file: Path, seed: int) -> dict[str, Any]:
-    """The starter file that a file of past pull requests gives; CommandError, in one sentence, where it gives none."""
+def starter_of(file: Path, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The starter file of a file of past pull requests, and its curve; CommandError, in one sentence, where there is
+    none."""
     from scoring.learning.design import FitProblem
     from scoring.learning.starting import starter_of_file
 

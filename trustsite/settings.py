@@ -146,6 +146,7 @@ BORROW_ORDER: bool = env.bool("BORROW_ORDER", True)
 AUDIT_SHARE: float = env.float("AUDIT_SHARE", 0.05, validate=checks.unit)
 AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=0, max=1000))
 AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))
+ESTIMATED_AUDIT_SHARE: float = env.float("ESTIMATED_AUDIT_SHARE", 1 / 3, validate=check.Range(min=0.01, max=1))
 
 # --- Content review by Claude (DESIGN.md §4). Without a key the deterministic reviewer alone serves. ------------------
 ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")

@@ -13,5 +13,6 @@ create table audits (
   because varchar not null,           -- the person's own words, cut at 500 characters
   actor_id integer,                   -- who answered; null: erased since
   answered_at timestamp not null,     -- by the web's clock
-  known_from timestamp not null       -- when it took effect here, by the stream's clock
+  known_from timestamp not null,      -- when it took effect here, by the stream's clock
+  estimated boolean                   -- audit_draws.estimated
 );

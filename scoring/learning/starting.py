@@ -1,4 +1,4 @@
-"""How a starter model is made of the history of other projects (`scoring.starter`), and how good its order is.
+"""How a starter model and curve are made of other projects (`scoring.starter`, `lane_curve`), and how good they are.
 
 Each project starts afresh every 365 days: nothing is known of anybody then, as where a project begins here. Each is
 judged by a model of the others, which has not seen it. Those who may push are left out, as they are of a lane. Nothing
@@ -8,7 +8,7 @@ depends on the clock: the file is the same wherever it is made.
 import hashlib
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,24 @@ from numpy.typing import NDArray
 from ingest.past_pulls import import_past
 from ingest.store import Store
 from ingest.transaction import Rows
+from scoring.estimators import SHRUNK_RATE
 from scoring.labels import WINDOW_DAYS, outcomes, settled
+from scoring.lane_curve import curve_of, given_rate
+from scoring.learning.cases import Cases
 from scoring.learning.design import FitProblem, Floats, Labels
+from scoring.learning.lane_statistics import table_of
+from scoring.learning.lanes import Judged
 from scoring.learning.lowered import Lowered, without_alone
 from scoring.learning.measures import auc, auc_of, interval, log_losses
+from scoring.learning.records import settled_record
 from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.simple import Logistic, ShrunkRate
+from scoring.learning.simple import CLEAN, NOT_CLEAN, Logistic, ShrunkRate
+from scoring.policy import Policy
 from scoring.serving import LABEL
 from scoring.starter import ALONE, COLUMNS, FORMAT, features, read_columns
 
 PURPOSE = "The order of open pull requests until a model of one's own serves; never a probability, never a certificate."
+CURVE_PURPOSE = "What a fast lane may be estimated by until enough is settled on the site itself; never a certificate."
 FEWEST_PROJECTS = 3  # with fewer nothing can be said of projects that the model has not seen
 PLACES = 6  # of what is kept
 DRAWS = 400
@@ -52,6 +60,7 @@ class History:
     """Settled pull requests of people who may not push, as columns of one length n."""
 
     columns: dict[str, Floats]
+    given: Floats  # the shrunk rate of the author's record in that project at the opening, NaN without one
     came: Labels
     projects: NDArray[np.int64]
     people: NDArray[np.int64]
@@ -63,8 +72,8 @@ class History:
         return {name: column[which] for name, column in self.columns.items()}, self.came[which]
 
 
-def starter_of_file(path: Path, folder: Path, now: datetime, seed: int) -> dict[str, Any]:
-    """The starter file that a file of past pull requests (docs/history.md) gives, as plain values.
+def starter_of_file(path: Path, folder: Path, now: datetime, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The starter file that a file of past pull requests (docs/history.md) gives, and its curve, as plain values.
 
     `folder` is where a store lies meanwhile. Raises PastProblem and FitProblem in one sentence.
     """
@@ -80,7 +89,7 @@ def starter_of_file(path: Path, folder: Path, now: datetime, seed: int) -> dict[
             store.close()
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return record_of(history, digest, seed)
+    return record_of(history, digest, seed), curve_record(history, digest)
 
 
 def read_history(rows: Rows) -> History:
@@ -96,6 +105,7 @@ def read_history(rows: Rows) -> History:
         raise FitProblem("there is no settled history to learn from")
     return History(
         {name: column[used] for name, column in columns.items()},
+        _given(cases)[used],
         came[used],
         np.asarray(who["project"], dtype=np.int64)[used],
         np.asarray(who["person"], dtype=np.int64)[used],
@@ -104,22 +114,42 @@ def read_history(rows: Rows) -> History:
     )
 
 
+def _given(cases: Cases) -> Floats:
+    record, policy = settled_record(cases, LABEL), Policy()
+    return given_rate(record[CLEAN], record[NOT_CLEAN], policy.prior, policy.strength)
+
+
+def curve_record(history: History, digest: str) -> dict[str, Any]:
+    """The starter's curve as its file holds it: the fast lane by the shrunk rate on this history, at each threshold.
+
+    Each project starts afresh every 365 days there too, as the site does that borrows it.
+    """
+    known, bad = np.isfinite(history.given), 1.0 - history.came
+    judged = (history.given, bad, history.people, history.opened_at)
+    days = float((history.opened_at.max() - history.opened_at.min()) / np.timedelta64(1, "D"))
+    curve = curve_of(table_of(Judged.of(*(one[known] for one in judged))), "starter", len(bad), days)
+    if curve is None:
+        raise FitProblem("nobody in this history had a record when they sent something")
+    policy = Policy()
+    made = {
+        "format": FORMAT,
+        "purpose": CURVE_PURPOSE,
+        "provenance": {"sha256": digest, **_where_from(history)},
+        "score": {"model": SHRUNK_RATE, "prior": policy.prior, "strength": policy.strength},
+        "cases": curve.cases,
+        "days": curve.days,
+        "points": [asdict(one) for one in curve.points],
+    }
+    return _rounded(made)
+
+
 def record_of(history: History, digest: str, seed: int) -> dict[str, Any]:
     """The starter file of this history, figures rounded to PLACES. Raises FitProblem where too little is known."""
     projects = len(np.unique(history.projects))
     if projects < FEWEST_PROJECTS:
         raise FitProblem(f"a starter model needs {FEWEST_PROJECTS} projects or more, and the file holds {projects}")
     everything = np.ones(len(history.came), dtype=np.bool_)
-    provenance = {
-        "sha256": digest,
-        "projects": projects,
-        "rows": len(history.came),
-        "opened_from": str(history.opened_at.min().astype("datetime64[D]")),
-        "opened_until": str(history.opened_at.max().astype("datetime64[D]")),
-        "watched_until": str(history.watched_until.astype("datetime64[D]")),
-        "label": LABEL,
-        "seed": seed,
-    }
+    provenance = {"sha256": digest, **_where_from(history), "seed": seed}
     made = {
         "format": FORMAT,
         "purpose": PURPOSE,
@@ -129,6 +159,17 @@ def record_of(history: History, digest: str, seed: int) -> dict[str, Any]:
         "on_projects_not_seen": judge(history, seed),
     }
     return _rounded(made)
+
+
+def _where_from(history: History) -> dict[str, Any]:
+    return {
+        "projects": len(np.unique(history.projects)),
+        "rows": len(history.came),
+        "opened_from": str(history.opened_at.min().astype("datetime64[D]")),
+        "opened_until": str(history.opened_at.max().astype("datetime64[D]")),
+        "watched_until": str(history.watched_until.astype("datetime64[D]")),
+        "label": LABEL,
+    }
 
 
 def text_of(record: dict[str, Any]) -> str:

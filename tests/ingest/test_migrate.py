@@ -273,6 +273,31 @@ def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Pa
     again.close()
 
 
+def test_a_store_of_version_9_keeps_its_draws_and_answers_which_no_estimated_lane_made(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    Store.open(path).close()
+    with duckdb.connect(str(path)) as old:
+        old.execute("drop view waved_through")
+        for table in ("estimated_lanes", "estimated_ends"):
+            old.execute(f"drop table {table}")
+        for table in ("audit_draws", "audits"):
+            old.execute(f"alter table {table} drop column estimated")
+        old.execute("insert into audit_draws values ('p', 0, '', '', 1, 0.5, true, now(), now())")
+        old.execute(
+            "insert into audits values ('k', 'p', 1, null, 0, null, 0.5, now(), true, 'read', null, now(), now())"
+        )
+        old.execute("update meta set value = '9' where key = 'schema_version'")
+    store = Store.open(path)
+    assert rows(store, "select value from meta where key = 'schema_version'") == [("10",)]
+    assert rows(store, "select odds, estimated from audit_draws union all select odds, estimated from audits") == [
+        (0.5, None),
+        (0.5, None),
+    ]
+    for table in ("estimated_lanes", "estimated_ends", "waved_through"):
+        assert rows(store, f"select count(*) from {table}") == [(0,)]
+    store.close()
+
+
 def test_a_step_to_a_later_version_does_not_repeat_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,16 @@ def test_an_operator_who_wants_no_audit_has_none() -> None:
     assert not any(drawn(KEY, 0.0))
 
 
+def test_an_estimated_lane_is_audited_one_in_three_from_the_first_and_takes_nobodys_turn() -> None:
+    ballot = Ballot(RULES, KEY, drawn_from=59, daily=1000.0)
+    drawn = [ballot.draw(one, 1, estimated=True) for one in ROUNDS[1:]]
+    assert [one.odds for one in drawn] == pytest.approx([1 / 3] * len(drawn))
+    share = sum(one.drawn for one in drawn) / len(drawn)
+    assert share == pytest.approx(1 / 3, abs=4 * sqrt(2 / 9 / len(drawn)))
+    assert ballot.draw(ROUNDS[0], 1).odds == 1.0, "still the sixtieth of the others"
+    assert [estimated for _, _, estimated in ballot.draws.values()] == [*[True] * len(drawn), False]
+
+
 def test_each_draw_of_a_pass_counts_for_the_next() -> None:
     ballot = Ballot(RULES, KEY, drawn_from=58, daily=100.0)
     odds = [ballot.draw(one, 1).odds for one in ROUNDS[:4]]
@@ -126,6 +136,6 @@ def test_without_a_key_or_with_impossible_odds_nothing_is_drawn() -> None:
         draw_audit(b"", ROUNDS[0], 0.5)
     with pytest.raises(ValueError, match="odds"):
         draw_audit(KEY, ROUNDS[0], 1.5)
-    for share, per_day, first in ((1.5, 5.0, 60), (0.05, -1.0, 60), (0.05, 5.0, -1)):
+    for wrong in ((1.5, 5.0, 60), (0.05, -1.0, 60), (0.05, 5.0, -1), (0.05, 5.0, 60, 0.0), (0.05, 5.0, 60, 1.1)):
         with pytest.raises(ValueError, match="AUDIT"):
-            AuditRules(share, per_day, first)
+            AuditRules(*wrong)

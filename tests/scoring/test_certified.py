@@ -7,11 +7,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from scoring.certified import Known, LaneOutcome, RepositoryOutcomes, thresholds_from
+from scoring.certified import Known, LaneOutcome, Opening, RepositoryOutcomes, thresholds_from
 from scoring.decisions import to_json
 from scoring.explain import lane_notice, sentence
 from scoring.explain_plain import plain_sentence
 from scoring.gate import decide_person
+from scoring.lane_offer import Offer
 from scoring.learning.certify import certify
 from scoring.own_rules import thresholds_under
 from scoring.rules import Thresholds
@@ -160,6 +161,62 @@ def test_the_gate_gives_the_reason_and_a_row_keeps_it(shut: Thresholds) -> None:
 def test_rows_from_before_there_were_certificates_are_still_read() -> None:
     old = {name: value for name, value in msgspec.json.decode(to_json(POLICY)).items() if name != "shut"}
     assert read_thresholds({"thresholds": to_json(old)}) == POLICY
+
+
+OFFER = Offer(threshold=0.87, source="own", cases=90.0, let_through=30.0, bad=2.0, bad_low=0.011, bad_high=0.091)
+OPENED = replace(QUIET, opening=Opening(OFFER, LATER))
+
+
+def uncertified(its: RepositoryOutcomes, policy: Thresholds = POLICY) -> Thresholds:
+    return thresholds_from([], policy, Known(MODEL, 50, {7: its}), LATER)[7]
+
+
+def test_without_a_certificate_an_opening_stands_with_its_own_threshold_and_budget_and_says_estimated() -> None:
+    found = uncertified(OPENED)
+    assert (found.t_high, found.certified, found.budget, found.since) == (0.87, False, 0.091, LATER)
+    assert found.estimated == (0.011, 0.091)
+    assert lane_notice(found) == (
+        "The fast lane's threshold 0.87 is estimated: of past pull requests like these 1 to 10 in 100 needed work, and "
+        "no certificate says so."
+    )
+    assert thresholds_under(found, 0.02) == found, "the budget is that of the opening"
+    assert uncertified(OPENED, BY_HAND) == found, "it stands before one that was set by hand"
+    assert uncertified(OPENED, replace(POLICY, t_low=0.9)).t_high == 0.9
+
+
+def test_a_valid_certificate_outranks_an_opening_and_one_that_opens_nothing_here_does_not() -> None:
+    assert (held(OPENED).t_high, held(OPENED).estimated) == (0.95, None)
+    assert held(replace(OPENED, settled=10)).estimated == (0.011, 0.091), "too little settles here for a certified lane"
+    assert held(OPENED, now=NOW + timedelta(days=93)).t_high == 0.87
+
+
+@pytest.mark.parametrize("by", ["audited", "outcomes"])
+def test_the_bet_against_the_budget_of_an_opening_shuts_it_there_and_nowhere_else(by: str) -> None:
+    opening = Opening(OFFER, LATER, **{by: outcomes(6, 0, LATER)})
+    known = Known(MODEL, 50, {7: replace(QUIET, opening=opening), 8: OPENED})
+    found = thresholds_from([], POLICY, known, LATER)
+    assert code(found[7]) == "estimated_lane_closed"
+    assert found[7].since == LATER + timedelta(hours=4), "the fifth bad one"
+    assert found[7].estimated is None
+    assert lane_notice(found[7]).endswith("which breaks the 9.1 % that it was opened with. A person may open it anew.")
+    assert "5 of 5" in lane_notice(found[7])
+    assert found[8].t_high == 0.87
+    assert thresholds_from([CERTIFICATE], POLICY, known, LATER)[7].certified, "it says nothing of a certified lane"
+
+
+def test_what_went_wrong_before_anybody_opened_it_does_not_shut_an_opening() -> None:
+    known = Known(MODEL, 50, {7: replace(OPENED, lane=outcomes(8, 0))}, outcomes(8, 0))
+    assert thresholds_from([], POLICY, known, LATER)[7].t_high == 0.87
+
+
+def test_in_shadow_mode_the_threshold_is_that_of_the_offer_unless_something_stands_before_it() -> None:
+    offered = replace(QUIET, offer=OFFER)
+    found = uncertified(offered)
+    assert (found.t_high, found.estimated, found.budget, found.since) == (0.87, (0.011, 0.091), 0.10, None)
+    assert held(offered).certified
+    assert uncertified(offered, BY_HAND).t_high == 0.99
+    shut = thresholds_from([], POLICY, Known(MODEL, 50, {7: offered}, outcomes(8, 0)), LATER)[7]
+    assert code(shut) == "lane_alarm"
 
 
 LOW = certify(

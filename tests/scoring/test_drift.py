@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.drift import Alarm, AlarmRule, watch
+from scoring.drift import Alarm, AlarmRule, audits_to_shut, days_to_shut, watch
 from tests.conftest import Count
 
 RULE = AlarmRule(0.05, 0.05)
 
 
-def _days_to_alarm(rate: float, a_day: int, odds: float, lanes: int, days: int) -> list[float]:
+def _days_to_alarm(rate: float, a_day: int, odds: float, lanes: int, days: int, rule: AlarmRule = RULE) -> list[float]:
     """The day of the alarm in each of so many lanes; inf where there was none."""
     draw, found = np.random.default_rng(11), []
     for _ in range(lanes):
         audited = draw.binomial(a_day, odds, size=days)
-        raised_at = watch(draw.random(int(audited.sum())) < rate, RULE).raised_at
+        raised_at = watch(draw.random(int(audited.sum())) < rate, rule).raised_at
         found.append(float(np.searchsorted(np.cumsum(audited), raised_at)) + 1 if raised_at else float("inf"))
     return found
 
@@ -29,6 +29,57 @@ def test_a_lane_at_its_budget_is_shut_wrongly_in_at_most_delta_of_the_years(coun
 
 def test_a_lane_at_12_percent_is_shut_in_10_days(count: Count) -> None:
     assert np.median(_days_to_alarm(0.12, 100, 0.10, count(60, 2000), 120)) <= 10
+
+
+ESTIMATED = (0.05, 0.10, 0.15, 0.20, 0.25)  # budgets with which a maintainer opens a lane on an estimate
+
+
+@pytest.mark.parametrize("budget", ESTIMATED)
+def test_an_estimated_lane_that_turned_twice_as_bad_is_shut_within_a_week(budget: float, count: Count) -> None:
+    found = np.median(_days_to_alarm(2 * budget, 100, 1 / 3, count(60, 2000), 60, AlarmRule(budget, 0.05)))
+    assert found <= 7
+    told = days_to_shut(budget, 100 * 30.4375, 1 / 3)
+    assert told is not None
+    assert found - 1.5 <= told <= found + 0.5, "a day is counted whole, and what is told is not"
+
+
+@pytest.mark.parametrize("budget", ESTIMATED)
+def test_an_estimated_lane_at_its_budget_is_shut_wrongly_in_few_of_100_years(budget: float, count: Count) -> None:
+    lanes = count(60, 2000)
+    for a_day, odds, most in ((100, 1 / 3, 0.10), (1, 18 * 12 / 365.25 / 3, 0.05)):
+        found = _days_to_alarm(budget, a_day, odds, lanes, 365, AlarmRule(budget, 0.05))
+        wrong = float(np.mean(np.isfinite(found)))
+        assert wrong <= (most if lanes == 2000 else 0.2)  # 60 lanes at .09: more than 12 once in 400 runs
+
+
+@pytest.mark.parametrize(("budget", "weeks"), [(0.05, 86), (0.10, 40), (0.15, 25), (0.20, 17), (0.25, 14)])
+def test_at_18_a_month_it_takes_months_which_is_told_where_it_is_opened(budget: float, weeks: int) -> None:
+    told = days_to_shut(budget, 18, 1 / 3)
+    assert told is not None
+    assert -(-told // 7) == weeks
+
+
+@pytest.mark.parametrize("budget", ESTIMATED)
+def test_what_is_told_is_the_median_of_simulated_lanes(budget: float, count: Count) -> None:
+    rule, lanes, draw = AlarmRule(budget, 0.05), count(400, 4000), np.random.default_rng(23)
+    told = audits_to_shut(rule, 2 * budget)
+    assert told is not None
+    raised = [watch((draw.random(2_000) < 2 * budget).tolist(), rule).raised_at or 9_999 for _ in range(lanes)]
+    error = 3 * 0.5 / lanes**0.5
+    assert np.mean(np.array(raised) <= told) >= 0.5 - error
+    assert np.mean(np.array(raised) < told) <= 0.5 + error
+
+
+def test_what_is_never_found_out_is_said_so() -> None:
+    assert audits_to_shut(RULE, 0.0) is None
+    assert audits_to_shut(RULE, 1.0) == 5, "as many bad ones in a row shut a new lane"
+    late, median = audits_to_shut(RULE, 0.10, chance=0.95), audits_to_shut(RULE, 0.10)
+    assert late is not None
+    assert median is not None
+    assert late > 2 * median
+    for traffic, share in ((0, 0.3), (18, 0)):
+        with pytest.raises(ValueError, match="nobody finds out"):
+            days_to_shut(0.10, traffic, share)
 
 
 def test_a_lane_that_was_good_for_years_is_found_out_as_soon() -> None:

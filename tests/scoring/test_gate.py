@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.conditions import ORDINARY
+from scoring.explain import sentence
+from scoring.explain_plain import plain_sentence
 from scoring.gate import Thresholds, decide_change, decide_person, judge
-from scoring.verdict import Content, Estimate, Evidence, Lane, Prediction
+from scoring.verdict import Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
 
 OPEN = Thresholds(t_high=0.90, certified=True)
 KNOWN = Evidence(clean=14, not_clean=1, merged_here=14, settled_here=15, structural_trust=0.5, path=("seed", "ana"))
@@ -117,6 +119,22 @@ def test_an_operators_own_threshold_opens_the_lane_and_says_that_it_is_not_certi
     assert lane is Lane.FAST_LANE
     assert (reasons[-1].code, reasons[-1].params) == ("threshold_not_certified", {"t_high": 0.90})
     assert "threshold_not_certified" not in codes(KNOWN, 0.95, OPEN)
+
+
+@pytest.mark.parametrize(("drawn", "lane"), [(False, Lane.FAST_LANE), (True, Lane.NEEDS_HUMAN)])
+def test_a_lane_that_rests_on_an_estimate_says_so_also_of_what_its_audit_drew(drawn: bool, lane: Lane) -> None:
+    estimated = Thresholds(t_high=0.90, estimated=(0.011, 0.091), conditions=())
+    around = replace(ORDINARY, draw=Draw(drawn, 1 / 3))
+    found, reasons = decide_change(KNOWN, estimate(0.95), CLEAR, around, estimated)
+    assert found is lane, "drawn also where the operator left the audit out"
+    told = Reason("threshold_estimated", {"t_high": 0.90, "bad_low": 0.011, "bad_high": 0.091})
+    assert reasons[-1] == told
+    assert "1 to 10 in 100" in sentence(told)
+    assert not any(letter.isdigit() for letter in plain_sentence(told))
+    assert "threshold_estimated" not in codes(KNOWN, 0.85, estimated)
+    by_certificate = replace(estimated, conditions=("certificate",))
+    held = decide_change(KNOWN, estimate(0.95), CLEAR, around, by_certificate)[1][0]
+    assert sentence(held) == "The threshold 0.90 is estimated, and the fast lane opens here only by a certificate."
 
 
 @pytest.mark.parametrize(

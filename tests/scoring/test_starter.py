@@ -17,9 +17,10 @@ from ingest.past_pulls import import_past
 from ingest.store import Store, StreamClock
 from scoring import read
 from scoring.features import add_features
+from scoring.lane_curve import FILE as CURVE_FILE
 from scoring.learning.model_files import save_model, serve
 from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.starting import read_history, record_of, text_of
+from scoring.learning.starting import History, curve_record, read_history, record_of, text_of
 from scoring.policy import Policy
 from scoring.score import score
 from scoring.serving import LABEL
@@ -198,8 +199,8 @@ def test_one_more_merge_in_the_record_never_lowers_its_ceiling(starter: Any, cou
 
 
 @pytest.fixture(scope="module")
-def made(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Any, Any, set[str]]:
-    """Of the real history: the record that it gives, our columns, those of features.sql, and every name in it."""
+def made(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[History, Any, Any, set[str]]:
+    """The real history as it is learned from, our columns, those of features.sql, and every name in it."""
     now = datetime(2027, 1, 1)
     store = Store.open(tmp_path_factory.mktemp("starter") / "past.duckdb", wall=lambda: now)
     import_past(store, shared / "data" / "pr_history.parquet", None, "file")
@@ -214,11 +215,13 @@ def made(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[s
         }
         history = read_history(rows)
     store.close()
-    return record_of(history, json.loads(FILE.read_bytes())["provenance"]["sha256"], 0), ours, cases.features, names
+    return history, ours, cases.features, names
 
 
-def test_the_file_is_what_the_public_history_gives(shared: Path, made: Any) -> None:
-    assert text_of(made[0]) == FILE.read_text()
+def test_both_files_are_what_the_public_history_gives(made: Any) -> None:
+    digest = json.loads(FILE.read_bytes())["provenance"]["sha256"]
+    assert text_of(record_of(made[0], digest, 0)) == FILE.read_text()
+    assert text_of(curve_record(made[0], digest)) == CURVE_FILE.read_text()
 
 
 def test_the_columns_are_those_that_models_weigh(made: Any) -> None:
@@ -234,10 +237,10 @@ def test_no_person_and_no_repository_is_in_the_file(shared: Path, made: Any) -> 
     table = parquet.read_table(shared / "data" / "pr_history.parquet", columns=columns)
     names = {str(name) for column in table.columns for name in column.unique().to_pylist() if name} | made[3]
     names |= {part for name in names for part in name.split("/")} - {"requests"}  # which is a word here
-    text = FILE.read_text()
-    assert not [name for name in names if len(name) > 4 and name in text]
-    assert "did:" not in text
-    assert "/" not in text
+    for text in (FILE.read_text(), CURVE_FILE.read_text()):
+        assert not [name for name in names if len(name) > 4 and name in text]
+        assert "did:" not in text
+        assert "/" not in text
 
 
 def test_the_file_is_small_and_says_where_it_comes_from() -> None:

@@ -1,5 +1,6 @@
 """The real site over a real store for tests of acting: web and worker in one process, with a clock that is set."""
 
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from ingest.snapshot import SnapshotReader, publish
 from ingest.store import StreamClock
 from scoring import read
 from scoring.approvals import settle_approvals
+from scoring.policy import Policy
 from tests.ingest.stream import REPO
-from tests.pipeline import Result
+from tests.pipeline import Result, opened
 from tests.scoring.offered_world import offered_world
 from tests.scoring.small import OFFERED
 from triage import middleware
@@ -97,6 +99,29 @@ def approved(client: Client) -> list[str]:
 def last_key() -> str:
     """The key of the newest action, which undoes it."""
     return Action.objects.latest("pk").key
+
+
+@contextmanager
+def copied_site(
+    made: Path, policy: Policy, folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Generator[ActingSite]:
+    """A copy in `folder` of a world that was filled and published in `made`, open to everybody who reads."""
+    shutil.copytree(made, folder, dirs_exist_ok=True)
+    with opened(folder, policy) as result:
+        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
+        site = ActingSite(result, reader, fetcher)
+        settings.SNAPSHOT_DIR = folder / "snapshots"
+        settings.DIFF_CORPUS_DIR = folder / "diffs"
+        settings.STREAM_CLOCK = True
+        settings.PUBLIC_READ = True
+        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
+        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
+        monkeypatch.setattr(timezone, "now", lambda: site.now)
+        try:
+            yield site
+        finally:
+            reader.close()
+            fetcher.close()
 
 
 @contextmanager

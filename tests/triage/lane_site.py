@@ -3,7 +3,6 @@
 Both are vouched for by seed and had a change merged before; mara's `NEXT` and ana's `OTHER` touch the same file.
 """
 
-import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,12 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from django.utils import timezone
 from pytest_django import Settings
 
-from ingest import snapshot
-from ingest.net import Fetcher
-from ingest.snapshot import SnapshotReader, publish
+from ingest.snapshot import publish
 from scoring.audit import AuditRules
 from scoring.told_settings import switch_shadow
 from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
@@ -25,8 +21,7 @@ from tests.pipeline import OPEN_LANE, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.offered_world import MADE
 from tests.scoring.small import DAY, MERGED_AT, again, feed, settled, take
-from tests.triage.acting_site import ActingSite
-from triage import middleware
+from tests.triage.acting_site import ActingSite, copied_site
 
 NEXT, MORE, OTHER = pull_uri(MARA, "next"), pull_uri(MARA, "more"), pull_uri(ANA, "other")
 
@@ -65,22 +60,9 @@ def lane_site(
     folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, audited: bool = False
 ) -> Generator[ActingSite]:
     """A copy of that site; `audited`: the audit draws every one of them."""
-    shutil.copytree(_made(audited), folder, dirs_exist_ok=True)
-    with opened(folder, AUDITED if audited else OPEN_LANE) as result:
-        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
-        site = ActingSite(result, reader, fetcher)
-        settings.SNAPSHOT_DIR = folder / "snapshots"
-        settings.DIFF_CORPUS_DIR = folder / "diffs"
-        settings.STREAM_CLOCK = True
-        settings.PUBLIC_READ = True
-        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
-        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
-        monkeypatch.setattr(timezone, "now", lambda: site.now)
-        try:
-            yield site
-        finally:
-            reader.close()
-            fetcher.close()
+    policy = AUDITED if audited else OPEN_LANE
+    with copied_site(_made(audited), policy, folder, settings, monkeypatch) as site:
+        yield site
 
 
 def lanes(site: ActingSite) -> dict[str, str]:

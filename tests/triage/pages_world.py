@@ -16,7 +16,7 @@ from scoring.read import QueueQuery, QueueRow
 from scoring.read_trial import Reread
 from scoring.verdict import Lane
 from tests.triage.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
-from triage import as_shown, context, middleware
+from triage import as_shown, context, lane_heads, lane_offers, middleware
 from triage.models import Maintainer
 from triage.models import Person as Account
 
@@ -242,6 +242,28 @@ class DrawnWorld:
         """As the test that drew it says."""
         return self.results
 
+    def lane_states(self, snapshot: object) -> tuple[read.LaneState, ...]:
+        """Open in the one repository from a threshold that was set by hand, or shut there."""
+        is_open = self.t_high is not None
+        basis = "by_hand" if is_open else "shut"
+        return (read.LaneState("did:plc:corecorecorecorecorecore", is_open, "", basis, t_high=self.t_high),)
+
+    def lane_sum(self, snapshot: object, repositories: Iterable[str], shadow: bool, now: datetime) -> read.LaneSum:
+        """Nothing went through lately."""
+        return read.LaneSum(0, 0, 0, 0)
+
+    def estimated_lanes(self, snapshot: object, now: datetime) -> tuple[read.EstimatedLane, ...]:
+        """Nobody opened one."""
+        return ()
+
+    def lane_past(self, snapshot: object, key: str, policy: object, now: datetime) -> None:
+        """Nothing is settled."""
+        return
+
+    def watched_repositories(self, snapshot: object) -> tuple[read.WatchedRepository, ...]:
+        """None that a viewer of these pages maintains."""
+        return ()
+
     def score(self, snapshot: object, did: str, repository: str | None = None) -> None:
         """Nobody wrote anything."""
         return
@@ -299,12 +321,14 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     reader = _DrawnReader(DrawnSnapshot() if world else None)
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
-    for kept in (as_shown._queues, as_shown._approved, as_shown._changed):
+    held = (as_shown._queues, as_shown._approved, as_shown._changed, lane_heads._states, lane_heads._heads)
+    for kept in (*held, lane_offers._pasts, lane_offers._offers):
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
     pages += ("pulls", "subjects", "lanes", "changed_after", "approved", "past_actions", "taken_keys")
     pages += ("content_review", "forge_home", "newest_patch", "reread", "explain_trust", "vouches_worth_making")
+    pages += ("lane_states", "lane_sum", "estimated_lanes", "lane_past", "watched_repositories")
     for name in (*pages, "fares", "vouch_graph", "lane_results", "score"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

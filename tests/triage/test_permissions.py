@@ -68,6 +68,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "answer_audit": (f"POST /audit uri={OFFERED}&answer=yes&because=So", "401 401 403 403 400 400"),
     "incident": ("GET /incident/made-up", "sign sign 404 404 404 404"),
     "lane": ("GET /lane", "sign sign 200 200 200 200"),
+    "open_estimate": (f"POST /lane/estimate repository={HERE}&choice=open", "sign sign 403 403 409 409"),
+    "end_estimate": ("POST /lane/estimate/end key=made-up&because=So", "401 401 404 404 404 404"),
     "close_lane": (f"POST /lane/close repo_key={HERE}&because=So", "401 401 403 403 302 302"),
     "open_lane": ("POST /lane/open key=made-up&because=So", "401 401 404 404 404 404"),
     "live": ("GET /live", "sign sign 200 200 200 200"),
@@ -97,6 +99,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "GET /health": ("GET /health", "503 503 503 503 503 503"),  # no worker runs; says nothing of anybody
     "GET /trust/{did}": (f"GET /trust/{MARA}", "401 401 200 200 200 200"),
     "ops_metrics": ("GET /ops/metrics", "401 401 200 200 200 200"),
+    "GET /lanes": ("GET /lanes", "401 401 200 200 200 200"),
     "GET /metrics": ("GET /metrics", "401 401 200 200 200 200"),
     "POST /review/pr": ("POST /review/pr {}", "401 401 401 422 422 422"),
     "GET /review/pr/{job}": (f"GET /review/pr/{JOB}", "401 401 401 404 404 404"),

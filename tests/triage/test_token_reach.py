@@ -26,6 +26,7 @@ OWN = {
     "GET /pull": f"/pull?uri={quote(OFFERED)}",
     "GET /queue": "/queue",
     "GET /approved.json": "/approved.json",
+    "GET /lanes": "/lanes",
 }
 OTHERS = [
     f"/score/{MARA}",

@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from ingest.store import StreamClock
 from scoring.estimators import SHRUNK_RATE
+from scoring.lane_curve import FILE as CURVE_FILE
 from scoring.learning.certificate_files import load_certificate
 from scoring.learning.model_files import load_model, serve, serving_name
 from scoring.learning.shown_backtest import read_backtest
@@ -116,6 +117,7 @@ def test_a_starter_of_other_projects_is_written_says_how_good_it_is_and_serves_n
     assert "settled pull requests of 4 projects" in said
     assert "On projects that it has not seen: AUC 0." in said
     assert parse_starter(path.read_bytes()).projects == 4
+    assert json.loads((tmp_path / CURVE_FILE.name).read_bytes())["provenance"]["projects"] == 4
     assert not settings.MODEL_DIR.exists()
     assert not list(settings.STAGING_DIR.iterdir())
     first = path.read_bytes()

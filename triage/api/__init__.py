@@ -23,6 +23,7 @@ for _prefix, _router in (
     ("", "scores"),
     ("", "pulls"),
     ("", "board"),
+    ("", "lanes"),
     ("", "digest"),
     ("", "approved"),
     ("", "health"),

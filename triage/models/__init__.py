@@ -3,7 +3,7 @@
 from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
 from triage.models.actions import Action, Lease
 from triage.models.changes import Change
-from triage.models.incidents import AuditAnswer, LaneClosure
+from triage.models.incidents import AuditAnswer, EstimatedLane, LaneClosure
 from triage.models.outbox import DeliveryRun, OutboxEntry
 from triage.models.repositories import RepositoryChoice
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
@@ -16,6 +16,7 @@ __all__ = [
     "Change",
     "ContributorLink",
     "DeliveryRun",
+    "EstimatedLane",
     "LaneClosure",
     "LeaderboardWish",
     "Lease",

@@ -1,4 +1,4 @@
-"""Closures of the fast lane, and what people answered about what the audit drew."""
+"""Closures and openings of the fast lane, and what people answered about what the audit drew."""
 
 from typing import Any, ClassVar
 
@@ -41,6 +41,45 @@ class LaneClosure(models.Model):
         """What is closed."""
         named = " ".join(part for part in (self.repo_key, self.author, self.voucher) if part)
         return f"fast lane closed for {named or 'everything'}"
+
+
+class EstimatedLane(models.Model):
+    """The fast lane of one repository opened by a maintainer on an estimate, with the figures that were shown.
+
+    The figures are those of `scoring.lane_offer.Offer`. `key` is that of its message in the outbox. It stands until a
+    person ends it or opens another one there, and is kept then.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    repo_key: Any = models.CharField(max_length=2048)
+    threshold: Any = models.FloatField()
+    source: Any = models.CharField(max_length=10)
+    cases: Any = models.FloatField()
+    let_through: Any = models.FloatField()
+    bad: Any = models.FloatField()
+    bad_low: Any = models.FloatField()
+    bad_high: Any = models.FloatField()
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="estimated_lanes")
+    opened_at: Any = models.DateTimeField()
+    was_shadow: Any = models.BooleanField()  # the repository was in shadow mode when it was opened
+    ended_at: Any = models.DateTimeField(null=True, db_index=True)
+    ended_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="ended_lanes")
+    ended_because: Any = models.CharField(max_length=500, blank=True)  # "" where another opening took its place
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """A repository has one lane."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["repo_key"], condition=models.Q(ended_at=None), name="one_standing_estimated_lane"
+            )
+        ]
+
+    def __str__(self) -> str:
+        """What is open."""
+        return f"fast lane of {self.repo_key} opened on an estimate"
 
 
 class AuditAnswer(models.Model):

@@ -51,7 +51,9 @@ def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_
     page = ben.get("/").content.decode()
     assert 'class="pill fast"' not in page
     assert page.count('class="pill review"') == 3
-    assert re.search(r'<h2 id="group-normal_queue">Needs review</h2>\s*<p>oldest \d+ days', page)
+    assert re.search(
+        r'<h2 id="group-normal_queue">Needs review</h2> <span class="count">3</span>\s*<p>oldest \d+ days', page
+    )
     assert "it let a bad one in" in page
     assert "ben.example closed the fast lane in" in page
     assert set(lanes(site).values()) == {FAST}, "the worker was not told yet"

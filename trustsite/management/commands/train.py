@@ -19,6 +19,7 @@ from ingest.clock import wall_now
 from ingest.durable import write_whole
 from ingest.snapshot import SnapshotReader
 from scoring.lane_certificates import CERTIFICATES
+from scoring.lane_curve import FILE as CURVE_FILE
 from scoring.learning.cases import LABELS, LabelName
 from scoring.need import Need, say_low_need, say_need
 from scoring.serving import LABEL
@@ -118,9 +119,11 @@ class Command(BaseCommand):
 
         if file is None or label != LABEL:
             raise CommandError(f"--starter needs a FILE, and learns {LABEL}.", returncode=2)
-        record = starter_of(file, seed)
+        record, curve = starter_of(file, seed)
+        beside = path.with_name(CURVE_FILE.name)
         try:
             write_whole(path, text_of(record).encode())
+            write_whole(beside, text_of(curve).encode())
         except OSError as problem:
             raise CommandError(f"{path} cannot be written ({problem.strerror}).") from problem
         if as_json:
@@ -129,7 +132,7 @@ class Command(BaseCommand):
             return
         for sentence in starter_words(record):
             self.stdout.write(sentence)
-        self.stdout.write(f"{path} was written.")
+        self.stdout.write(f"{path} was written, and the curve of the fast lane as {beside}.")
 
     def _certify(
         self, material: "Material", trained: "Mapping[str, Trained]", label: LabelName, name: str, now: datetime

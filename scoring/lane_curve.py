@@ -1,0 +1,209 @@
+"""What the fast lane would have let through on past pull requests, and the offer to open it that follows from that.
+
+The past is the site's own, or that of the projects behind the starter model (`starter_curve.json`, beside this file).
+Thresholds are whole hundredths, so that an offer stays the same from one pass to the next while little is settled.
+"""
+
+import logging
+from dataclasses import asdict
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from ingest.transaction import Rows
+from scoring.labels import WINDOW_DAYS
+from scoring.lane_offer import LaneCurve, LanePoint, Offer, Source
+from scoring.learning.lane_statistics import QuestionProblem, Table, table_of
+from scoring.learning.lane_tables import read_table
+from scoring.learning.lanes import Floats, Judged
+from scoring.learning.pointers import ModelProblem, serving_name
+from scoring.policy import Policy
+from scoring.serving import LABEL
+from scoring.threshold import DEFAULT, upper_bound
+
+FILE = Path(__file__).with_name("starter_curve.json")
+FEWEST_SETTLED = 30  # settled pull requests from which the site's own past speaks for itself
+WORST_BAD_HIGH = 0.3  # an interval that ends above it offers nothing: a bet against such a budget hardly ever shuts
+TAIL = 0.025  # on either side of a 95 % interval
+STEP = 100  # thresholds from 0 to 1
+logger = logging.getLogger(__name__)
+
+# Settled ones of a year, each with its author's record as it was known at the opening. What an open lane let through
+# unheard is in no count, and an answer of the audit stands for 1 / odds of them (`scoring.learning.waved`).
+OWN = f"""
+with answers as (
+  select pull_uri, arg_min(odds, known_from) as odds, arg_min(would_merge, known_from) as clean,
+    min(known_from) as known_from
+  from audits where known_from <= $now group by pull_uri
+), settled as (
+  select p.pull_uri, p.author_id, p.seen_at, coalesce(a.clean, l.clean) as clean, coalesce(1 / a.odds, 1.0) as weight
+  from pull_requests p
+  left join (from labels where known_from <= $now) l using (pull_uri)
+  left join answers a using (pull_uri)
+  anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
+  where coalesce(a.known_from, l.known_from) > $now - interval 1 year
+    and (a.pull_uri is not null or p.pull_uri not in (select pull_uri from waved_through where as_of <= $now))
+), imported as (
+  select author_id, merged_at is not null and bad_at is null as clean,
+    coalesce(bad_at, merged_at + to_days({WINDOW_DAYS})) as known_from
+  from (
+    select *, merged_at + to_days({WINDOW_DAYS}) as quiet_at,
+      least(case when reverted_at <= quiet_at then reverted_at end,
+        case when patched_at <= quiet_at then patched_at end, case when merged_at is null then refused_at end) as bad_at
+    from imported_pulls where author_id > 0 and usable and not push_holder and not is_bot
+  ) where coalesce(bad_at, quiet_at) <= observed_until
+), record as (
+  select author_id, clean, known_from from labels union all from imported
+)
+select s.author_id, s.seen_at, any_value(not s.clean)::double as bad, any_value(s.weight) as weight,
+  count(*) filter (r.clean)::double as clean, count(*) filter (not r.clean)::double as not_clean
+from settled s left join record r on r.author_id = s.author_id and r.known_from <= s.seen_at
+group by s.pull_uri, s.author_id, s.seen_at order by s.seen_at, s.pull_uri
+"""
+BEGUN = """
+select least((select min(seen_at) from pull_requests), (select min(opened_at) from imported_pulls where usable))
+"""
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class KeptPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `LanePoint` as a file holds it."""
+
+    threshold: Share
+    let_through: Amount
+    bad: Amount
+    authors: Annotated[int, msgspec.Meta(ge=0)]
+    bad_low: Share
+    bad_high: Share
+
+
+class KeptCurve(msgspec.Struct, frozen=True):
+    """The starter's curve as its file holds it, without where it comes from."""
+
+    format: Literal[1]
+    cases: Amount
+    days: Amount
+    points: Annotated[tuple[KeptPoint, ...], msgspec.Meta(min_length=1, max_length=STEP + 1)]
+
+
+def read_curve(rows: Rows, models: Path | None, prior: float, strength: float, now: datetime) -> LaneCurve | None:
+    """The curve of the settled pull requests of the site's last year; None where there is none that can be counted.
+
+    With a model that serves, its table of thresholds; else the shrunk rate as of each opening, with this prior.
+    """
+    days = _days(rows, now)
+    if models is not None and is_served(models):
+        table = _served_table(models)
+        return curve_of(table, "own", float(table.sizes[-1]), days) if len(table) else None
+    found = rows.columns(OWN, {"now": now})
+    columns = {name: np.asarray(column) for name, column in found.items()}
+    if not len(columns["bad"]):
+        return None
+    given = given_rate(columns["clean"], columns["not_clean"], prior, strength)
+    known = np.isfinite(given)
+    told = (given, columns["bad"], columns["author_id"], columns["seen_at"], columns["weight"])
+    table = table_of(Judged.of(*(column[known] for column in told)))
+    return curve_of(table, "own", float(columns["weight"].sum()), days)
+
+
+def given_rate(clean: Floats, not_clean: Floats, prior: float, strength: float) -> Floats:
+    """The shrunk rate of each record as the gate reckons it; NaN without a settled contribution."""
+    cases = clean + not_clean
+    return np.where(cases > 0, prior + (clean - prior * cases) / (strength + cases), np.nan)
+
+
+def curve_of(table: Table, source: Source, cases: float, days: float) -> LaneCurve | None:
+    """The lanes of a table at whole hundredths, of `cases` settled ones with and without a score; None without any.
+
+    A lane without a bad one does not show how alike one author's pull requests are, so each author counts once there.
+    """
+    if not len(table) or cases <= 0:
+        return None
+    grid = np.arange(STEP, -1, -1) / STEP
+    ends = np.searchsorted(-table.thresholds, -(grid - 1e-9), side="right") - 1
+    at, first = np.unique(ends[ends >= 0], return_index=True)
+    thresholds = grid[ends >= 0][first]
+    sizes, bad, authors = table.sizes[at], table.bad[at], table.authors[at]
+    effective = np.where(bad > 0, table.effective[at], np.minimum(table.effective[at], authors))
+    low, high = interval_of(bad / sizes * effective, effective)
+    columns = (thresholds, sizes, bad, authors.astype(int), low, high)
+    points = zip(*(column.tolist() for column in columns), strict=True)
+    return LaneCurve(source, cases, days, tuple(LanePoint(*point) for point in points))
+
+
+def interval_of(bad: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """The two-sided 95 % Clopper-Pearson interval of shares; counts need not be whole."""
+    return 1 - upper_bound(sizes - bad, sizes, TAIL), upper_bound(bad, sizes, TAIL)
+
+
+def starter_curve() -> LaneCurve | None:
+    """The curve of the projects behind the starter model; None where its file is absent or damaged, which is logged."""
+    return _starter_curve(FILE)
+
+
+@cache
+def _starter_curve(path: Path) -> LaneCurve | None:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=KeptCurve)
+    except (OSError, msgspec.DecodeError) as problem:
+        logger.warning("The starter's curve cannot be read: %s.", problem)
+        return None
+    points = tuple(LanePoint(**msgspec.structs.asdict(one)) for one in kept.points)
+    return LaneCurve("starter", kept.cases, kept.days, points)
+
+
+def offer_of(curve: LaneCurve, budget: float) -> Offer | None:
+    """The loosest threshold whose share of bad ones was within `budget`; None where there is nothing to offer."""
+    within = [one for one in curve.points if one.bad <= budget * one.let_through and 0 < one.bad_high <= WORST_BAD_HIGH]
+    if not within:
+        return None
+    best = max(within, key=lambda one: one.let_through)
+    counted = {name: value for name, value in asdict(best).items() if name != "authors"}
+    return Offer(source=curve.source, cases=curve.cases, **counted)
+
+
+def speaking(own: LaneCurve | None, starter: LaneCurve | None) -> LaneCurve | None:
+    """The curve that an offer rests on: the site's own past where enough of it is settled, else the starter's."""
+    return own if own is not None and own.cases >= FEWEST_SETTLED else starter
+
+
+def present_offer(rows: Rows, policy: Policy, budget: float, now: datetime) -> Offer | None:
+    """The lane that may be opened now under this budget, without a certificate; None where nothing can be offered."""
+    own = read_curve(rows, policy.models, policy.prior, policy.strength, now)
+    curve = speaking(own, lent_curve(policy.models))
+    return offer_of(curve, budget) if curve else None
+
+
+def lent_curve(models: Path | None) -> LaneCurve | None:
+    """The starter's curve where the shrunk rate serves; the scores of a model are others, and None then."""
+    return None if is_served(models) else starter_curve()
+
+
+def is_served(models: Path | None) -> bool:
+    """Whether a model of this folder is meant to serve, also one that cannot be read."""
+    try:
+        return models is not None and serving_name(models, LABEL) is not None
+    except ModelProblem:
+        return True
+
+
+def _served_table(models: Path) -> Table:
+    """The table of thresholds of the model that serves, empty where it cannot be read."""
+    try:
+        kept = read_table(models, serving_name(models, LABEL) or "")
+    except (ModelProblem, QuestionProblem) as problem:
+        logger.warning("No curve of the fast lane: %s", problem)
+        return Table(*(np.zeros(0) for _ in Table.__dataclass_fields__))
+    return Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
+
+
+def _days(rows: Rows, now: datetime) -> float:
+    """For how many days anything was seen, a year at most and at least one."""
+    begun = rows.value(BEGUN)
+    return min(max((now - begun).total_seconds() / 86_400, 1.0), float(DEFAULT.window_days)) if begun else 1.0

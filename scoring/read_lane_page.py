@@ -1,0 +1,126 @@
+"""All that the page of the fast lane shows of one repository, read from a snapshot: the past, the offer, the rows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ingest.transaction import Rows
+from scoring.lane_curve import is_served, lent_curve, offer_of, read_curve, speaking
+from scoring.lane_history import LaneHistory, open_history, shadow_history
+from scoring.lane_offer import LaneCurve, Offer
+from scoring.need import Need, earliest, items_needed
+from scoring.policy import Policy
+from scoring.read_lanes import Basis, basis_of
+from scoring.read_repositories import WatchedRepository, watched_repository
+from scoring.rules import Thresholds
+from scoring.shaping import read_thresholds
+from scoring.threshold import DEFAULT
+
+THRESHOLDS = "select thresholds from current_scores where repository_id = ? limit 1"
+A_MONTH = """
+select count(*) * 30.0 / greatest(least(datediff('day', min(p.seen_at), $now::timestamp), 365), 30)
+from labels l join pull_requests p using (pull_uri)
+anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
+where l.repository_id = $repository and l.known_from <= $now and l.known_from > $now - interval 1 year
+"""
+DRAWN = """
+select count(distinct d.pull_uri) as drawn, count(distinct a.pull_uri) as answered,
+  count(distinct a.pull_uri) filter (not a.would_merge) as bad
+from audit_draws d left join audits a on a.pull_uri = d.pull_uri and a.estimated and a.known_from >= $since
+where d.repository_id = $repository and d.estimated and d.drawn and d.drawn_at >= $since
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCount:
+    """Of what an estimated lane let through: how many were drawn, answered, and would not have been merged."""
+
+    drawn: int
+    answered: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class LanePast:
+    """The past that speaks of one repository's lane under its budget, and what may be opened on it.
+
+    `own` and `starter` are both curves, either of which may be missing; `offer` rests on one of them. `need` says what
+    a certificate lacks at the earliest, None where enough have settled. `a_month` is how many pull requests settle here
+    in thirty days. `has_model`: a trained model serves, without which nothing is ever certified.
+    """
+
+    repository: WatchedRepository
+    thresholds: Thresholds
+    budget: float
+    own: LaneCurve | None
+    starter: LaneCurve | None
+    offer: Offer | None
+    need: Need | None
+    a_month: float
+    has_model: bool
+
+    @property
+    def spoken(self) -> LaneCurve | None:
+        """The curve that an offer rests on."""
+        return speaking(self.own, self.starter)
+
+    @property
+    def basis(self) -> Basis:
+        """On what the present lane rests, or that it is shut."""
+        return basis_of(self.thresholds)
+
+    @property
+    def shut_itself(self) -> bool:
+        """Whether an estimated lane was open here until the bet against it was won."""
+        return self.thresholds.shut is not None and self.thresholds.shut.code == "estimated_lane_closed"
+
+
+def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast | None:
+    """The past that speaks of this repository's lane, as of the last midnight; None where no such one is watched.
+
+    What may be opened is counted once a day, as the decisions in shadow mode are (`scoring.lane_certificates.Offers`).
+    """
+    found = watched_repository(rows, key)
+    if found is None:
+        return None
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    budget = found.settings.budget or policy.thresholds.budget
+    own = read_curve(rows, policy.models, policy.prior, policy.strength, midnight)
+    starter = lent_curve(policy.models) if policy.starter is not None else None
+    curve = speaking(own, starter)
+    offer = offer_of(curve, budget) if curve else None
+    row = rows.row(THRESHOLDS, [found.number])
+    return LanePast(
+        repository=found,
+        thresholds=read_thresholds(row) if row else policy.thresholds,
+        budget=budget,
+        own=own,
+        starter=starter,
+        offer=offer,
+        need=_need(own, offer, budget, policy.thresholds.delta),
+        a_month=rows.value(A_MONTH, {"repository": found.number, "now": now}) or 0.0,
+        has_model=is_served(policy.models),
+    )
+
+
+def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: float) -> Need | None:
+    """What a certificate lacks at the earliest, of the lanes from the offer's threshold upwards."""
+    nothing = Need(items_needed(budget, delta / len(DEFAULT.starts)), 0)
+    if own is None or offer is None:
+        return nothing
+    lanes = [(one.threshold, one.let_through, one.bad) for one in own.points if one.threshold >= offer.threshold]
+    weeks, longest = max(own.days / 7, 1.0), DEFAULT.window_days / 7
+    return earliest(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else nothing
+
+
+def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
+    """What the lane would have let through while it watched."""
+    return shadow_history(rows, past.repository.number, now)
+
+
+def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tuple[LaneHistory, AuditCount]:
+    """What the estimated lane of this opening let through, and what its audit asked; nothing before it arrived."""
+    since = rows.value("select known_from from estimated_lanes where opening_key = ?", [opening])
+    if since is None:
+        return LaneHistory((), None), AuditCount(0, 0, 0)
+    given = {"repository": past.repository.number, "since": since}
+    return open_history(rows, past.repository.number, since, now), AuditCount(**rows.row(DRAWN, given) or {})

@@ -1,0 +1,313 @@
+"""A lane that a maintainer opens on an estimate, from the click to the bet that shuts it and the one who reopens it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from pytest_django import Settings
+
+from ingest.store import StreamClock
+from scoring import lane_curve, read
+from scoring.certified import thresholds_from
+from scoring.lane_certificates import known
+from scoring.read_repositories import read_settings
+from scoring.rules import Thresholds
+from tests.ingest.stream import REPO
+from tests.triage.acting_site import ActingSite
+from tests.triage.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
+from triage import estimated
+from triage.actions import ActionProblem
+from triage.erasure import forget_account
+from triage.estimated import end_estimated_lane, open_estimated_lane, undo_estimated_lane
+from triage.models import Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
+
+pytestmark = pytest.mark.django_db
+BEN, EVE = "did:plc:" + "3" * 24, "did:plc:" + "5" * 24
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with estimated_site(tmp_path, settings, monkeypatch) as made:
+        made.maintainer(BEN, "ben.example")
+        yield made
+
+
+def person(did: str = BEN) -> Person:
+    return Person.objects.get(did=did)
+
+
+def repository(site: ActingSite, key: str = REPO) -> read.WatchedRepository:
+    with site.result.reading() as rows:
+        found = read.watched_repository(rows, key)
+    assert found is not None
+    return found
+
+
+def open_lane(site: ActingSite, did: str = BEN) -> EstimatedLane:
+    """Ben opens the lane, and the worker hears of it."""
+    made = open_estimated_lane(person(did), repository(site), OFFER, site.now)
+    site.work()
+    return made
+
+
+def decided(site: ActingSite) -> dict[str, tuple[str, str]]:
+    """Each open pull request's lane and the codes of its reasons."""
+    found = site.result.rows("select pull_uri, lane, reasons from current_decisions")
+    return {row["pull_uri"]: (row["lane"], row["reasons"]) for row in found}
+
+
+def drawn(site: ActingSite) -> list[str]:
+    found = site.result.rows("select pull_uri from audit_draws where drawn and estimated order by pull_uri")
+    return [row["pull_uri"] for row in found]
+
+
+def answer(site: ActingSite, uri: str, said: str) -> None:
+    form = {**site.form(uri=uri), "answer": said, "because": "I read it"}
+    client = site.maintainer(BEN, "ben.example")
+    assert client.post("/audit", {name: value for name, value in form.items() if value is not None}).status_code == 302
+
+
+def state(site: ActingSite, key: str = REPO) -> read.LaneState:
+    with site.result.reading() as rows:
+        return next(one for one in read.lane_states(rows) if one.repository == key)
+
+
+def test_before_anybody_opens_it_the_lane_is_shut_in_both_repositories(site: ActingSite) -> None:
+    assert {lane for lane, _ in decided(site).values()} == {"normal_queue"}
+    assert (state(site).basis, state(site).because) == ("shut", "fast_lane_shut")
+
+
+def test_in_shadow_mode_decisions_say_what_the_lane_would_do_and_nothing_is_drawn(
+    site: ActingSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_curve, "present_offer", lambda *asked: OFFER)
+    site.result.policy = replace(site.result.policy, lane_traffic=51)  # what could be offered is asked anew
+    site.result.judge()
+    found = decided(site)
+    assert {found[uri][0] for uri in (*MANY, *ELSEWHERE)} == {"fast_lane"}
+    assert all('"code":"threshold_estimated"' in found[uri][1] for uri in MANY)
+    assert site.result.value("select count(*) from audit_draws") == 0
+    assert site.result.value("select count(*) from waved_through") == 0, "people still read each of them"
+    assert (state(site).basis, state(site).shadow, state(site).bad) == ("estimated", True, (0.02, 0.09))
+
+
+def test_an_opened_lane_lets_through_says_estimated_and_is_audited_one_in_three(site: ActingSite) -> None:
+    made = open_lane(site)
+    found = decided(site)
+    assert {found[uri][0] for uri in MANY} == {"fast_lane", "needs_human"}
+    assert all('"code":"threshold_estimated"' in found[uri][1] for uri in MANY)
+    odds = site.result.rows("select distinct odds from audit_draws where pull_uri in (select unnest(?))", [MANY])
+    assert [row["odds"] for row in odds] == [pytest.approx(1 / 3)]
+    assert 5 <= len(drawn(site)) <= 15
+    assert {uri for uri in MANY if found[uri][0] == "needs_human"} == set(drawn(site))
+    told = state(site)
+    assert (told.is_open, told.basis, told.shadow, told.bad) == (True, "estimated", False, (0.02, 0.09))
+    assert told.notice == (
+        "The fast lane's threshold 0.60 is estimated: of past pull requests like these 2 to 9 in 100 needed work, and "
+        "no certificate says so."
+    )
+    assert not any(letter.isdigit() for letter in told.plain)
+    assert made.person == person()
+    assert (Change.objects.get(what="lane.estimated").repo_key, made.repo_key) == (REPO, REPO)
+
+
+def test_push_holders_are_never_in_it_and_another_repository_is_untouched(site: ActingSite) -> None:
+    before = decided(site)
+    open_lane(site)
+    after = decided(site)
+    assert {uri: after[uri] for uri in ELSEWHERE} == {uri: before[uri] for uri in ELSEWHERE}
+    assert (state(site, CABIN).basis, repository(site, CABIN).settings.shadow) == ("shut", True)
+    assert site.result.value("select count(*) from audit_draws where pull_uri = ?", [OWN]) == 0
+    assert site.result.value("select own from current_decisions where pull_uri = ?", [OWN])
+
+
+def shut(site: ActingSite) -> list[str]:
+    """Answer no to what the audit drew until the bet shuts the lane; what was answered."""
+    said = []
+    for uri in drawn(site):
+        answer(site, uri, "no")
+        site.work()
+        said.append(uri)
+        if not state(site).is_open:
+            return said
+    raise AssertionError("the lane stayed open")
+
+
+def test_bad_answers_shut_it_with_the_reason_and_only_a_person_opens_it_anew(site: ActingSite) -> None:
+    open_lane(site)
+    said = shut(site)
+    assert len(said) == 5, "each doubles a bet against 9 in 100 that is won at 20"
+    told = state(site)
+    assert (told.basis, told.because) == ("shut", "estimated_lane_closed")
+    assert told.notice == (
+        "The estimated fast lane shut itself in this repository: people would not have merged 5 of 5 that the audit "
+        "drew from it, which breaks the 9 % that it was opened with. A person may open it anew."
+    )
+    waiting = [uri for uri in MANY if uri not in drawn(site)]
+    assert {decided(site)[uri][0] for uri in waiting} == {"normal_queue"}
+    site.after(86_400)
+    site.work()
+    assert not state(site).is_open, "it does not open by itself"
+    site.after(60)
+    open_lane(site)
+    assert (state(site).is_open, state(site).basis) == (True, "estimated")
+    with site.result.reading() as rows:
+        (lane,) = read.estimated_lanes(rows, StreamClock(site.result.store).now())
+    assert (lane.opener and lane.opener.did, lane.offer) == (BEN, OFFER)
+    first, second = EstimatedLane.objects.order_by("pk")
+    assert (first.ended_at, second.ended_at) == (second.opened_at, None)
+
+
+def test_the_bet_of_a_new_opening_counts_only_what_became_known_since(site: ActingSite) -> None:
+    opened = StreamClock(site.result.store).now()
+    open_lane(site)
+    answered = shut(site)
+    site.after(60)
+    open_lane(site)
+    with site.result.reading() as rows:
+        (lane,) = read.estimated_lanes(rows, opened)
+        its = known(rows, "", read_settings(rows), 0, opened)
+    assert (lane.audited, lane.audited_bad, len(answered)) == (0, 0, 5)
+    assert its.audited == (), "the audit of an estimated lane says nothing of a certified one"
+    answer(site, next(uri for uri in drawn(site) if uri not in answered), "no")
+    site.work()
+    with site.result.reading() as rows:
+        (lane,) = read.estimated_lanes(rows, opened)
+    assert (lane.audited, lane.audited_bad, state(site).is_open) == (1, 1, True)
+
+
+def test_a_certificate_outranks_it_and_the_opening_stands_again_after_it(site: ActingSite) -> None:
+    from scoring.learning.certify import certify
+    from tests.scoring.certified_cases import MODEL, NOW, TERMS, settled
+
+    open_lane(site)
+    now = StreamClock(site.result.store).now()
+    with site.result.reading() as rows:
+        found = known(rows, MODEL, read_settings(rows), 0, now)
+    certificate = certify(settled(), TERMS, {}, NOW)
+    policy = Thresholds(budget=0.10)
+    number = repository(site).number
+    held = thresholds_from([certificate], policy, found, NOW + timedelta(days=1))[number]
+    assert (held.certified, held.t_high, held.estimated, held.budget) == (True, 0.95, None, 0.10)
+    later = thresholds_from([certificate], policy, found, NOW + timedelta(days=93))[number]
+    assert (later.certified, later.t_high, later.estimated, later.budget) == (False, 0.60, (0.02, 0.09), 0.09)
+
+
+def test_undo_restores_shadow_mode_and_leaves_nothing_open(site: ActingSite) -> None:
+    made = open_lane(site)
+    assert not repository(site).settings.shadow
+    site.after(30)
+    assert undo_estimated_lane(person(), made, repository(site), site.now)
+    assert not undo_estimated_lane(person(), made, repository(site), site.now), "once is enough"
+    site.work()
+    assert repository(site).settings.shadow
+    assert state(site).basis == "shut"
+    assert {decided(site)[uri][0] for uri in MANY if uri not in drawn(site)} == {"normal_queue"}
+
+
+def test_only_whoever_opened_it_takes_it_back_and_only_at_once(site: ActingSite) -> None:
+    made = open_lane(site)
+    site.maintainer(EVE, "eve.example")
+    with pytest.raises(ActionProblem, match="Somebody else"):
+        undo_estimated_lane(person(EVE), made, repository(site), site.now)
+    site.after(601)
+    with pytest.raises(ActionProblem, match="10 minutes"):
+        undo_estimated_lane(person(), made, repository(site), site.now)
+    with pytest.raises(ActionProblem, match="Say why"):
+        end_estimated_lane(person(EVE), made, repository(site), " ", site.now)
+    assert end_estimated_lane(person(EVE), made, repository(site), "we wait for a certificate", site.now)
+    site.work()
+    assert (state(site).basis, repository(site).settings.shadow) == ("shut", True)
+    assert Change.objects.get(what="lane.estimate_ended").details["because"] == "we wait for a certificate"
+
+
+def test_a_maintainer_of_another_repository_opens_and_ends_nothing_here(site: ActingSite) -> None:
+    site.maintainer(EVE, "eve.example", CABIN)
+    with pytest.raises(PermissionDenied):
+        open_estimated_lane(person(EVE), repository(site), OFFER, site.now)
+    made = open_lane(site)
+    with pytest.raises(PermissionDenied):
+        end_estimated_lane(person(EVE), made, repository(site), "no", site.now)
+    assert EstimatedLane.objects.get().ended_at is None
+    assert open_estimated_lane(person(EVE), repository(site, CABIN), OFFER, site.now)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bad_high": 0.0}, {"bad_high": 1.0}, {"threshold": 1.5}, {"bad_low": 0.2}, {"let_through": 90.0}]
+)
+def test_figures_that_no_lane_can_be_opened_on_open_none(site: ActingSite, wrong: dict[str, float]) -> None:
+    with pytest.raises(ActionProblem, match="No lane can be opened"):
+        open_estimated_lane(person(), repository(site), replace(OFFER, **wrong), site.now)
+    assert not OutboxEntry.objects.exists()
+
+
+def test_where_the_operator_asks_for_a_certificate_none_opens(site: ActingSite, settings: Settings) -> None:
+    settings.LANE_CONDITIONS = ["certificate", "audit"]
+    with pytest.raises(ActionProblem, match="asks for a certificate"):
+        open_estimated_lane(person(), repository(site), OFFER, site.now)
+
+
+def test_a_kill_between_the_steps_of_opening_leaves_all_or_nothing(
+    site: ActingSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*asked: object) -> None:
+        raise DatabaseError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(estimated, "save", killed)
+        with pytest.raises(DatabaseError):
+            open_estimated_lane(person(), repository(site), OFFER, site.now)
+    assert not EstimatedLane.objects.exists()
+    assert not OutboxEntry.objects.exists()
+    assert not RepositoryChoice.objects.exists()
+
+
+def test_messages_that_come_twice_or_in_another_order_end_the_same_way(site: ActingSite) -> None:
+    first = open_lane(site)
+    site.after(60)
+    second = open_lane(site)
+    site.after(60)
+    end_estimated_lane(person(), second, repository(site), "a slip", site.now)
+    site.work()
+    with site.result.store.write() as txn:
+        txn.execute("delete from estimated_lanes")
+        txn.execute("delete from estimated_ends")
+    entries = OutboxEntry.objects.filter(kind__startswith="lane.")
+    entries.update(delivered_at=None)
+    entries.filter(key=first.key).update(due_at=site.now.replace(year=2027))
+    assert site.work() == 2
+    OutboxEntry.objects.update(delivered_at=None, due_at=site.now)
+    site.work()
+    assert site.result.value("select count(*) from estimated_lanes") == 2
+    assert site.result.value("select count(*) from estimated_ends") == 1
+    assert state(site).basis == "shut", "the newest one was ended, whatever came last"
+
+
+def test_an_answer_keeps_that_its_lane_was_estimated_in_a_store_made_anew(site: ActingSite) -> None:
+    open_lane(site)
+    uri = drawn(site)[0]
+    answer(site, uri, "no")
+    site.work()
+    with site.result.store.write() as txn:
+        txn.execute("delete from audits")
+        txn.execute("delete from audit_draws")
+    OutboxEntry.objects.filter(kind="audit.answered").update(delivered_at=None)
+    site.work()
+    assert site.result.rows("select estimated, odds from audits") == [{"estimated": True, "odds": pytest.approx(1 / 3)}]
+
+
+def test_an_erased_openers_lane_stays_open_without_their_name(site: ActingSite) -> None:
+    open_lane(site)
+    forget_account(BEN, None)
+    assert EstimatedLane.objects.get().person is None
+    assert BEN not in str(list(OutboxEntry.objects.values_list("payload", flat=True)))
+    with site.result.store.write() as txn:
+        txn.execute("delete from estimated_lanes")
+    OutboxEntry.objects.filter(kind="lane.estimated").update(delivered_at=None)
+    site.work()
+    assert site.result.rows("select actor_id from estimated_lanes") == [{"actor_id": None}]
+    assert state(site).basis == "estimated"

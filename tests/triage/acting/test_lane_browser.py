@@ -1,0 +1,53 @@
+"""Opening the fast lane on an estimate in a real browser, from the queue's notice to closing it again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.triage.acting_site import ActingSite
+from tests.triage.axe import violations
+from tests.triage.conftest import OpenPage
+from tests.triage.watching_site import watching_site
+
+BEN = "did:plc:" + "3" * 24
+
+
+@pytest.fixture
+def site(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ActingSite]:
+    with watching_site(tmp_path, settings, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def page(site: ActingSite, live_server: LiveServer, open_page: OpenPage) -> Page:
+    """A window in which a maintainer is signed in."""
+    shown = open_page(1440)
+    cookie = site.maintainer(BEN, "ben.example").cookies["sessionid"].value
+    shown.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+    return shown
+
+
+def test_a_lane_is_opened_from_the_queue_lets_through_and_is_closed_again(page: Page, site: ActingSite) -> None:
+    page.goto("/")
+    expect(page.locator(".banner").first).to_contain_text("estimated, not certified, so it is shut")
+    expect(page.locator("#group-fast_lane")).to_have_text("Would be fast lane")
+    page.get_by_role("link", name="Open the lane…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Open the fast lane?")
+    assert violations(page) == []
+    page.get_by_role("button", name="Open the lane").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The fast lane is open, estimated")
+    expect(page.locator("main")).to_contain_text("by ben.example")
+    assert violations(page) == []
+    site.work()
+    page.goto("/")
+    expect(page.locator("#group-fast_lane, #group-normal_queue").first).to_be_visible()
+    page.goto("/lane")
+    page.get_by_label("Why it closes").fill("It was a trial.")
+    page.get_by_role("button", name="Close the lane", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Open the fast lane?")

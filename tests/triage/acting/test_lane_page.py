@@ -1,0 +1,250 @@
+"""The page of the fast lane: what it would let through, one choice, what came of it, and what the queue says of it."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from scoring import read
+from tests.ingest.stream import REPO, SEED
+from tests.pipeline import Later
+from tests.scoring.small import DAY, MERGED_AT, again, feed
+from tests.triage.acting_site import ActingSite, signed_in
+from tests.triage.lane_site import lane_site
+from tests.triage.watching_site import OPEN, PEOPLE, THIRD, watching_site
+from triage import lane_offers
+from triage.models import EstimatedLane, Person
+
+pytestmark = pytest.mark.django_db
+BEN, EVA, READER = ("did:plc:" + digit * 24 for digit in "345")
+
+
+@pytest.fixture
+def site(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSite]:
+    with watching_site(tmp_path, settings, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def reader(site: ActingSite) -> Client:
+    """Somebody who is signed in and maintains nothing."""
+    return signed_in(Person.objects.create(did=READER, handle="reader.example"))
+
+
+def words_of(page: bytes) -> str:
+    """The words of a page below its frame, without its tags."""
+    main = page.decode().partition("<main")[2].partition(">")[2]
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", main)))
+
+
+def text(client: Client, path: str = "/lane") -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return words_of(answer.content)
+
+
+def form(client: Client) -> dict[str, str]:
+    """What the form of the choice holds."""
+    inside = client.get("/lane").content.decode().partition('action="/lane/estimate"')[2].partition("</form>")[0]
+    return dict(re.findall(r'name="(repository|offer)" value="([^"]+)"', inside))
+
+
+def opened(client: Client, site: ActingSite) -> EstimatedLane:
+    """The lane opened as the form offers it, and taken over by the worker."""
+    answer = client.post("/lane/estimate", form(client) | {"choice": "open"})
+    assert (answer.status_code, answer["Location"]) == (302, f"/lane?repository={REPO.replace(':', '%3A')}")
+    site.work()
+    return EstimatedLane.objects.get(ended_at=None)
+
+
+def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client) -> None:
+    page = text(ben)
+    assert "Open the fast lane? Estimated, shut" in page
+    assert "About 6 in 10: 42 of 74 settled pull requests of this site's last year. 2 of the 42 were bad." in page
+    assert "The true share is 0 to 17 of 100 with 95 % confidence." in page
+    assert "Open at 0.60: about 6 in 10 let through, 0 to 17 of 100 of them bad, not certified." in page
+    assert "The audit draws 1 in 3 at random from the first one on" in page
+    assert "Open the lane Keep watching" in page
+    assert "of about 21 let through a month about 1.0 are bad, at worst 3.5" in page
+    assert "You save not measured: how long you look at a change is not recorded here" in page
+    assert "only with a model of your own, which needs more settled pull requests first" in page
+    assert "certified." not in page.replace("not certified.", "")
+
+
+def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: Client) -> None:
+    page = text(ben)
+    assert "20 let through: 8 agree, 1 time you were stricter, 1 would be wrong, 10 not known yet" in page
+    assert "0.66 merged as sent agrees" in page
+    assert "0.66 changed, then merged you were stricter" in page
+    assert "0.66 closed would be wrong" in page
+    assert "0.66 still open not known yet" in page
+    assert "Time saved: not measured." in page
+
+
+def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: Client) -> None:
+    page = text(ben)
+    assert "0.60, own past 42 74 56.8 % 2 4.8 % 0.6 % to 16.3 % 32" in page
+    assert "0.88, starter's past 49 9,040 0.5 % 1 2.1 % 0.0 % to 13.5 % 9" in page
+    assert "share of pull requests that the lane lets through" in page
+    assert "your budget 5 %" in page
+
+
+def test_what_was_shown_is_what_is_opened(ben: Client, site: ActingSite) -> None:
+    opening = opened(ben, site)
+    assert (opening.threshold, opening.let_through, opening.bad, opening.source) == (0.6, 42.0, 2.0, "own")
+    with site.reader.pin() as snapshot:
+        assert snapshot is not None
+        (state,) = read.lane_states(snapshot)
+    assert (state.basis, state.shadow, state.t_high) == ("estimated", False, 0.6)
+
+
+def test_an_offer_that_changed_meanwhile_opens_nothing_and_the_present_one_is_shown(
+    ben: Client, site: ActingSite
+) -> None:
+    shown = form(ben)
+    frames = Later(MERGED_AT + 62 * DAY)
+    frames.status(SEED, OPEN[0], "merged", rkey="late")
+    feed(site.result, frames)
+    later = Later(MERGED_AT + 80 * DAY)
+    later.vouch(SEED, PEOPLE[0], "update")
+    feed(site.result, later)
+    again(site.result)
+    site.publish()
+    answer = ben.post("/lane/estimate", shown | {"choice": "open"})
+    assert answer.status_code == 409
+    assert "The figures changed since this page was shown, so nothing was opened." in words_of(answer.content)
+    assert not EstimatedLane.objects.exists()
+
+
+def test_a_form_that_was_made_up_opens_nothing(ben: Client, site: ActingSite) -> None:
+    for offer in ("", "0" * 32):
+        assert ben.post("/lane/estimate", {"repository": REPO, "offer": offer, "choice": "open"}).status_code == 409
+    assert ben.post("/lane/estimate", {"repository": "did:plc:nobody", "choice": "open"}).status_code == 404
+    assert not EstimatedLane.objects.exists()
+
+
+def test_keep_watching_changes_nothing(ben: Client) -> None:
+    answer = ben.post("/lane/estimate", form(ben) | {"choice": "watch"}, follow=True)
+    assert "Nothing changed: the lane stays shut and goes on watching." in words_of(answer.content)
+    assert not EstimatedLane.objects.exists()
+
+
+def test_only_who_maintains_the_repository_sees_and_opens_its_lane(
+    ben: Client, reader: Client, client: Client, site: ActingSite
+) -> None:
+    told = form(ben) | {"choice": "open"}
+    assert reader.post("/lane/estimate", told).status_code == 403
+    assert reader.get(f"/lane?repository={REPO}").status_code == 403
+    assert client.post("/lane/estimate", told).status_code in (302, 403)
+    assert not EstimatedLane.objects.exists()
+    assert "Open at" not in text(reader)
+
+
+def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_through(
+    ben: Client, site: ActingSite
+) -> None:
+    opened(ben, site)
+    page = text(ben)
+    assert "The fast lane is open, estimated Estimated, open" in page
+    assert "Open since 20 Nov 2026 , by ben.example" in page
+    assert "It begins at 0.60, estimated, not certified. It was opened on about 6 in 10 let through" in page
+    drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
+    assert 0 < drawn < len(OPEN)
+    assert f"The audit drew {drawn}; nobody answered yet." in page
+    assert f"{len(OPEN) - drawn} let through: {len(OPEN) - drawn} not known yet" in page
+
+
+def test_what_the_audit_drew_stands_in_no_list_before_somebody_answered(ben: Client, site: ActingSite) -> None:
+    opened(ben, site)
+    page = ben.get("/lane").content.decode()
+    drawn = {row["pull_uri"] for row in site.result.rows("select distinct pull_uri from audit_draws where drawn")}
+    assert drawn < set(OPEN)
+    assert not [uri for uri in drawn if f"/history/{uri}" in page]
+    assert all(f"/history/{uri}" in page for uri in set(THIRD) - drawn)
+
+
+def test_a_lane_is_closed_with_a_reason_and_watches_again(ben: Client, site: ActingSite) -> None:
+    key = opened(ben, site).key
+    answer = ben.post("/lane/estimate/end", {"key": key, "because": ""})
+    assert answer.status_code in (400, 422)
+    ben.post("/lane/estimate/end", {"key": key, "because": "It was a trial."})
+    site.work()
+    assert "Open the fast lane? Estimated, shut" in text(ben)
+
+
+def test_whoever_opened_it_takes_it_back_without_a_reason_and_nobody_else_is_offered_that(
+    ben: Client, site: ActingSite
+) -> None:
+    key = opened(ben, site).key
+    eva = site.maintainer(EVA, "eva.example")
+    assert "Close the lane Undo" in text(ben)
+    assert "Undo What it costs" not in text(eva)
+    assert 'name="undo"' not in eva.get("/lane").content.decode()
+    answer = ben.post("/lane/estimate/end", {"key": key, "undo": "1"}, follow=True)
+    assert "Taken back: the lane is as it was before." in words_of(answer.content)
+
+
+def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Client, reader: Client) -> None:
+    page = text(ben, "/")
+    assert "The fast lane is estimated, not certified, so it is shut. Of 74 settled pull requests" in page
+    assert "through 42, 2 of them bad: 4.8 %, and it could be up to 16.3 %. Your budget is 5 %." in page
+    assert "See what it would have done Open the lane…" in page
+    head = "Would be fast lane 10, estimated, lane shut"
+    assert head in page
+    assert "would have let through 20 of 20 in 30 days: 9 stayed clean, 1 needed work, 10 not settled" in page
+    told = text(reader, "/")
+    assert head in told
+    assert "Open the lane…" not in told
+    assert "16.3" not in told
+
+
+def test_the_queue_says_on_what_an_open_lane_rests(ben: Client, reader: Client, site: ActingSite) -> None:
+    opened(ben, site)
+    page, told = text(ben, "/"), text(reader, "/")
+    assert re.search(
+        r"Fast lane \d, estimated: 5 in 100 like these needed work · let through \d of 20 in 30 days", page
+    )
+    assert "Fast lane, estimated Approve" in page
+    assert "The fast lane's threshold 0.60 is estimated" in page
+    assert re.search(r"Fast lane \d, estimated · let through", told)
+    assert "in 100" not in told
+    assert "0.60" not in told
+    assert "The fast lane's threshold is estimated: no certificate says" in told
+    assert "lane is shut" not in told
+
+
+def test_the_shadow_report_offers_to_open_once_ten_of_its_rows_are_settled(
+    ben: Client, reader: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"/settings/repository?repository={REPO}"
+    offer = "Open at 0.60: about 6 in 10 let through, 0 to 17 of 100 of them bad, not certified."
+    assert f"10 of them are settled, so the lane can be judged. {offer}" in text(ben, address)
+    assert offer not in text(reader, address)
+    monkeypatch.setattr(lane_offers, "ENOUGH", 11)
+    assert offer not in text(ben, address)
+
+
+def test_without_a_settled_history_the_page_says_what_is_missing(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BORROW_ORDER = False
+    with lane_site(tmp_path / "other", settings, monkeypatch) as other:
+        page = text(other.maintainer(EVA, "eva.example"))
+    assert "At no threshold were 5 % or fewer" in page or "Nothing by people with a record is settled yet" in page
+    assert "Open the lane" not in page
+
+
+def test_a_lane_whose_threshold_was_set_by_hand_offers_nothing_and_says_so(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lane_site(tmp_path / "other", settings, monkeypatch) as other:
+        ben = other.maintainer(BEN, "ben.example")
+        page, queue = text(ben), text(ben, "/")
+    assert "The fast lane's threshold is set by hand Set by hand" in page
+    assert "An operator set the threshold by hand with T_HIGH, which outranks an estimate." in page
+    assert "Keep watching" not in page
+    assert "Fast lane 3, threshold set by hand" in queue

@@ -1,0 +1,89 @@
+"""What pages say of the fast lane in three seconds: what it rests on, what it let through, what came of that."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.figures import visible_name
+from scoring.kept import PerSnapshot
+from scoring.read import LaneState
+from triage import lane_words
+from triage.permissions import Roles, sees_thresholds
+
+KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "threshold set by hand"}
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHead:
+    """The head of the queue's fast lane: its title, on what it rests, and its last thirty days; "" for nothing."""
+
+    title: str
+    basis: str
+    month: str
+
+
+_heads = PerSnapshot[LaneHead | None]()
+_states = PerSnapshot[tuple[LaneState, ...]](1)
+
+
+def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
+    """`read.lane_states`, read once for each snapshot: every page's frame asks."""
+    return _states.get(snapshot, "", lambda: read.lane_states(snapshot))
+
+
+def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
+    """What the frame says where a lane is open on an estimate, or was until it shut itself; else `otherwise`."""
+    told = [one for one in lane_states(snapshot) if not one.shadow]
+    found = [one for one in told if one.because == "estimated_lane_closed"]
+    found += [one for one in told if one.basis == "estimated"]
+    if not found:
+        return otherwise
+    said = found[0].notice if exact else found[0].plain
+    names = read.repository_names(snapshot)
+    return said if len(names) == 1 else f"{visible_name(names.get(found[0].repository, ''))}: {said}"
+
+
+def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) -> LaneHead | None:
+    """The head for this viewer, of one repository or, with "", of all; None where no lane is or would be open.
+
+    Readers who maintain nothing are told on what it rests, and no figure that a threshold follows from.
+    """
+    exact = sees_thresholds(roles, repository or None)
+    return _heads.get(snapshot, (repository, exact), lambda: _head(snapshot, repository, exact, now))
+
+
+def _head(snapshot: Snapshot, repository: str, exact: bool, now: datetime) -> LaneHead | None:
+    states = [one for one in lane_states(snapshot) if repository in ("", one.repository)]
+    able = [one for one in states if one.is_open]
+    if not able:
+        return None
+    would = all(one.shadow for one in able)
+    shown = [one for one in able if one.shadow == would]
+    kinds = _listed(shown)
+    if would:
+        words = f"{kinds}, lane shut"
+    else:
+        shares = {one.repository: one.offer.bad / one.offer.let_through for one in read.estimated_lanes(snapshot, now)}
+        words = _figured(shown, shares) if exact else ""
+        words = words or kinds
+        words += f"; open in {len(shown)} of {len(states)} repositories" if len(shown) < len(states) else ""
+    month = read.lane_sum(snapshot, (one.repository for one in shown), would, now)
+    title = "Would be fast lane" if would else "Fast lane"
+    return LaneHead(title, words, lane_words.month_words(month, would))
+
+
+def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:
+    """What open lanes of one kind rest on, with the worst of their figures; "" where they differ or rest on none."""
+    bases = {one.basis for one in shown}
+    if bases == {"certified"}:
+        return f"certified: at most {lane_words.in_hundred(max(one.budget for one in shown))}"
+    known = [shares[one.repository] for one in shown if one.repository in shares]
+    if bases == {"estimated"} and known:
+        return f"estimated: {lane_words.in_hundred(max(known))} like these needed work"
+    return ""
+
+
+def _listed(shown: Sequence[LaneState]) -> str:
+    return " or ".join(sorted({KINDS[one.basis] for one in shown}))

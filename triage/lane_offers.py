@@ -1,0 +1,119 @@
+"""What may be opened on an estimate, as pages offer it: the same figures wherever they stand, until they change."""
+
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2s
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.kept import PerSnapshot
+from scoring.lane_certificates import OFFERS
+from scoring.lane_curve import is_served
+from scoring.lane_history import ENOUGH
+from scoring.lane_offer import Offer
+from scoring.policy import policy_from_settings
+from scoring.read import LanePast, WatchedRepository
+from triage import estimated, lane_words
+from triage.context import present
+from triage.lane_heads import lane_states
+from triage.lane_words import State
+from triage.models import EstimatedLane
+from triage.permissions import Role, Roles
+from triage.repository_choices import newest
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """An offer in words, and where it is taken; `settled` is how many rows of the shadow report are settled."""
+
+    said: str
+    address: str
+    settled: int = 0
+
+
+_pasts = PerSnapshot[LanePast | None]()
+_offers = PerSnapshot[Offer | None]()
+
+
+def past_of(snapshot: Snapshot, key: str) -> LanePast | None:
+    """`read.lane_past`, counted once for each snapshot and repository."""
+    return _pasts.get(snapshot, key, lambda: read.lane_past(snapshot, key, policy_from_settings(), present(snapshot)))
+
+
+def offer_token(past: LanePast) -> str:
+    """A mark of the figures that a form shows, "" without any: another one means that they changed."""
+    if past.offer is None:
+        return ""
+    return blake2s(repr((past.repository.key, asdict(past.offer))).encode(), digest_size=16).hexdigest()
+
+
+def standing(key: str) -> EstimatedLane | None:
+    """The opening that stands in a repository; None without one."""
+    return next((one for one in estimated.standing_openings() if one.repo_key == key), None)
+
+
+def figures_of(opening: EstimatedLane) -> Offer:
+    """The figures that a lane was opened on."""
+    return Offer(**{one.name: getattr(opening, one.name) for one in fields(Offer)})
+
+
+def state_of(past: LanePast, opening: EstimatedLane | None) -> State:
+    """What the lane is: what a person did just now stands before what the snapshot knows of it."""
+    if past.basis == "certified":
+        return "certified"
+    if opening is not None:
+        return "shut_itself" if past.shut_itself else "open"
+    if past.basis == "by_hand":
+        return "by_hand"
+    return "watching" if past.offer is not None else "nothing"
+
+
+def may_be_opened() -> bool:
+    """Whether the operator lets lanes be opened without a certificate."""
+    return "certificate" not in settings.LANE_CONDITIONS
+
+
+def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
+    """What the queue asks this viewer: of `repository`, or of the first that they maintain and that only watches."""
+    mine = [
+        one
+        for one in (read.watched_repositories(snapshot) if may_be_opened() else ())
+        if repository in ("", one.key) and roles.role(one.key) >= Role.MAINTAINER and newest(one).shadow
+    ]
+    rest = {one.repository: one.basis for one in lane_states(snapshot)} if mine else {}
+    for one in mine:
+        if rest.get(one.key) in ("certified", "by_hand"):
+            continue
+        budget = _budget(one)
+        if offer := _offers.get(snapshot, budget, lambda budget=budget: _present(snapshot, budget)):
+            return Offered(lane_words.notice_words(offer, budget), lane_address(one.key))
+    return None
+
+
+def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
+    """What the shadow report offers once enough of its rows are settled; None before, and where nothing can be."""
+    past = past_of(snapshot, repository.key)
+    is_watching = past is not None and state_of(past, standing(repository.key)) == "watching"
+    if past is None or past.offer is None or not is_watching or not may_be_opened():
+        return None
+    settled = read.watched_lane(snapshot, past, present(snapshot)).settled
+    if settled < ENOUGH:
+        return None
+    return Offered(lane_words.opening_words(past.offer), lane_address(repository.key), settled)
+
+
+def lane_address(key: str) -> str:
+    """Where one repository's lane is shown."""
+    return f"{reverse('lane')}?{urlencode({'repository': key})}"
+
+
+def _budget(one: WatchedRepository) -> float:
+    return one.settings.budget or policy_from_settings().thresholds.budget
+
+
+def _present(snapshot: Snapshot, budget: float) -> Offer | None:
+    policy = policy_from_settings()
+    return OFFERS.of(snapshot, policy, str(is_served(policy.models)), [budget], present(snapshot))[budget]

@@ -1,0 +1,222 @@
+"""The page of the fast lane: what it would let through, one choice, and what came of it once it is open."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from scoring.drift import days_to_shut
+from scoring.explain import lane_notice
+from scoring.lane_curve import FEWEST_SETTLED
+from scoring.lane_history import DAYS, Agreement
+from scoring.lane_offer import Offer
+from scoring.read import LanePast, LaneRow, WatchedRepository
+from triage import estimated, lane_words
+from triage.action_views import acting_page
+from triage.context import present
+from triage.incident_views import for_maintainers
+from triage.incidents import banners
+from triage.lane_charts import lane_plot
+from triage.lane_offers import figures_of, lane_address, may_be_opened, offer_token, past_of, standing, state_of
+from triage.lane_words import State
+from triage.middleware import Request
+from triage.models import EstimatedLane, Person
+from triage.permissions import Role, Roles, SignInNeeded, require, role_of, roles_of
+from triage.repository_choices import newest
+from triage.words import visible
+
+OPENED = "The fast lane is open, estimated: every approval is still a person's. The worker decides anew within seconds."
+WATCHES = "Nothing changed: the lane stays shut and goes on watching."
+CLOSED = "The fast lane is closed again, and goes on watching."
+UNDONE = "Taken back: the lane is as it was before."
+GONE = "Somebody closed it before you did: it stays closed."
+CHANGED = "The figures changed since this page was shown, so nothing was opened. These are the present ones."
+NO_OFFER = "There is nothing to open here now, so nothing was changed."
+TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
+PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
+SHOWN = 100  # rows of a table; the sums count all
+ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
+
+
+@for_maintainers
+def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """The lane of one repository (`?repository=`), the first that the viewer maintains without it."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    return lane_page(request, snapshot, request.GET.get("repository", ""))
+
+
+def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """That page; PermissionDenied for whoever does not maintain the repository."""
+    roles = roles_of(request.user)
+    names = read.repository_names(snapshot)
+    keys = [one for one in names if roles.role(one) >= Role.MAINTAINER]
+    key = key or _first(snapshot, keys)
+    if key and key not in keys:
+        raise PermissionDenied("This needs the role maintainer where the lane is.")
+    past = past_of(snapshot, key) if key else None
+    page: dict[str, object] = {
+        "problem": problem,
+        "places": [(one, names[one]) for one in keys],
+        **_closures(request, snapshot, roles, [(one, names[one]) for one in keys]),
+    }
+    shown = page | (
+        _lane(request.user, snapshot, past) if past else {"past": None, "title": "Where the fast lane is closed"}
+    )
+    return render(request, "lane.html", shown, status=status)
+
+
+@acting_page
+def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Open the lane on the offer that the form shows, or keep watching; 409 with the present offer where it changed."""
+    told = request.POST
+    repository = _repository(snapshot, told.get("repository", ""))
+    person = require(request, repository.key, estimated.MAY_OPEN)
+    if told.get("choice") == "watch":
+        messages.info(request, WATCHES)
+        return HttpResponseRedirect(reverse("queue"))
+    past = past_of(snapshot, repository.key)
+    if (
+        past is None
+        or past.offer is None
+        or state_of(past, standing(repository.key)) not in ("watching", "shut_itself")
+    ):
+        return lane_page(request, snapshot, repository.key, NO_OFFER, 409)
+    if told.get("offer", "") != offer_token(past):
+        return lane_page(request, snapshot, repository.key, CHANGED, 409)
+    estimated.open_estimated_lane(person, repository, past.offer, timezone.now())
+    messages.success(request, OPENED)
+    return HttpResponseRedirect(lane_address(repository.key))
+
+
+@acting_page
+def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Close a lane that was opened on an estimate: `because`, or nothing to undo one's own opening of just now."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    opening = get_object_or_404(EstimatedLane, key=request.POST.get("key", ""))
+    repository = _repository(snapshot, opening.repo_key)
+    person = require(request, repository.key, estimated.MAY_OPEN)
+    now, because = timezone.now(), request.POST.get("because", "")
+    if "undo" in request.POST:
+        done, said = estimated.undo_estimated_lane(person, opening, repository, now), UNDONE
+    else:
+        done, said = estimated.end_estimated_lane(person, opening, repository, because, now), CLOSED
+    messages.info(request, said if done else GONE)
+    return HttpResponseRedirect(lane_address(repository.key))
+
+
+def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, object]:
+    """All that is told of one repository's lane."""
+    now, opening = present(snapshot), standing(past.repository.key)
+    state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
+    offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
+    can_open = offer is not None and state in ("watching", "shut_itself") and may_be_opened()
+    return {
+        "past": past,
+        "title": lane_words.TITLES[state],
+        "pill": lane_words.PILLS[state],
+        "tone": PILL_TONES.get(state, ""),
+        "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
+        "answer": lane_words.answer_words(offer) if offer else "",
+        "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
+        "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
+        "confidence": f"{100 * (1 - delta):g} %",
+        "certified": state == "certified",
+        "by_hand": state == "by_hand",
+        "forbidden": "" if may_be_opened() else estimated.CERTIFIED_ONLY,
+        "can_open": can_open,
+        "token": offer_token(past),
+        "opening": lane_words.opening_words(offer) if offer else "",
+        "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
+        "facts": _facts(past, state),
+        "watched": watched,
+        "watched_sum": lane_words.sum_words(watched),
+        "watched_rows": _rows(watched.rows, lane_words.SAYS),
+        "opened": _opened(viewer, snapshot, past, opening, now) if opening else None,
+    }
+
+
+def _facts(past: LanePast, state: State) -> list[tuple[str, str]]:
+    """What opening it costs and risks, when it shuts itself, when a certificate could come, and how to undo it."""
+    offer, share, told = past.offer, settings.ESTIMATED_AUDIT_SHARE, []
+    if offer is not None and state not in ("certified", "by_hand"):
+        if risk := lane_words.risk_words(offer, past.a_month):
+            told.append(("You risk", risk))
+        told.append(("You save", "not measured: how long you look at a change is not recorded here"))
+        told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
+    if state != "certified":
+        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, past.has_model)))
+    if offer is not None and state not in ("certified", "by_hand"):
+        told.append(("Undo", "any time, here; the lane itself merges nothing"))
+    return told
+
+
+def _days_to_shut(past: LanePast, offer: Offer, share: float) -> float | None:
+    """How long it takes at the pace of this repository to find out that a lane is twice as bad as its budget."""
+    through = past.a_month * offer.share
+    return days_to_shut(offer.bad_high, through, share, settings.FALSE_APPROVAL_DELTA) if through > 0 else None
+
+
+def _opened(
+    viewer: object, snapshot: Snapshot, past: LanePast, opening: EstimatedLane, now: datetime
+) -> dict[str, object]:
+    """An opening, what it let through since, and what its audit asked."""
+    offer = figures_of(opening)
+    history, audit = read.opened_lane(snapshot, past, opening.key, now)
+    by = visible(str(opening.person)) if opening.person else "somebody who was erased since"
+    is_new = timezone.now() <= opening.opened_at + estimated.UNDO
+    return {
+        "key": opening.key,
+        "by": by,
+        "since": opening.opened_at.astimezone(UTC).replace(tzinfo=None),
+        "figures": lane_words.standing_words(offer),
+        "audit": lane_words.audit_words(audit),
+        "rows": _rows(history.rows, lane_words.WAS),
+        "sum": lane_words.sum_words(history, would=False),
+        "arrived": past.shut_itself or past.basis == "estimated",
+        "shut": visible(lane_notice(past.thresholds)) if past.shut_itself else "",
+        "undoes": is_new and opening.person == viewer,
+    }
+
+
+def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
+    return [
+        (one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement])
+        for one in found[:SHOWN]
+    ]  # fmt: skip
+
+
+def _closures(
+    request: Request, snapshot: Snapshot, roles: Roles, places: Sequence[tuple[str, str]]
+) -> dict[str, object]:
+    """Every closure that stands where the viewer maintains something, and where they may close one."""
+    return {
+        "closures": [(one, words, roles.role(one.repository)) for one, words in banners(request, snapshot)],
+        "maintainer": Role.MAINTAINER,
+        "repositories": places,
+        "may_close_everywhere": role_of(request.user, "") >= Role.MAINTAINER,
+        "next": reverse("lane"),
+    }
+
+
+def _first(snapshot: Snapshot, keys: Sequence[str]) -> str:
+    """The repository that is shown without being named: one whose lane only watches before others, by name."""
+    watched = [one for one in read.watched_repositories(snapshot) if one.key in keys]
+    waiting = [one.key for one in watched if newest(one).shadow]
+    return next(iter([*waiting, *(one.key for one in watched)]), "")
+
+
+def _repository(snapshot: Snapshot, key: str) -> WatchedRepository:
+    found = read.watched_repository(snapshot, key)
+    if found is None:
+        raise Http404("No watched repository has this key.")
+    return found

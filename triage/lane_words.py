@@ -1,0 +1,248 @@
+"""The estimated fast lane in words: what it would let through, how much of that is bad, and what it costs. Pure.
+
+Shares of bad ones are rounded up, intervals outwards, and nothing that rests on an estimate is called certified.
+"""
+
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
+from math import ceil
+from typing import Literal
+
+from scoring.figures import hundredths, shown_threshold, things
+from scoring.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
+from scoring.lane_offer import LaneCurve, Offer
+from scoring.need import Need
+from scoring.read import AuditCount
+
+State = Literal["certified", "by_hand", "open", "shut_itself", "watching", "nothing"]
+TITLES: Mapping[State, str] = {
+    "certified": "The fast lane is certified",
+    "by_hand": "The fast lane's threshold is set by hand",
+    "open": "The fast lane is open, estimated",
+    "shut_itself": "The estimated fast lane shut itself",
+    "watching": "Open the fast lane?",
+    "nothing": "The fast lane is shut",
+}
+PILLS: Mapping[State, str] = {
+    "certified": "Certified",
+    "by_hand": "Set by hand",
+    "open": "Estimated, open",
+    "shut_itself": "Estimated, shut",
+    "watching": "Estimated, shut",
+    "nothing": "Shut",
+}
+HAPPENED: Mapping[Happened, str] = {
+    "merged_as_sent": "merged as sent",
+    "fixed_after_merge": "fixed after merge",
+    "changed_and_merged": "changed, then merged",
+    "changed_and_open": "changed, still open",
+    "changed_and_closed": "changed, then closed",
+    "closed": "closed",
+    "withdrawn": "withdrawn by its author",
+    "open": "still open",
+}
+SAYS: Mapping[Agreement, str] = {
+    "agrees": "agrees",
+    "agrees_so_far": "agrees so far",
+    "stricter": "you were stricter",
+    "wrong": "would be wrong",
+    "unknown": "not known yet",
+}
+WAS: Mapping[Agreement, str] = {**SAYS, "agrees": "was right", "agrees_so_far": "right so far", "wrong": "was wrong"}
+SUMMED: Mapping[Agreement, tuple[str, str]] = {  # one, several
+    "agrees": ("agrees", "agree"),
+    "agrees_so_far": ("agrees so far", "agree so far"),
+    "stricter": ("time you were stricter", "times you were stricter"),
+    "wrong": ("would be wrong", "would be wrong"),
+    "unknown": ("not known yet", "not known yet"),
+}
+SOURCES = {
+    "own": "settled pull requests of this site's last year",
+    "starter": "settled pull requests of other public projects, not of yours",
+}
+
+
+def in_words(share: float) -> str:
+    """A share that is let through, roughly: 'about 3 in 10', 'about 4 in 100', 'fewer than 1 in 100'."""
+    if share < 0.01:
+        return "fewer than 1 in 100"
+    return f"about {round(10 * share)} in 10" if share >= 0.095 else f"about {round(100 * share)} in 100"
+
+
+def of_hundred(low: float, high: float) -> str:
+    """The interval of a share of bad ones as '4 to 9 of 100', rounded outwards."""
+    below, above = hundredths(low, high)
+    return f"{below} to {above} of 100"
+
+
+def bad_words(share: float) -> str:
+    """A share of bad ones in per cent, rounded up to one decimal."""
+    tenths = (1000 * Decimal(str(round(share, 9)))).quantize(Decimal(1), ROUND_CEILING)
+    return f"{tenths / 10:f} %"
+
+
+def in_hundred(share: float) -> str:
+    """A share of bad ones as '6 in 100', rounded up."""
+    return f"{ceil(round(100 * share, 7))} in 100"
+
+
+def count_words(amount: float) -> str:
+    """A count that may be a sum of weights, as a whole number."""
+    return f"{amount:,.0f}"
+
+
+def offer_words(offer: Offer) -> str:
+    """What an offer means in one clause: 'about 3 in 10 let through, 4 to 9 of 100 of them bad, not certified'."""
+    return (
+        f"{in_words(offer.share)} let through, {of_hundred(offer.bad_low, offer.bad_high)} of them bad, not certified"
+    )
+
+
+def opening_words(offer: Offer) -> str:
+    """The offer with its threshold, for where it stands alone."""
+    return f"Open at {shown_threshold(offer.threshold)}: {offer_words(offer)}."
+
+
+def answer_words(offer: Offer) -> str:
+    """How much would go through and how much of it is bad, counted."""
+    through, told = count_words(offer.let_through), in_words(offer.share)
+    return (
+        f"{told[0].upper()}{told[1:]}: {through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
+        f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad. The true share is "
+        f"{of_hundred(offer.bad_low, offer.bad_high)} with 95 % confidence."
+    )
+
+
+def _were(count: float) -> str:
+    return "was" if round(count) in (0, 1) else "were"
+
+
+def notice_words(offer: Offer, budget: float) -> str:
+    """The queue's notice of a lane that only watches, after its first words."""
+    return (
+        f"Of {count_words(offer.cases)} {SOURCES[offer.source]} it would have let through "
+        f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
+        f"{bad_words(offer.bad / offer.let_through)}, and it could be up to {bad_words(offer.bad_high)}. "
+        f"Your budget is {100 * budget:g} %."
+    )
+
+
+def risk_words(offer: Offer, a_month: float) -> str:
+    """How many bad ones that is a month where so many pull requests settle in one; "" where nothing does."""
+    through = a_month * offer.share
+    if through < 0.05:
+        return ""
+    rate = offer.bad / offer.let_through
+    return (
+        f"of about {ceil(through):,} let through a month about {_tenth_up(through * rate)} are bad, at worst "
+        f"{_tenth_up(through * offer.bad_high)}"
+    )
+
+
+def _tenth_up(count: float) -> str:
+    return f"{ceil(round(10 * count, 7)) / 10:,.1f}"
+
+
+def shutting_words(offer: Offer, share: float, days: float | None) -> str:
+    """When a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
+
+    `days` is how long it takes at this pace until half of all lanes twice as bad are found out; None: nobody can say.
+    """
+    found = "" if days is None else f"; one twice as bad is found after {_time_words(days)} at this pace (median)"
+    return (
+        f"as soon as the audit ({one_in(share)}) or what became of merged ones shows that more than "
+        f"{in_hundred(offer.bad_high)} are bad{found}; then only a person opens it again"
+    )
+
+
+def _time_words(days: float) -> str:
+    """So many days, in weeks from two of them on and in years from two of those."""
+    if days < 14:
+        return f"about {things(max(ceil(days), 1), 'day')}"
+    return f"about {things(ceil(days / 7), 'week')}" if days < 730 else f"about {things(ceil(days / 365), 'year')}"
+
+
+def one_in(share: float) -> str:
+    """A share of the audit as '1 in 3', or in per cent where that is no whole number."""
+    times = round(1 / share, 2)
+    return f"1 in {times:g}" if times == int(times) else f"{100 * share:.0f} %"
+
+
+def standing_words(offer: Offer) -> str:
+    """The figures that a lane was opened on, for as long as it stands."""
+    return (
+        f"It begins at {shown_threshold(offer.threshold)}, estimated, not certified. It was opened on "
+        f"{in_words(offer.share)} let through, {of_hundred(offer.bad_low, offer.bad_high)} of them bad: "
+        f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]}."
+    )
+
+
+def audit_words(told: AuditCount) -> str:
+    """What the audit of an open estimated lane asked about so far."""
+    if not told.drawn:
+        return "The audit drew none of them yet."
+    if not told.answered:
+        return f"The audit drew {told.drawn:,}; nobody answered yet."
+    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {told.bad:,} would not be merged as sent."
+
+
+def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
+    """When a certificate could come, at the earliest."""
+    if not has_model:
+        return "only with a model of your own, which needs more settled pull requests first"
+    if need is None:
+        return f"enough have settled; what is missing is proof that the share of bad ones is within {100 * budget:g} %"
+    if need.threshold is None:
+        return f"needs {need.needed:,} settled ones that scored high enough, all of them clean"
+    weeks = f"in about {things(need.weeks, 'week')} at this pace" if need.weeks is not None else "not at this pace"
+    return (
+        f"{weeks}, at the earliest: it takes {need.needed:,} settled ones at {shown_threshold(need.threshold)} or "
+        f"above, as clean as those so far ({need.have:,})"
+    )
+
+
+def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
+    """Why no lane can be offered, and what is missing."""
+    if curve is None:
+        return (
+            "Nothing by people with a record is settled yet, so nothing can be estimated. A pull request is settled "
+            "once it is closed, or merged and left alone for its window. Your own past counts from "
+            f"{fewest} settled ones on."
+        )
+    return (
+        f"At no threshold were {100 * budget:g} % or fewer of those let through bad, out of {count_words(curve.cases)} "
+        f"{SOURCES[curve.source]}; or so few were let through that the interval says nothing. More settled ones can "
+        "change that, and so does a larger budget in the settings."
+    )
+
+
+def watched_words(history: LaneHistory, days: int) -> str:
+    """For how long the lane has watched, under the title."""
+    if history.began is None:
+        return "It watches without acting. Nothing would have gone through yet."
+    return f"It watches without acting. This is what it would have done in the last {days} days."
+
+
+def sum_words(history: LaneHistory, would: bool = True) -> str:
+    """The rows in sum: '18 let through: 10 agree, 6 agree so far, 1 time you were stricter, 1 would be wrong'."""
+    parts = []
+    for agreement in AGREEMENTS:
+        if count := history.count(agreement):
+            one, several = SUMMED[agreement]
+            words = WAS[agreement] if not would else one if count == 1 else several
+            parts.append(f"{count} {words}")
+    return f"{len(history.rows)} let through: {', '.join(parts)}" if parts else ""
+
+
+def month_words(told: LaneSum, would: bool) -> str:
+    """What the lane let through in the last thirty days and what came of it, for the queue's head."""
+    if not told.let_through:
+        return ""
+    waiting = told.let_through - told.clean - told.bad
+    parts = [
+        f"{count:,} {words}"
+        for count, words in ((told.clean, "stayed clean"), (told.bad, "needed work"), (waiting, "not settled"))
+        if count
+    ]
+    verb = "would have let through" if would else "let through"
+    return f"{verb} {told.let_through:,} of {told.offered:,} in 30 days: {', '.join(parts)}"
