@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from ingest.transaction import Rows
 from scoring.answers import Person
 from scoring.shaping import People
+from scoring.verdict import Estimate
 
 DAYS = 30  # of a report
 ENOUGH = 10  # settled rows from which a shadow report speaks of opening the lane
@@ -26,11 +27,13 @@ with taken as (
   from ({rounds}) where repository_id = $repository and decided_at >= $since and decided_at <= $now
   qualify row_number() over (partition by pull_uri order by decided_at, round, patch_id) = 1
 ), given as (
-  select s.pull_uri, arg_min(s.probability, s.as_of) as probability from scores s join taken t
+  select s.pull_uri, arg_min(s.probability, s.as_of) as probability, arg_min(s.low, s.as_of) as low,
+    arg_min(s.high, s.as_of) as high
+  from scores s join taken t
     on t.pull_uri = s.pull_uri and t.round = coalesce(s.round, 0) and t.patch_id = coalesce(s.patch_id, '')
   where s.lane = 'fast_lane' group by s.pull_uri
 )
-select t.pull_uri, t.decided_at, p.title, p.author_id, p.state, g.number, v.probability, l.clean,
+select t.pull_uri, t.decided_at, p.title, p.author_id, p.state, g.number, v.probability, v.low, v.high, l.clean,
   p.round = t.round and (coalesce(k.patch_id, '') = t.patch_id or exists (from landings a
     where a.pull_uri = t.pull_uri and a.proven and a.round = t.round)) as as_sent
 from taken t join pull_requests p using (pull_uri)
@@ -47,6 +50,7 @@ Happened = Literal[
     "withdrawn", "open",
 ]  # fmt: skip
 # What a row says of the lane: with what people did then, and with what was known of it later.
+HAPPENED: tuple[Happened, ...] = get_args(Happened)
 Agreement = Literal["agrees", "agrees_so_far", "stricter", "wrong", "unknown"]
 AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
 SETTLED: frozenset[Agreement] = frozenset({"agrees", "stricter", "wrong"})
@@ -54,14 +58,14 @@ SETTLED: frozenset[Agreement] = frozenset({"agrees", "stricter", "wrong"})
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """One pull request that the lane let through, or would have; `probability` is P(clean) as it was then."""
+    """One pull request that the lane let through, or would have; `estimate` is P(clean) then, None where unknown."""
 
     uri: str
     decided_at: datetime
     title: str
     number: int | None
     author: Person
-    probability: float | None
+    estimate: Estimate | None
     happened: Happened
     agreement: Agreement
 
@@ -119,7 +123,7 @@ def _lane_row(row: Mapping[str, Any], people: Mapping[int, Person]) -> LaneRow:
         row["title"] or "(no title)",
         row["number"],
         people[row["author_id"]],
-        row["probability"],
+        None if row["probability"] is None else Estimate(row["probability"], row["low"], row["high"], 0),
         happened,
         _agreement(happened, row["clean"]),
     )

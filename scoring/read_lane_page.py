@@ -71,27 +71,29 @@ class LanePast:
     @property
     def shut_itself(self) -> bool:
         """Whether an estimated lane was open here until the bet against it was won."""
-        return self.thresholds.shut is not None and self.thresholds.shut.code == "estimated_lane_closed"
+        return _shut_itself(self.thresholds)
 
 
 def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast | None:
     """The past that speaks of this repository's lane, as of the last midnight; None where no such one is watched.
 
     What may be opened is counted once a day, as the decisions in shadow mode are (`scoring.lane_certificates.Offers`).
+    After a lane shut itself what shut it counts at once.
     """
     found = watched_repository(rows, key)
     if found is None:
         return None
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    row = rows.row(THRESHOLDS, [found.number])
+    thresholds = read_thresholds(row) if row else policy.thresholds
+    as_of = now if _shut_itself(thresholds) else now.replace(hour=0, minute=0, second=0, microsecond=0)
     budget = found.settings.budget or policy.thresholds.budget
-    own = read_curve(rows, policy.models, policy.prior, policy.strength, midnight)
+    own = read_curve(rows, policy.models, policy.prior, policy.strength, as_of)
     starter = lent_curve(policy.models) if policy.starter is not None else None
     curve = speaking(own, starter)
     offer = offer_of(curve, budget) if curve else None
-    row = rows.row(THRESHOLDS, [found.number])
     return LanePast(
         repository=found,
-        thresholds=read_thresholds(row) if row else policy.thresholds,
+        thresholds=thresholds,
         budget=budget,
         own=own,
         starter=starter,
@@ -100,6 +102,10 @@ def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast |
         a_month=rows.value(A_MONTH, {"repository": found.number, "now": now}) or 0.0,
         has_model=is_served(policy.models),
     )
+
+
+def _shut_itself(thresholds: Thresholds) -> bool:
+    return thresholds.shut is not None and thresholds.shut.code == "estimated_lane_closed"
 
 
 def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: float) -> Need | None:

@@ -67,8 +67,8 @@ PURE_IN = {
     """,
     "triage": """
         about_words approval_charts attacked charts diff_forms diff_notes diff_places diff_words forge_links
-        gauges help_words incident_words learned_charts missing pills plots rows settings_form setup_words
-        spoken state syntax toggling trust_words vouch_drawing webhook_events webhook_signing
+        gauges help_words incident_words lane_charts lane_words learned_charts missing pills plots rows settings_form
+        setup_words spoken state syntax toggling trust_words vouch_drawing webhook_events webhook_signing
     """,
 }
 PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}

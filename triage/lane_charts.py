@@ -59,7 +59,7 @@ def _frame(curves: Sequence[LaneCurve], main: LaneCurve, offer: Offer | None, bu
     """The axes: as wide as the loosest lane, and high enough for the offer's interval and every counted share."""
     widest = round_up(max(one.points[-1].let_through / one.cases for one in curves))
     counted = max(one.bad / one.let_through for one in main.points)
-    highest = max(2 * budget, 1.2 * offer.bad_high if offer else 0.0, min(counted, 4 * budget))
+    highest = max(2 * budget, 1.1 * offer.bad_high if offer else 0.0, min(counted, 4 * budget))
     return Frame(LEFT, RIGHT, TOP, BOTTOM, min(round_up(highest), 1.0)), min(widest, 1.0)
 
 

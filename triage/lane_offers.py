@@ -9,6 +9,7 @@ from django.utils.http import urlencode
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import visible_name
 from scoring.kept import PerSnapshot
 from scoring.lane_certificates import OFFERS
 from scoring.lane_curve import is_served
@@ -27,11 +28,15 @@ from triage.repository_choices import newest
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """An offer in words, and where it is taken; `settled` is how many rows of the shadow report are settled."""
+    """An offer in words, and where it is taken.
+
+    `settled` is how many rows of the shadow report are settled; `where` names the repository where there are several.
+    """
 
     said: str
     address: str
     settled: int = 0
+    where: str = ""
 
 
 _pasts = PerSnapshot[LanePast | None]()
@@ -78,9 +83,10 @@ def may_be_opened() -> bool:
 
 def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
     """What the queue asks this viewer: of `repository`, or of the first that they maintain and that only watches."""
+    watched = read.watched_repositories(snapshot) if may_be_opened() else ()
     mine = [
         one
-        for one in (read.watched_repositories(snapshot) if may_be_opened() else ())
+        for one in watched
         if repository in ("", one.key) and roles.role(one.key) >= Role.MAINTAINER and newest(one).shadow
     ]
     rest = {one.repository: one.basis for one in lane_states(snapshot)} if mine else {}
@@ -89,7 +95,8 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
             continue
         budget = _budget(one)
         if offer := _offers.get(snapshot, budget, lambda budget=budget: _present(snapshot, budget)):
-            return Offered(lane_words.notice_words(offer, budget), lane_address(one.key))
+            where = visible_name(one.name) if len(watched) > 1 else ""
+            return Offered(lane_words.notice_words(offer, budget), lane_address(one.key), where=where)
     return None
 
 

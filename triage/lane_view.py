@@ -39,9 +39,11 @@ CLOSED = "The fast lane is closed again, and goes on watching."
 UNDONE = "Taken back: the lane is as it was before."
 GONE = "Somebody closed it before you did: it stays closed."
 CHANGED = "The figures changed since this page was shown, so nothing was opened. These are the present ones."
+TAKEN = "Somebody opened it before you did. This is how it stands."
 NO_OFFER = "There is nothing to open here now, so nothing was changed."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
+OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
 SHOWN = 100  # rows of a table; the sums count all
 ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of the lane, and the tone of that
 
@@ -84,12 +86,9 @@ def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
         messages.info(request, WATCHES)
         return HttpResponseRedirect(reverse("queue"))
     past = past_of(snapshot, repository.key)
-    if (
-        past is None
-        or past.offer is None
-        or state_of(past, standing(repository.key)) not in ("watching", "shut_itself")
-    ):
-        return lane_page(request, snapshot, repository.key, NO_OFFER, 409)
+    state = state_of(past, standing(repository.key)) if past else "nothing"
+    if past is None or past.offer is None or state not in OPENS_FROM:
+        return lane_page(request, snapshot, repository.key, TAKEN if state == "open" else NO_OFFER, 409)
     if told.get("offer", "") != offer_token(past):
         return lane_page(request, snapshot, repository.key, CHANGED, 409)
     estimated.open_estimated_lane(person, repository, past.offer, timezone.now())
@@ -119,7 +118,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     now, opening = present(snapshot), standing(past.repository.key)
     state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
-    can_open = offer is not None and state in ("watching", "shut_itself") and may_be_opened()
+    can_open = offer is not None and state in OPENS_FROM and may_be_opened()
     return {
         "past": past,
         "title": lane_words.TITLES[state],
@@ -137,7 +136,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, state),
+        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state),
         "watched": watched,
         "watched_sum": lane_words.sum_words(watched),
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
@@ -145,9 +144,9 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     }
 
 
-def _facts(past: LanePast, state: State) -> list[tuple[str, str]]:
+def _facts(past: LanePast, offer: Offer | None, state: State) -> list[tuple[str, str]]:
     """What opening it costs and risks, when it shuts itself, when a certificate could come, and how to undo it."""
-    offer, share, told = past.offer, settings.ESTIMATED_AUDIT_SHARE, []
+    share, told = settings.ESTIMATED_AUDIT_SHARE, list[tuple[str, str]]()
     if offer is not None and state not in ("certified", "by_hand"):
         if risk := lane_words.risk_words(offer, past.a_month):
             told.append(("You risk", risk))
@@ -156,7 +155,7 @@ def _facts(past: LanePast, state: State) -> list[tuple[str, str]]:
     if state != "certified":
         told.append(("Certified", lane_words.certificate_words(past.need, past.budget, past.has_model)))
     if offer is not None and state not in ("certified", "by_hand"):
-        told.append(("Undo", "any time, here; the lane itself merges nothing"))
+        told.append(("Undo", "any time, here, with a reason; the lane itself merges nothing"))
     return told
 
 
@@ -189,10 +188,8 @@ def _opened(
 
 
 def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[ShownRow]:
-    return [
-        (one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement])
-        for one in found[:SHOWN]
-    ]  # fmt: skip
+    shown = found[:SHOWN]
+    return [(one, lane_words.HAPPENED[one.happened], says[one.agreement], TONES[one.agreement]) for one in shown]
 
 
 def _closures(

@@ -183,7 +183,8 @@ def audit_words(told: AuditCount) -> str:
         return "The audit drew none of them yet."
     if not told.answered:
         return f"The audit drew {told.drawn:,}; nobody answered yet."
-    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {told.bad:,} would not be merged as sent."
+    bad = f"{told.bad:,} of these would not be merged as sent" if told.bad else "all of these would be merged as sent"
+    return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {bad}."
 
 
 def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:

@@ -127,7 +127,7 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     page.keyboard.press("Enter")
     places = page.locator(".menu a")
     expect(places).to_have_text(
-        ["Settings", "Closed lanes", "Objections", "Changes", *REPORTS, "Set up", "Tokens", "People"]
+        ["Settings", "Fast lane", "Objections", "Changes", *REPORTS, "Set up", "Tokens", "People"]
     )
     expect(places.first).to_be_visible()
     page.keyboard.press("Tab")

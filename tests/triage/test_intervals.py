@@ -76,7 +76,7 @@ def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(
 
 def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
     found = {path.name for path in TEMPLATES if PRINTED.search(path.read_text())}
-    assert found == {"pill.html", "contributor.html", "incident.html", "bulk.html"}
+    assert found == {"pill.html", "contributor.html", "incident.html", "bulk.html", "lane_rows.html"}
 
 
 def test_every_shape_of_json_that_has_a_probability_of_somebody_has_its_interval() -> None:

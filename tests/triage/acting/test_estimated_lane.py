@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError
+from django.test import Client
 from pytest_django import Settings
 
 from ingest.store import StreamClock
@@ -113,6 +114,25 @@ def test_an_opened_lane_lets_through_says_estimated_and_is_audited_one_in_three(
     assert not any(letter.isdigit() for letter in told.plain)
     assert made.person == person()
     assert (Change.objects.get(what="lane.estimated").repo_key, made.repo_key) == (REPO, REPO)
+
+
+def test_json_and_the_digest_say_estimated_and_name_the_threshold_to_maintainers_alone(site: ActingSite) -> None:
+    open_lane(site)
+    ben, reader = site.maintainer(BEN, "ben.example"), Client()
+    told = {one["repository"]: one for one in ben.get("/lanes").json()["lanes"]}
+    here, elsewhere = told[REPO], told[CABIN]
+    assert (here["state"], here["shadow"], here["threshold"]) == ("estimated", False, 0.60)
+    assert (here["bad"], here["reason"]) == ({"low": 0.02, "high": 0.09}, None)
+    assert (here["audited"], here["audited_bad"], here["since"]) == (0, 0, "2026-11-20T12:00:00Z")
+    assert (elsewhere["state"], elsewhere["reason"], elsewhere["since"]) == ("shut", "fast_lane_shut", None)
+    (shown,) = [one for one in reader.get("/lanes").json()["lanes"] if one["repository"] == REPO]
+    assert (shown["state"], shown["threshold"]) == ("estimated", None)
+    assert "0.60" not in shown["notice"]
+    for answer in (reader.get("/metrics").json()["lane_notice"], reader.get("/digest").content.decode()):
+        assert "estimated" in answer
+    shut(site)
+    (shown,) = [one for one in ben.get("/lanes").json()["lanes"] if one["repository"] == REPO]
+    assert (shown["state"], shown["reason"], shown["audited_bad"]) == ("shut", "estimated_lane_closed", 5)
 
 
 def test_push_holders_are_never_in_it_and_another_repository_is_untouched(site: ActingSite) -> None:

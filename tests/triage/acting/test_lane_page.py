@@ -13,9 +13,9 @@ from scoring import read
 from tests.ingest.stream import REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.small import DAY, MERGED_AT, again, feed
-from tests.triage.acting_site import ActingSite, signed_in
+from tests.triage.acting_site import ActingSite, acting_site, signed_in
 from tests.triage.lane_site import lane_site
-from tests.triage.watching_site import OPEN, PEOPLE, THIRD, watching_site
+from tests.triage.watching_site import MERGED, OPEN, PEOPLE, THIRD, watching_site
 from triage import lane_offers
 from triage.models import EstimatedLane, Person
 
@@ -78,11 +78,38 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
 def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: Client) -> None:
     page = text(ben)
     assert "20 let through: 8 agree, 1 time you were stricter, 1 would be wrong, 10 not known yet" in page
-    assert "0.66 merged as sent agrees" in page
-    assert "0.66 changed, then merged you were stricter" in page
-    assert "0.66 closed would be wrong" in page
-    assert "0.66 still open not known yet" in page
+    assert "0.66 95 % interval 0.30\N{EN DASH}0.94 merged as sent agrees" in page
+    assert "0.94 changed, then merged you were stricter" in page
+    assert "0.94 closed would be wrong" in page
+    assert "0.94 still open not known yet" in page
     assert "Time saved: not measured." in page
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("update labels set clean = false where pull_uri = $uri", "fixed after merge would be wrong"),
+        ("delete from labels where pull_uri = $uri", "merged as sent agrees so far"),
+        ("update pull_requests set state = 'abandoned' where pull_uri = $uri", "withdrawn by its author not known yet"),
+        (
+            "update pull_requests set state = 'open', round = 7 where pull_uri = $uri",
+            "changed, still open not known yet",
+        ),
+        ("update pull_requests set state = 'closed', round = 7 where pull_uri = $uri", "changed, then closed would be"),
+    ],
+)
+def test_whatever_becomes_of_a_row_is_told_in_words(ben: Client, site: ActingSite, change: str, told: str) -> None:
+    with site.result.store.write() as txn:
+        txn.execute(change, {"uri": MERGED[0]})
+    site.publish()
+    assert f"0.94 {told}" in text(ben)
+
+
+def test_who_is_hidden_stands_in_no_row(ben: Client, site: ActingSite) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update contributors set account_status = 'deleted' where did = ?", [PEOPLE[0]])
+    site.publish()
+    assert "19 let through: 7 agree" in text(ben)
 
 
 def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: Client) -> None:
@@ -118,6 +145,15 @@ def test_an_offer_that_changed_meanwhile_opens_nothing_and_the_present_one_is_sh
     assert answer.status_code == 409
     assert "The figures changed since this page was shown, so nothing was opened." in words_of(answer.content)
     assert not EstimatedLane.objects.exists()
+
+
+def test_whoever_comes_second_is_told_that_it_is_open(ben: Client, site: ActingSite) -> None:
+    shown = form(ben)
+    opened(ben, site)
+    answer = ben.post("/lane/estimate", shown | {"choice": "open"})
+    assert answer.status_code == 409
+    assert "Somebody opened it before you did." in words_of(answer.content)
+    assert EstimatedLane.objects.count() == 1
 
 
 def test_a_form_that_was_made_up_opens_nothing(ben: Client, site: ActingSite) -> None:
@@ -188,6 +224,45 @@ def test_whoever_opened_it_takes_it_back_without_a_reason_and_nobody_else_is_off
     assert "Taken back: the lane is as it was before." in words_of(answer.content)
 
 
+def answered_badly(site: ActingSite, count: int, odds: float = 1 / 3) -> None:
+    """So many answers of the audit that would not have merged what the open lane let through."""
+    with site.result.store.write() as txn:
+        now = txn.value("select max(known_from) from estimated_lanes")
+        number = txn.value("select any_value(repository_id) from estimated_lanes")
+        at = site.now.replace(tzinfo=None)
+        for uri in OPEN[:count]:
+            txn.execute(
+                "insert into audits values (?, ?, ?, '', 0, '', ?, ?, false, 'no', null, ?, ?, true)",
+                [uri, uri, number, odds, now, at, now],
+            )
+        txn.inputs_changed()
+    site.work()
+
+
+def test_a_lane_that_shut_itself_says_why_on_every_page(ben: Client, site: ActingSite) -> None:
+    opened(ben, site)
+    answered_badly(site, 6)
+    page = text(ben)
+    assert "The estimated fast lane shut itself Estimated, shut" in page
+    assert "shut itself in this repository: people would not have merged 5 of 5 that the audit drew from it" in page
+    assert "Approve" not in text(ben, "/")
+    assert "The estimated fast lane shut itself in this repository" in text(ben, "/dashboard")
+
+
+def test_after_it_shut_itself_a_person_opens_it_anew_on_what_is_known_now(
+    ben: Client, site: ActingSite, settings: Settings
+) -> None:
+    settings.FALSE_APPROVAL_BUDGET = 0.25
+    first = opened(ben, site)
+    answered_badly(site, 5, odds=1.0)
+    assert "7 of the 47 were bad" in text(ben)
+    site.after(60)
+    second = opened(ben, site)
+    assert (second.let_through, second.bad) == (47.0, 7.0)
+    assert second.bad_high > first.bad_high
+    assert "The fast lane is open, estimated" in text(ben)
+
+
 def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Client, reader: Client) -> None:
     page = text(ben, "/")
     assert "The fast lane is estimated, not certified, so it is shut. Of 74 settled pull requests" in page
@@ -232,9 +307,11 @@ def test_without_a_settled_history_the_page_says_what_is_missing(
     tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.BORROW_ORDER = False
-    with lane_site(tmp_path / "other", settings, monkeypatch) as other:
+    with acting_site(tmp_path / "other", settings, monkeypatch) as other:
         page = text(other.maintainer(EVA, "eva.example"))
-    assert "At no threshold were 5 % or fewer" in page or "Nothing by people with a record is settled yet" in page
+    assert "The fast lane is shut Shut" in page
+    assert "Nothing by people with a record is settled yet, so nothing can be estimated." in page
+    assert "There is nothing to open yet." in page
     assert "Open the lane" not in page
 
 

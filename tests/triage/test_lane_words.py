@@ -1,0 +1,166 @@
+"""The words and the curve of the fast lane: rounded so that no bad one is told away, and never certified."""
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
+from scoring.lane_offer import LaneCurve, LanePoint, Offer, Source
+from scoring.need import Need
+from scoring.read import AuditCount, Person
+from triage import lane_words
+from triage.lane_charts import lane_plot
+
+OFFER = Offer(threshold=0.87, source="own", cases=126.0, let_through=43.0, bad=1.0, bad_low=0.041, bad_high=0.0861)
+NOW = datetime(2026, 11, 20)
+
+
+def test_an_offer_is_one_clause_in_plain_words() -> None:
+    assert lane_words.opening_words(OFFER) == (
+        "Open at 0.87: about 3 in 10 let through, 4 to 9 of 100 of them bad, not certified."
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(0.004, "fewer than 1 in 100"), (0.04, "about 4 in 100"), (0.34, "about 3 in 10"), (1.0, "about 10 in 10")],
+)
+def test_a_share_that_is_let_through_is_told_roughly(share: float, told: str) -> None:
+    assert lane_words.in_words(share) == told
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.0, "0 %"), (0.0231, "2.4 %"), (0.05, "5 %"), (0.1, "10 %")])
+def test_a_share_of_bad_ones_is_rounded_up_and_an_exact_one_stays(share: float, told: str) -> None:
+    assert lane_words.bad_words(share) == told
+
+
+@given(low=st.floats(0, 1), width=st.floats(0, 1))
+def test_an_interval_is_rounded_outwards(low: float, width: float) -> None:
+    high = min(low + width, 1.0)
+    below, _, above, *_ = lane_words.of_hundred(low, high).split()
+    assert int(below) / 100 <= low
+    assert int(above) / 100 >= high
+
+
+@given(share=st.floats(0, 1))
+def test_so_many_in_a_hundred_is_never_fewer_than_it_was(share: float) -> None:
+    assert int(lane_words.in_hundred(share).split()[0]) >= 100 * share - 1e-6
+
+
+def test_no_word_of_an_estimate_calls_it_certified() -> None:
+    said = [
+        lane_words.opening_words(OFFER),
+        lane_words.answer_words(OFFER),
+        lane_words.notice_words(OFFER, 0.05),
+        lane_words.standing_words(OFFER),
+        lane_words.risk_words(OFFER, 54),
+        lane_words.shutting_words(OFFER, 1 / 3, 90),
+    ]
+    assert not [words for words in said if "certified" in words.replace("not certified", "")]
+
+
+def test_risk_is_told_by_the_month_and_bad_ones_are_rounded_up() -> None:
+    assert lane_words.risk_words(OFFER, 54) == "of about 19 let through a month about 0.5 are bad, at worst 1.6"
+    assert lane_words.risk_words(OFFER, 0) == ""
+
+
+def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
+    told = lane_words.shutting_words(OFFER, 1 / 3, 90)
+    assert told.startswith("as soon as the audit (1 in 3) or what became of merged ones shows that more than 9 in 100")
+    assert "one twice as bad is found after about 13 weeks at this pace (median)" in told
+    assert "found after" not in lane_words.shutting_words(OFFER, 0.25, None)
+    assert [lane_words.shutting_words(OFFER, 0.3, days).count(words) for days, words in (
+        (3.2, "about 4 days"), (400, "about 58 weeks"), (1_000, "about 3 years"),
+    )] == [1, 1, 1]  # fmt: skip
+    assert "(30 %)" in lane_words.shutting_words(OFFER, 0.3, None)
+
+
+@pytest.mark.parametrize(
+    ("need", "has_model", "told"),
+    [
+        (Need(93, 43, 0.87, 12), True, "in about 12 weeks at this pace, at the earliest: it takes 93 settled ones"),
+        (Need(93, 43, 0.87), True, "not at this pace, at the earliest"),
+        (Need(93, 0), True, "needs 93 settled ones that scored high enough, all of them clean"),
+        (None, True, "what is missing is proof that the share of bad ones is within 5 %"),
+        (None, False, "only with a model of your own"),
+    ],
+)
+def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, has_model: bool, told: str) -> None:
+    assert told in lane_words.certificate_words(need, 0.05, has_model)
+
+
+def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
+    assert "nothing can be estimated" in lane_words.nothing_words(None, 0.05, 30)
+    assert "from 30 settled ones on" in lane_words.nothing_words(None, 0.05, 30)
+    assert "At no threshold were 5 % or fewer" in lane_words.nothing_words(curve(), 0.05, 30)
+
+
+def row(agreement: Agreement) -> LaneRow:
+    return LaneRow("at://x", NOW, "Mend", 1, Person("did:plc:x", "x"), None, "open", agreement)
+
+
+def test_rows_are_summed_by_what_they_say_of_the_lane() -> None:
+    said: tuple[Agreement, ...] = ("agrees", "wrong", "agrees", "stricter", "agrees_so_far")
+    told = LaneHistory(tuple(row(one) for one in said), NOW)
+    assert lane_words.sum_words(told) == (
+        "5 let through: 2 agree, 1 agrees so far, 1 time you were stricter, 1 would be wrong"
+    )
+    assert told.settled == 4
+    assert lane_words.sum_words(LaneHistory((), None)) == ""
+
+
+def test_every_state_of_a_row_has_words() -> None:
+    assert set(lane_words.HAPPENED) == set(HAPPENED)
+    assert set(lane_words.SAYS) == set(lane_words.WAS) == set(lane_words.SUMMED) == set(AGREEMENTS)
+
+
+def test_a_month_says_the_share_and_what_came_of_it() -> None:
+    assert lane_words.month_words(LaneSum(54, 18, 10, 1), would=False) == (
+        "let through 18 of 54 in 30 days: 10 stayed clean, 1 needed work, 7 not settled"
+    )
+    assert lane_words.month_words(LaneSum(54, 0, 0, 0), would=True) == ""
+
+
+def test_an_audit_says_how_many_were_drawn_answered_and_not_merged() -> None:
+    assert lane_words.audit_words(AuditCount(0, 0, 0)) == "The audit drew none of them yet."
+    assert lane_words.audit_words(AuditCount(3, 0, 0)) == "The audit drew 3; nobody answered yet."
+    assert "3 answered, 1 of these would not be merged as sent" in lane_words.audit_words(AuditCount(5, 3, 1))
+
+
+def curve(source: Source = "own", *bad: float) -> LaneCurve:
+    points = tuple(
+        LanePoint(0.9 - place / 10, 20.0 * (place + 1), many, 9, 0.0, min(0.1 + many / 100, 1.0))
+        for place, many in enumerate(bad or (0.0, 1.0, 4.0))
+    )
+    return LaneCurve(source, 100.0, 365.0, points)
+
+
+def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> None:
+    plot = lane_plot("curve", curve(), curve("starter", 4.0, 9.0), OFFER, 0.05)
+    assert plot is not None
+    assert [one.rpartition(", ")[2] for one, *_ in plot.table.rows] == ["own past"] * 3 + ["starter's past"] * 2
+    words = [label.words for label in plot.labels]
+    assert "share of those that turn out bad" in words
+    assert "share of pull requests that the lane lets through" in words
+    assert "your budget 5 %" in words
+    assert "from 0.87 on: up to 8.7 % bad" in words
+    assert "at 34.1 % let through 2.4 % bad, at most 8.7 %; budget 5 %" in plot.summary
+
+
+def test_without_an_offer_the_curve_says_that_no_threshold_keeps_the_budget_and_without_a_past_there_is_none() -> None:
+    plot = lane_plot("curve", None, curve("starter", 9.0), None, 0.05)
+    assert plot is not None
+    assert "no threshold keeps the budget of 5 %" in plot.summary
+    assert plot.dots == ()
+    assert lane_plot("curve", None, None, None, 0.05) is None
+
+
+@given(bad=st.lists(st.floats(0, 20), min_size=1, max_size=8), budget=st.floats(0.001, 0.5))
+def test_every_part_of_the_picture_stands_inside_it(bad: list[float], budget: float) -> None:
+    found = curve("own", *bad)
+    plot = lane_plot("curve", found, None, None, budget)
+    assert plot is not None
+    spots = [spot.split(",") for stroke in (*plot.strokes, *plot.areas) for spot in stroke.points.split()]
+    assert all(0 <= float(x) <= plot.width and 0 <= float(y) <= plot.height for x, y in spots)
