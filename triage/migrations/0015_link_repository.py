@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('triage', '0013_objections_of_maintainers'),
+        ('triage', '0014_estimated_lanes'),
     ]
 
     operations = [
