@@ -63,6 +63,7 @@ ADDED = (
     ("content_reviews", "git_reading varchar"),
     ("objections", "repository_id integer"),
     ("objections", "by_maintainer boolean"),
+    ("approvals", "decision varchar"),
     ("audit_draws", "estimated boolean"),
     ("audits", "estimated boolean"),
 )

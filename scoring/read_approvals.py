@@ -1,7 +1,7 @@
 """Approvals as pages, JSON and commands read them: what is in force, what changed after it, what was done before."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,12 @@ from scoring.approvals import NEWEST, current
 from scoring.shaping import People
 
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
+# The newest decision on each, with what it is about: the pass that had read more is the later one.
+DECISIONS = """
+select pull_uri, score_id, record_cid, round, patch_id from scores where list_contains(?, pull_uri)
+qualify row_number() over (
+  partition by pull_uri order by data_version desc nulls last, as_of desc, decided_clock desc) = 1
+"""
 ACTIONS = """
 select m.*, a.state, a.reason, a.evidence, a.state_at from maintainer_actions m left join approvals a using (action_key)
 where m.pull_uri = ? order by m.known_from, m.made_at, m.action_key
@@ -28,7 +34,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A pull request of a watched repository, whatever its state, with its newest round."""
+    """A pull request of a watched repository, whatever its state, with its newest round.
+
+    `decision` is the score_id of the decision that stands on that round, "" where none does or nobody asked.
+    """
 
     uri: str
     title: str
@@ -44,6 +53,7 @@ class Subject:
     files: int | None
     added: int | None
     removed: int | None
+    decision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,18 @@ def subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
     """The pull requests at these addresses that are in a watched repository."""
     return {
         one.uri: one for one in _subjects(rows, rows.rows(NEWEST + "where list_contains(?, p.pull_uri)", [[*uris]]))
+    }
+
+
+def decided_subjects(rows: Rows, uris: Iterable[str]) -> dict[str, Subject]:
+    """Read the same with the decision that stands on each, for whoever acts on them."""
+    found = subjects(rows, uris)
+    decided = {row["pull_uri"]: row for row in rows.rows(DECISIONS, [[*found]])} if found else {}
+    return {
+        uri: replace(one, decision=decided[uri]["score_id"])
+        if uri in decided and _seen(decided[uri]) == one.seen
+        else one
+        for uri, one in found.items()
     }
 
 

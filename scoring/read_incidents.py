@@ -28,15 +28,18 @@ join pull_requests p on p.pull_uri = a.pull_uri
 where a.pull_uri = ? and (a.state in ('{IN_FORCE}', '{MERGED}', 'merged something else') or a.reason = 'closed')
 order by a.approved_at desc, a.action_key limit 1
 """
-# The decision that stood when an approval took effect, on what the approval names. The pass that had read more is the
-# later one: the wall clock may be set back.
+# Decisions on what an approval names: the one that it saw, else the newest that was made by then. Where the stream's
+# clock stands, what was learned since is as old as the approval, so only the name tells them apart. The pass that had
+# read more is the later one: the wall clock may be set back.
 SAME = (
     "s.pull_uri = a.pull_uri and s.round = a.round and s.record_cid is not distinct from a.record_cid "
-    "and s.patch_id is not distinct from a.patch_id and s.as_of <= a.approved_at"
+    "and s.patch_id is not distinct from a.patch_id and (s.score_id = a.decision or s.as_of <= a.approved_at)"
 )
+NAMED = "coalesce(s.score_id = a.decision, false)"
 NEWEST = "s.data_version desc nulls last, s.as_of desc, s.decided_clock desc"
 DECISION = f"""
-select s.* from scores s join approvals a on {SAME} where a.action_key = ? order by {NEWEST} limit 1
+select s.*, {NAMED} as is_named from scores s join approvals a on {SAME} where a.action_key = ?
+order by is_named desc, {NEWEST} limit 1
 """
 VOUCHERS = """
 select distinct c.did, c.handle, c.handle_verified from vouches v join contributors c on c.contributor_id = v.voucher_id
@@ -66,7 +69,7 @@ APPROVED = f"""
 with laned as (
   select a.pull_uri, s.lane from approvals a join scores s on {SAME}
   where a.repository_id = $repository and a.state in ('{IN_FORCE}', '{MERGED}')
-  qualify row_number() over (partition by a.action_key order by {NEWEST}) = 1
+  qualify row_number() over (partition by a.action_key order by {NAMED} desc, {NEWEST}) = 1
 ), marked as (
   select pull_uri, outcome from maintainer_actions where kind = 'outcome'
   qualify row_number() over (partition by pull_uri order by made_at desc, action_key desc) = 1
@@ -120,6 +123,7 @@ class Incident:
 
     `content` is the content verdict, None where nobody had reviewed it; `path` are names as they were shown then.
     `voucher` is the account behind the path's last vouch, None where there was none or it cannot be told any more.
+    `is_named`: the approval names this decision; else it is the newest that was made by then.
     """
 
     uri: str
@@ -134,6 +138,7 @@ class Incident:
     as_of: datetime
     data_version: int | None
     model_version: str
+    is_named: bool
     would_hold: tuple[Tightened, ...]
     like_it: tuple[LikeIt, ...]  # at most LISTED, those that share most first
     shared: Mapping[Shared, int]  # how many in all share each
@@ -167,6 +172,7 @@ def incident(rows: Rows, uri: str, now: datetime) -> Incident | None:
         as_of=row["as_of"],
         data_version=row["data_version"],
         model_version=row["model_version"],
+        is_named=row["is_named"],
         would_hold=_would_hold(inputs, paths),
         like_it=like_it,
         shared=shared,

@@ -40,6 +40,7 @@ class ToldAction:
     patch_id: str | None
     batch: str | None
     made_at: datetime
+    decision: str | None = None  # score_id of the decision that was seen; None in messages of older versions
 
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> "ToldAction":
@@ -58,6 +59,7 @@ class ToldAction:
             payload["patch_id"],
             payload["batch"] or None,
             datetime.fromisoformat(payload["made_at"]).astimezone(UTC).replace(tzinfo=None),
+            payload.get("decision") or None,
         )
 
 
@@ -133,6 +135,7 @@ def _approval(key: str, told: ToldAction, newest: Mapping[str, Any], now: dateti
         "record_cid": told.record_cid,
         "round": told.round,
         "patch_id": told.patch_id,
+        "decision": told.decision,
         "state": VOIDED if reason else IN_FORCE,
         "reason": reason,
         "evidence": None,

@@ -166,7 +166,7 @@ def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now:
 
 
 def _subject(snapshot: Snapshot, uri: str) -> Subject:
-    found = read.subjects(snapshot, [uri]).get(uri)
+    found = read.decided_subjects(snapshot, [uri]).get(uri)
     if found is None:
         raise Http404("No pull request of a watched repository has this address.")
     return found

@@ -78,8 +78,9 @@ class Standing:
 def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted], now: datetime) -> list[Action]:
     """Take actions together or none of them; they take effect 10 s from now.
 
-    `subjects` are the pull requests as the newest snapshot has them. Raises Conflict where one is not what was seen,
-    ActionProblem where it cannot be done at all.
+    `subjects` are the pull requests as the newest snapshot has them, with the decisions that stand on them
+    (`read.decided_subjects`). Raises Conflict where one is not what was seen, ActionProblem where it cannot be done at
+    all.
     """
     batch = secrets.token_hex(16) if len(wanted) > 1 else ""
     with transaction.atomic():
@@ -238,6 +239,7 @@ def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: date
         record_cid=wanted.seen.record_cid,
         round=wanted.seen.round,
         patch_id=wanted.seen.patch_id,
+        decision=subject.decision,
         batch=batch,
         made_at=now,
         effective_at=now + WINDOW,
@@ -250,6 +252,6 @@ def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: date
 
 def payload_of(action: Action) -> dict[str, Any]:
     """What the worker is told, as `scoring.told_actions` reads it."""
-    named = ("kind", "outcome", "note", "pull_uri", "record_cid", "round", "patch_id", "batch")
+    named = ("kind", "outcome", "note", "pull_uri", "record_cid", "round", "patch_id", "decision", "batch")
     told = {name: getattr(action, name) for name in named}
     return told | {"person": action.person.did, "made_at": action.made_at.isoformat()}

@@ -33,7 +33,7 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
         if not request.POST.get("confirmed"):
             return render(request, "bulk.html", _confirmation(request, snapshot, wanted, chosen))
         bulk.check_typed(len(wanted), request.POST.get("typed", ""))
-        actions.act(person, read.subjects(snapshot, found), wanted, timezone.now())
+        actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, timezone.now())
     return answer_rows(request, snapshot, list(found), timezone.now())

@@ -1,34 +1,67 @@
-"""An approval by a maintainer of a simulated network, made as on a page and taken by the running worker."""
+"""What a maintainer of a simulated network does, made as on the pages and taken by the running worker.
+
+It is dated by the network's clock, 10 s ago, so that it takes effect at once.
+"""
 
 import time
+from datetime import UTC, datetime
 
 from django.core.management.base import CommandError
 from django.utils import timezone
 
 from scoring import read
-from triage import actions
-from triage.models import Person
+from scoring.lane_curve import present_offer
+from scoring.policy import policy_from_settings
+from triage import actions, auditing
+from triage.estimated import open_estimated_lane
+from triage.models import OutboxEntry, Person
 from trustsite.worker import Worker
 
 TAKEN_SECONDS = 60.0  # the worker's sweep finds what its queue lost within that
 
 
-def approve(worker: Worker, person: Person, uri: str) -> None:
-    """Approve what stands now, as of 10 s ago, so that it takes effect at once; returns when the worker took it.
+def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", note: str = "") -> None:
+    """Act on a pull request as it stands now; returns when the worker took it, as all of these do.
 
-    Raises CommandError where that takes more than a minute.
+    Each raises CommandError where that takes more than a minute.
     """
     with worker.store.read() as rows:
-        subjects = read.subjects(rows, [uri])
-    wanted = actions.Wanted("approve", uri, subjects[uri].seen, version=0)
-    (made,) = actions.act(person, subjects, [wanted], timezone.now() - actions.WINDOW)
-    deadline = time.monotonic() + TAKEN_SECONDS
-    while not _is_taken(worker, made.key):
-        if time.monotonic() > deadline:
-            raise CommandError("The worker did not take the demo's approval within a minute.")
-        time.sleep(0.05)
+        subjects = read.decided_subjects(rows, [uri])
+    wanted = actions.Wanted(kind, uri, subjects[uri].seen, actions.versions([uri])[uri], outcome, note)
+    actions.act(person, subjects, [wanted], _now(worker))
+    _wait_until_taken()
 
 
-def _is_taken(worker: Worker, key: str) -> bool:
+def answer_audits(worker: Worker, person: Person, because: str) -> None:
+    """Say of everything that the audit drew so far that it would have been merged as sent."""
     with worker.store.read() as rows:
-        return key in read.taken_keys(rows, [key])
+        drawn = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
+    for row in drawn:
+        seen = read.Seen(row.record_cid, row.round, row.patch_id)
+        auditing.answer(person, row, seen, True, because, _now(worker))
+    _wait_until_taken()
+
+
+def open_lane(worker: Worker, person: Person, repository: str) -> None:
+    """Open the fast lane of the repository with this key on the offer of the day; CommandError where there is none."""
+    now, policy = worker.clock.now(), policy_from_settings()
+    with worker.store.read() as rows:
+        found = read.watched_repository(rows, repository)
+        offer = present_offer(rows, policy, policy.thresholds.budget, now)
+    if found is None or offer is None:
+        raise CommandError("No fast lane could be offered on the simulated network's past.")
+    open_estimated_lane(person, found, offer, _now(worker))
+    _wait_until_taken()
+
+
+def _now(worker: Worker) -> datetime:
+    # What a clock of this machine that stands before the network's calls the future would stay in the outbox.
+    return min(worker.clock.now().replace(tzinfo=UTC), timezone.now()) - actions.WINDOW
+
+
+def _wait_until_taken() -> None:
+    deadline = time.monotonic() + TAKEN_SECONDS
+    while OutboxEntry.objects.filter(delivered_at=None).exists():
+        if time.monotonic() > deadline:
+            raise CommandError("The worker did not take what the demo's maintainer did within a minute.")
+        time.sleep(0.05)

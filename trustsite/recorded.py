@@ -20,6 +20,10 @@ from trustsite.standins.recording import Recording
 from trustsite.worker import Stream, Worker
 
 SETTLE_SECONDS = 600.0
+QUIET_SECONDS = 0.5
+SWEEP_SECONDS = (
+    5.0  # a look-up that is asked again comes due while nothing wakes it, and the worker's own sweep is rare
+)
 
 
 def point_at(peers: StandIns, source: str) -> None:
@@ -53,16 +57,24 @@ def run_beside(worker: Worker, job: Callable[[], None]) -> None:
     done.result()
 
 
-def wait_until_settled(worker: Worker, progress: Callable[[], None] = lambda: None) -> None:
-    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while not worker.is_settled():
+def wait_until_settled(
+    worker: Worker, progress: Callable[[], None] = lambda: None, quiet_seconds: float = QUIET_SECONDS
+) -> None:
+    """Return when everything released so far was worked off; CommandError after ten minutes, naming what hangs.
+
+    `quiet_seconds` is how long nothing may have come: two frames of one moment may come apart.
+    """
+    deadline, swept = time.monotonic() + SETTLE_SECONDS, time.monotonic()
+    while not worker.is_settled(quiet_seconds):
         if worker.consumer.stop_flag.is_set():
             raise CommandError("Stopped before it had caught up. Nothing is lost: the same command goes on from here.")
         if worker.hops.failure:
             raise CommandError(f"{worker.hops.failure}. Nothing is lost: mend it and run the same command again.")
         if time.monotonic() > deadline:
             raise CommandError(f"Not settled after ten minutes ({worker.listener.problem or 'a hop has work left'}).")
+        if worker.hops.idle and time.monotonic() > swept + SWEEP_SECONDS:
+            worker.hops.follow("sweep")
+            swept = time.monotonic()
         progress()
         time.sleep(0.05)
     progress()

@@ -16,6 +16,15 @@ inside_unit = check.Range(min=0, max=1, min_inclusive=False, max_inclusive=False
 stream_url = check.URL(schemes={"ws", "wss"}, require_tld=False, error="{input!r} is not a ws:// or wss:// URL")
 
 
+def is_loopback(bind: str) -> bool:
+    """Whether a host:port is reached from this machine alone."""
+    host = bind.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def streams(urls: list[str]) -> None:
     """Refuse a list that names no server, or something else than servers."""
     if not urls:

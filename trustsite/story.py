@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
 
 from ingest.transaction import Rows
 from scoring import read
-from scoring.figures import shown, shown_interval
+from scoring.figures import shown, shown_interval, things
 from scoring.policy import policy_from_settings
 from scoring.trust import Parameters
 from scoring.verdict import Estimate, Lane
 from trustsite.world import World
 
-MAIN = "lantern"  # the repository in which people can act; the others show shadow mode
+MAIN = "lantern"  # the repository whose fast lane is open; the others show shadow mode
 CONTENT = ("high_flag", "content_risk_high")  # codes of reasons that only the reviewer gives
 LANE_WORDS = {Lane.FAST_LANE: "fast lane", Lane.NORMAL_QUEUE: "normal queue", Lane.NEEDS_HUMAN: "needs a human"}
 
@@ -34,7 +35,8 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
         f"{sum(board.lanes.values())} open in {board.watched} watched repositories.",
         ", ".join(f"{board.lanes[lane]} {words}" for lane, words in LANE_WORDS.items())
         + f", {board.own} the maintainers' own.",
-        board.lane_notice,
+        "",
+        *_month(rows, world),
         "",
         *_people(rows, world),
         "",
@@ -50,6 +52,33 @@ def tell(rows: Rows, world: World, judged_before: read.QueueRow) -> tuple[list[s
 def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Promise]:
     """The promises of `tell` without the story's lines, which take most of its time."""
     return list(_promises(rows, world, judged_before, _look(rows)))
+
+
+def _month(rows: Rows, world: World) -> Iterator[str]:
+    """The thirty days of watching: what shadow mode noted, the lane that was opened, and what went wrong."""
+    report, lane = read.shadow_report(rows, world.watched[SHADOWED]), _main_lane(rows, world)
+    if report is not None and report.days:
+        told, since = report.total, report.days[-1].day
+        yield (
+            f"{SHADOWED.capitalize()} stays in shadow mode: since {since} {told.would} rounds would have been fast "
+            f"lane. {told.merged_as_sent} were merged as sent, of which people marked {_marked(rows, world)} as bad, "
+            f"{told.changed} changed, {told.closed} were closed, {told.still_open} are open."
+        )
+    opened = _opening(rows, world)
+    if opened is not None and lane is not None:
+        who = opened.opener.name if opened.opener else "Somebody"
+        answers = things(opened.audited, "answer")
+        yield (
+            f"{who} opened the fast lane of {MAIN} on {opened.opened_at:%Y-%m-%d}. {lane.notice} "
+            f"Since then the audit has {answers}, {opened.audited_bad} of them bad."
+        )
+    wrong = read.incident(rows, world.pulls["went_wrong"][0], _present(rows))
+    if wrong is not None and wrong.approver is not None:
+        chance = shown(wrong.verdict.estimate.probability or 0.0)
+        yield (
+            f"A change by {wrong.author.name} had P(clean) {chance} when {wrong.approver.name} approved it on "
+            f"{wrong.approved_at:%Y-%m-%d}, and was taken back: its incident shows what was known then."
+        )
 
 
 def _people(rows: Rows, world: World) -> Iterator[str]:
@@ -149,13 +178,69 @@ def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> I
     yield Promise(CAUGHT, rows.value(_ADDRESSING) == ["needs_human"])
     unread = rows.value("select count(*) from current_decisions where not own and content_risk is null")
     yield Promise("the content of every open pull request was read", unread == 0)
+    yield Promise(OPENED, _is_open_on_an_estimate(rows, world))
+    yield Promise(WATCHED, _is_watched_for_a_month(rows, world))
+    yield Promise(WENT_WRONG, _keeps_what_was_seen(rows, world))
     several = rows.value(_OF_THEIR_OWN) >= SEVERAL
     yield Promise(f"at least {SEVERAL} contributors have a P(clean) from contributions of their own", several)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
 
 
+def _present(rows: Rows) -> datetime:
+    return rows.value("select max(as_of) from current_scores")
+
+
+def _main_lane(rows: Rows, world: World) -> read.LaneState | None:
+    return next((one for one in read.lane_states(rows) if one.repository == world.watched[MAIN]), None)
+
+
+def _opening(rows: Rows, world: World) -> read.EstimatedLane | None:
+    standing = read.estimated_lanes(rows, _present(rows))
+    return next((one for one in standing if one.repository == world.watched[MAIN]), None)
+
+
+def _is_open_on_an_estimate(rows: Rows, world: World) -> bool:
+    """Whether a maintainer opened the main repository's lane, its audit was answered, and nothing has shut it."""
+    lane, opened = _main_lane(rows, world), _opening(rows, world)
+    return opened is not None and opened.audited > 0 and lane is not None and lane.is_open and lane.basis == "estimated"
+
+
+def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
+    """Whether shadow mode noted rounds of four weeks that ended in every way, at least SETTLED of them settled."""
+    report = read.shadow_report(rows, world.watched[SHADOWED])
+    if report is None or not report.shadow or not report.days:
+        return False
+    told, first, last = report.total, report.days[-1].day, report.days[0].day
+    ends = (told.merged_as_sent, told.changed, told.closed, told.still_open, _marked(rows, world))
+    weeks = first is not None and last is not None and (last - first).days >= WEEKS_DAYS
+    return weeks and all(ends) and told.would - told.still_open >= SETTLED
+
+
+def _marked(rows: Rows, world: World) -> int:
+    """How many that would have been fast lane and were merged as sent a person marked as bad since."""
+    return rows.value(_FIXED, [world.watched[SHADOWED]])
+
+
+def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
+    """Whether a fast-laned change was taken back, and its incident has the decision that its approval saw."""
+    (uri,) = world.pulls["went_wrong"]
+    found = read.incident(rows, uri, _present(rows))
+    is_marked = any(one.outcome == "reverted" for one in read.past_actions(rows, uri))
+    return is_marked and found is not None and found.is_named and found.verdict.lane is Lane.FAST_LANE
+
+
+SHADOWED = "tidepool"  # stays in shadow mode, where enough is settled for an offer
+SETTLED, WEEKS_DAYS = 10, 20
+_FIXED = """
+select count(distinct s.pull_uri) from shadow_rounds s join repositories r using (repository_id)
+semi join (from marks where not clean) m on m.pull_uri = s.pull_uri
+where r.repo_key = ? and s.outcome = 'merged_as_sent'
+"""
 SEVERAL = 10
-NAMED = "the fast lane says of its threshold that the operator set it and nothing certifies it, until something does"
+OPENED = "the main repository's fast lane was opened on an estimate, its audit is answered, and nothing has shut it"
+WATCHED = f"shadow mode noted weeks of rounds that ended in every way, {SETTLED} or more of them settled"
+WENT_WRONG = "the incident of an approved change that was taken back shows the decision that its approval saw"
+NAMED = "the fast lane says of its threshold that it is estimated and nothing certifies it, until something does"
 VOIDED = "the approval of the swapped patch is void: it changed after it was approved, and is not fast lane"
 CAUGHT = "the diff that tells its reviewer what to find goes to a human"
 # The lanes of the open pull requests in which a scanner found text that speaks to the reviewer.
@@ -172,7 +257,7 @@ _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 def _names_its_threshold(row: read.QueueRow) -> bool:
     """Whether a fast-laned row says that its threshold is not certified, where it is not."""
     codes = {reason.code for reason in row.verdict.reasons}
-    return "threshold_not_certified" in codes and "threshold not certified" in row.sentence
+    return "threshold_estimated" in codes and "threshold estimated, not certified" in row.sentence
 
 
 def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:
@@ -237,9 +322,8 @@ judged as (
   union all select contributor_id, repository_id, structural_trust, lane, reasons from current_decisions
 )
 select j.structural_trust as trust,
-  contains(j.reasons, '"denounced_by_seed"')
-    or (j.lane = 'needs_human' and not regexp_matches(j.reasons, '"(low_probability|high_flag|content_risk_high)"'))
-    as moved,
+  contains(j.reasons, '"denounced_by_seed"') or (j.lane = 'needs_human'
+    and not regexp_matches(j.reasons, '"(low_probability|high_flag|content_risk_high|audit_drawn)"')) as moved,
   exists (
     from by_seed b where b.repository_id = j.repository_id and b.subject_id = j.contributor_id and b.kind = 'vouch'
   ) as vouched_by_seed

@@ -292,9 +292,9 @@ class Worker:
         with self.store.read() as rows:
             return has_underived(rows)
 
-    def is_settled(self) -> bool:
+    def is_settled(self, quiet_seconds: float = 0.5) -> bool:
         """Whether everything that came in so far was worked off: nothing in hand, no hop with work, no look-up due."""
-        if self.is_behind() or self.listener.quiet_for() < 0.5 or not self.hops.idle:
+        if not self.hops.idle or self.is_behind() or self.listener.quiet_for() < quiet_seconds:
             return False
         now = self.clock.now()
         with self.store.read() as rows:

@@ -26,6 +26,7 @@ create table approvals (
   record_cid varchar,                 -- what was approved
   round integer not null,
   patch_id varchar not null,
+  decision varchar,                   -- scores.score_id of the decision that the approval saw; null: made before approvals named it
   state varchar not null,             -- 'in force', 'voided', 'released', 'merged as approved', 'merged something else'
   reason varchar,                     -- why voided: 'changed_before' (it took effect), 'changed_after', 'closed', 'gone'; of a merge 'not_read'
   evidence varchar,                   -- commit that carries the merge

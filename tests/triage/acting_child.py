@@ -61,7 +61,7 @@ def act(store: object, made: int) -> None:
     assert isinstance(store, Store)
     uri = (OFFERED, SECOND, THIRD)[made % 3]
     with store.read() as rows:
-        subject = read.subjects(rows, [uri])[uri]
+        subject = read.decided_subjects(rows, [uri])[uri]
     version = actions.versions([uri])[uri]
     kind, note = ("approve", "") if made < 3 else ("note", f"note {made}")
     wanted = actions.Wanted(kind, uri, subject.seen, version, note=note)

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ingest.digest import digest as digest_rows
 from ingest.snapshot import SnapshotReader
 from tests.conftest import with_environment
 from tests.sources import PROJECT
-from tests.trustsite.ports import free_port
+from tests.trustsite.ports import free_port, is_taken
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.drive import replay_place
 
@@ -46,6 +47,25 @@ def finish(process: subprocess.Popen[str], timeout: float = 300) -> tuple[int, s
 def run(*arguments: str | Path, timeout: float = 300, **environment: str | Path | None) -> tuple[int, str, str]:
     """A whole run."""
     return finish(start(*arguments, **environment), timeout)
+
+
+@contextmanager
+def serving(*arguments: str | Path, port: int, **environment: str | Path | None) -> Generator[str]:
+    """The line in which a run says that it serves, once it listens; it is stopped as by Ctrl-C at the end."""
+    process, said = start(*arguments, **environment), ""
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said += line
+            if "Serving on" in line:
+                break
+        else:
+            raise AssertionError(said)
+        wait_for(lambda: is_taken(port))
+        yield line
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=STOP_SECONDS)
 
 
 def replay(folder: Path, root: Path) -> dict[str, Any]:

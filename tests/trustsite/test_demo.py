@@ -1,6 +1,7 @@
 """The demo as a process that loses nobody's files, and its promises, each of which can be broken."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -10,24 +11,20 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from ingest.store import Store, StreamClock
+from ingest.store import Store
 from ingest.transaction import Rows
 from scoring import read, read_trust
 from scoring.gate import Thresholds
 from scoring.policy import Policy, policy_from_settings
 from scoring.read_trust import SeedView
-from scoring.told_actions import ToldAction, take
-from scoring.told_settings import switch_shadow
 from tests.conftest import Manage, Site
-from tests.pipeline import UNAUDITED, Result, opened, run
+from tests.pipeline import Result
 from triage.models import Maintainer
 from trustsite import drive
 from trustsite.management.commands import demo
-from trustsite.management.commands.demo import open_account
-from trustsite.story import CAUGHT, MAIN, NAMED, VOIDED, promises, tell
+from trustsite.one_click import open_account
+from trustsite.story import CAUGHT, NAMED, OPENED, VOIDED, WATCHED, WENT_WRONG, promises, tell
 from trustsite.world import World, build_world
-
-POLICY = replace(UNAUDITED, thresholds=Thresholds(t_high=0.8))
 
 
 def test_a_demo_is_refused_where_its_folder_holds_somebodys_files(manage: Manage, tmp_path: Path) -> None:
@@ -60,14 +57,17 @@ def test_a_demo_starts_from_nothing_after_one_that_was_killed(demo_folder: Path,
     assert not (demo_folder / "left").exists()
 
 
-def test_an_operators_own_threshold_lifts_that_of_the_demo(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+def test_an_operators_own_threshold_is_not_that_of_the_demo(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
     found: list[Thresholds] = []
     monkeypatch.setattr(demo, "call_command", lambda *_, **__: None)
     monkeypatch.setattr(demo, "open_worker", lambda *_: None)
     monkeypatch.setattr(demo, "run_beside", lambda *_: found.append(policy_from_settings().thresholds))
-    settings.T_LOW, settings.T_HIGH = 0.85, None  # the fixture puts back what the demo sets after it
+    # The fixture puts back what the demo sets after these.
+    settings.T_HIGH, settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = 0.85, 0.05, settings.AUDIT_KEY
     demo.Command()._start(check=True)
-    assert [(one.t_low, one.t_high) for one in found] == [(0.85, 0.85)]
+    assert [(one.t_high, one.budget) for one in found] == [(None, demo.DEMO_BUDGET)]
 
 
 @pytest.mark.django_db
@@ -85,33 +85,23 @@ def world() -> World:
 
 
 @pytest.fixture(scope="module")
-def played(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, read.QueueRow]:
-    """The store at the demo's end, closed, and the swapped pull request as it was judged before."""
+def ended(demo_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+    """A copy of the store at the demo's end, opened: no test leaves anything in it."""
     folder = tmp_path_factory.mktemp("demo")
-    first, _ = world.stages
-    with run(world.recording, folder, world.watched.values(), [world.cast["ana"]], world.stages[:1], POLICY) as result:
-        now = StreamClock(result.store).now()
-        switch_shadow(result.store, world.watched[MAIN], False, now)
-        before = result.pull(world.pulls["swapped"][0])
-        assert before is not None
-        assert take(result.store, "approved", approval(world, before), now)
-        result.play(world.recording.frames[first:])
-        result.store.checkpoint()
-    return folder / "trust.duckdb", before
-
-
-def approval(world: World, row: read.QueueRow) -> ToldAction:
-    """What the demo's maintainer approves, as the worker is told of it."""
-    told = {"kind": "approve", "outcome": "", "note": "", "person": world.cast["ana"], "batch": ""}
-    seen = {"pull_uri": row.uri, "record_cid": row.record_cid, "round": row.round, "patch_id": row.patch_id}
-    return ToldAction.read({**told, **seen, "made_at": "2026-11-20T10:00:00+00:00"})
+    shutil.copytree(demo_folder / "duckdb", folder, dirs_exist_ok=True)
+    store = Store.open(folder / "trust.duckdb")
+    yield Result(store, folder)
+    store.close()
 
 
 @pytest.fixture(scope="module")
-def ended(played: tuple[Path, read.QueueRow]) -> Iterator[Result]:
-    """That store, opened: no test leaves anything in it."""
-    with opened(played[0].parent, POLICY) as result:
-        yield result
+def before(ended: Result, world: World) -> read.QueueRow:
+    """The swapped pull request as it was judged before, as far as the approval of it tells."""
+    (uri,) = world.pulls["swapped"]
+    now = ended.pull(uri)
+    assert now is not None
+    (seen,) = ended.rows("select record_cid, patch_id from approvals where pull_uri = ?", [uri])
+    return replace(now, **seen)
 
 
 class Undone(Exception):
@@ -135,7 +125,7 @@ BREACHES = [
     (
         NAMED,
         "ana",
-        "update current_decisions set reasons = replace(reasons, 'threshold_not_certified', 'own_pull_request') "
+        "update current_decisions set reasons = replace(reasons, 'threshold_estimated', 'threshold_of_old') "
         "where lane = 'fast_lane'",
     ),
     (BY_REVIEWER, "ana", "update current_decisions set lane = 'normal_queue' where lane = 'needs_human'"),
@@ -160,6 +150,16 @@ BREACHES = [
         "insert into repository_settings by name select w.repository_id, s.* exclude (repository_id) "
         "from watched_repositories w, repository_settings s where w.repository_id <> s.repository_id",
     ),
+    (OPENED, "ana", "delete from estimated_lanes"),
+    (OPENED, "ana", "delete from audits"),
+    (OPENED, "ana", "update current_decisions set thresholds = json_merge_patch(thresholds, '{\"t_high\": null}')"),
+    (WATCHED, "ana", "update shadow_days set closed = 0"),
+    (WATCHED, "ana", "update shadow_days set would = still_open"),
+    (WATCHED, "ana", "delete from shadow_days where day < (select max(day) from shadow_days) - interval 19 day"),
+    (WATCHED, "ana", "delete from marks"),
+    (WENT_WRONG, "ana", "update approvals set decision = null"),
+    (WENT_WRONG, "ana", "update scores set lane = 'normal_queue'"),
+    (WENT_WRONG, "ana", "delete from maintainer_actions where kind = 'outcome'"),
     (SEVERAL, "ana", "update current_scores set cases = 0"),
     (
         "no attacker is in the fast lane",
@@ -218,7 +218,7 @@ BREACHES = [
 @pytest.fixture
 def prior(settings: Settings) -> None:
     """The setting that promises compare with is the one that the store was judged by."""
-    settings.PRIOR_CLEAN_RATE = POLICY.prior
+    settings.PRIOR_CLEAN_RATE = Policy().prior
 
 
 @pytest.fixture
@@ -236,12 +236,10 @@ def worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("prior", "worked_out_once")
-def test_every_promise_holds_and_has_a_breach_below(
-    ended: Result, world: World, played: tuple[Path, read.QueueRow]
-) -> None:
+def test_every_promise_holds_and_has_a_breach_below(ended: Result, world: World, before: read.QueueRow) -> None:
     with ended.reading() as rows:
-        told = tell(rows, world, played[1])[1]
-        assert promises(rows, world, played[1]) == told
+        told = tell(rows, world, before)[1]
+        assert promises(rows, world, before) == told
     assert len({promise.words for promise in told}) == len(told)
     assert {promise.words: promise.kept for promise in told} == dict.fromkeys((words for words, _, _ in BREACHES), True)
 
@@ -249,11 +247,11 @@ def test_every_promise_holds_and_has_a_breach_below(
 @pytest.mark.usefixtures("prior", "worked_out_once")
 @pytest.mark.parametrize(("words", "name", "statement"), BREACHES)
 def test_a_promise_that_does_not_hold_is_told_as_broken(
-    ended: Result, world: World, played: tuple[Path, read.QueueRow], words: str, name: str, statement: str
+    ended: Result, world: World, before: read.QueueRow, words: str, name: str, statement: str
 ) -> None:
     with suppress(Undone), ended.store.write() as transaction:
         transaction.execute(statement.replace("$did", f"'{world.cast[name]}'"))
-        kept = {promise.words: promise.kept for promise in promises(transaction, world, played[1])}
+        kept = {promise.words: promise.kept for promise in promises(transaction, world, before)}
         assert len(kept) == len({words for words, _, _ in BREACHES})
         assert kept[words] is False
         raise Undone

@@ -2,11 +2,16 @@
 
 import gzip
 import random
+import re
 import shutil
 import signal
 from dataclasses import dataclass
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 from django.core.management import call_command
@@ -18,12 +23,13 @@ from ingest.store import Store
 from tests.conftest import Count
 from tests.trustsite import runs
 from tests.trustsite.decided import check_decisions
+from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.drive import replay_place
 from trustsite.standins.recording import make_recording, write_recording
 from trustsite.world import build_world, bulk
 
-FRAMES = 500  # of the simulated network's 1,103: people, vouches, pull requests and merges, in half the time
+FRAMES = 500  # of the simulated network's 1,164: people, vouches, pull requests and merges, in half the time
 SHARED_COUNTS = {
     "events": 9622,
     "pull_requests": 4802,
@@ -134,6 +140,58 @@ def test_sigterm_stops_a_replay_within_ten_seconds_and_the_next_one_goes_on(tmp_
     assert (status, out) == (1, ""), err
     assert "the same command goes on from here" in err
     assert runs.replay(folder, tmp_path)["pull_requests"] == pulls
+
+
+class Visitor:
+    """A browser without scripts: it keeps its cookies and sends the forms of the page that it sees."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.page = address, ""
+        self.opener = build_opener(HTTPCookieProcessor(CookieJar()))
+
+    def open(self, path: str) -> int:
+        return self._ask(Request(self.address + path))  # noqa: S310
+
+    def send(self, path: str) -> int:
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', self.page)[0]
+        told = urlencode({"csrfmiddlewaretoken": token, "next": "/"}).encode()
+        return self._ask(Request(self.address + path, told, {"Referer": self.address + "/"}))  # noqa: S310
+
+    def _ask(self, request: Request) -> int:
+        try:
+            with self.opener.open(request) as answer:
+                self.page = answer.read().decode()
+                return answer.status
+        except HTTPError as problem:
+            return problem.code
+
+
+def test_who_opens_a_served_replay_signs_in_in_one_click_as_the_busiest_maintainer(
+    recording: Path, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    root, port = shutil.copytree(undisturbed.root, tmp_path / "root"), free_port()
+    bind = f"127.0.0.1:{port}"
+    with runs.serving("replay", recording, "--serve", port=port, DATA_ROOT=root, BIND=bind) as said:
+        assert f"Serving on http://{bind} until Ctrl-C; sign in there as ana.example.test in one click" in said
+        visitor = Visitor(f"http://{bind}")
+        assert visitor.open("/") == 200
+        assert visitor.send("/sign-in/demo") == 200
+        assert "ana.example.test" in visitor.page
+        assert visitor.open("/lane") == 200
+        assert "lantern" in visitor.page
+    assert runs.digest(recording, root) == undisturbed.digest, "an account is the web's alone"
+
+
+def test_nobody_signs_in_in_one_click_where_others_reach_the_replay(
+    recording: Path, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    root, port = shutil.copytree(undisturbed.root, tmp_path / "root"), free_port()
+    with runs.serving("replay", recording, "--serve", port=port, DATA_ROOT=root, BIND=f"0.0.0.0:{port}") as said:
+        assert "nobody signs in in one click, since BIND=0.0.0.0:" in said
+        visitor = Visitor(f"http://127.0.0.1:{port}")
+        assert visitor.open("/sign-in") == 200
+        assert "/sign-in/demo" not in visitor.page
+        assert visitor.send("/sign-in/demo") == 404
 
 
 def test_a_replay_never_touches_the_drives_own_store(undisturbed: Undisturbed) -> None:

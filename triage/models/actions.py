@@ -40,6 +40,7 @@ class Action(models.Model):
     record_cid: Any = models.CharField(max_length=200, null=True)  # what was seen
     round: Any = models.PositiveIntegerField()
     patch_id: Any = models.CharField(max_length=64, null=True)
+    decision: Any = models.CharField(max_length=40, blank=True)  # score_id of the decision that stood; "": not known
     batch: Any = models.CharField(max_length=40, blank=True, db_index=True)
     made_at: Any = models.DateTimeField(db_index=True)
     effective_at: Any = models.DateTimeField()

@@ -1,6 +1,5 @@
 """What was chosen and learned: risky settings, models, certificates, and, where asked, the peers."""
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -8,16 +7,9 @@ from urllib.parse import urlsplit
 from ingest.net import Fetcher, FetchProblem
 from scoring.rules import Condition
 from trustsite.doctor.findings import Patient
+from trustsite.setting_checks import is_loopback
 
 Settings = Mapping[str, Any]
-
-
-def _is_public(bind: str) -> bool:
-    host = bind.rpartition(":")[0].strip("[]")
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host != "localhost"
 
 
 def _has_https(settings: Settings) -> bool:
@@ -27,11 +19,11 @@ def _has_https(settings: Settings) -> bool:
 # A setting that is risky as it stands, and what to do about it.
 RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
     (
-        lambda of: of["PUBLIC_READ"] and _is_public(of["BIND"]),
+        lambda of: of["PUBLIC_READ"] and not is_loopback(of["BIND"]),
         "PUBLIC_READ with a public BIND shows people's scores to everybody: set PUBLIC_READ=False",
     ),
     (
-        lambda of: _is_public(of["BIND"]) and not _has_https(of),
+        lambda of: not is_loopback(of["BIND"]) and not _has_https(of),
         "BIND is reached from outside without https: put a proxy with TLS in front and set TRUSTED_PROXY",
     ),
     (

@@ -1,5 +1,6 @@
 """The simulated network: maintainers, regulars, newcomers and seven attacks, the same for the same seed."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from trustsite.world.encoding import to_us
 from trustsite.world.history import HOUR, Story, draw_honest
 from trustsite.world.load import bulk
 from trustsite.world.network import Sheet
+from trustsite.world.weeks import LOOKS, draw_weeks, look_us
 
 __all__ = ["ATTACKS", "World", "build_world", "bulk"]
 
@@ -24,14 +26,16 @@ class World:
     """A recording of the simulated network and the names of what is in it.
 
     `stages`: how many frames are out when a stage ends, for `StandIns.release`; the patches are swapped in the second.
+    `looks`: the same for each look at the thirty days of watching, from their beginning to the first stage's end.
     `cast`: DID by name; `groups`: DIDs by role (maintainers, regulars, …, and each attack); `watched`: the DIDs of the
     maintainers' repositories by name, the only ones to watch; `pulls`: at-uris by story name (`ring`, `self_vouch`,
     `mutual_pair`, `denouncer`, `self_marked`, `swapped`, `round_added`, `stranger`, `stranger_marked`, `mara`, and
-    each other honest person with an open pull request).
+    each other honest person with an open pull request; of the thirty days `needed_fix` and `went_wrong`).
     """
 
     recording: Recording
     stages: list[int]
+    looks: list[int]
     cast: Mapping[str, str]
     groups: Mapping[str, tuple[str, ...]]
     watched: Mapping[str, str]
@@ -54,7 +58,7 @@ def build_world(seed: int = SEED, end_time_us: int = END_TIME_US, without: Colle
     sheet = Sheet(seed)
     story = Story(sheet, judged_us=end_time_us - SECOND_STAGE_US, end_us=end_time_us)
     draw_honest(story)
-    pulls = {name: tuple(pull.uri for pull in opened) for name, opened in story.open.items()}
+    pulls = {name: tuple(pull.uri for pull in opened) for name, opened in story.open.items()} | draw_weeks(story)
     attacks = [name for name in ATTACKS if name not in without]
     for name in attacks:
         pulls |= ATTACKS[name](story)
@@ -62,7 +66,8 @@ def build_world(seed: int = SEED, end_time_us: int = END_TIME_US, without: Colle
     cast = {name: person.did for name, person in sheet.people.items()}
     return World(
         recording=recording,
-        stages=[sum(time <= story.judged_us for time in recording.times), len(recording.frames)],
+        stages=[bisect_right(recording.times, story.judged_us), len(recording.frames)],
+        looks=[bisect_right(recording.times, look_us(story.judged_us, number)) for number in range(LOOKS + 1)],
         cast=cast,
         groups={role: tuple(cast[one.name] for one in members) for role, members in GROUPS.items()}
         | {attack: tuple(cast[name] for name in ATTACKERS[attack]) for attack in attacks},

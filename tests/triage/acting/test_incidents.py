@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from ingest.settle import settle
+from ingest.watch import set_maintainer
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, end_lookups, offer
@@ -21,6 +22,7 @@ from triage.models import Action, LaneClosure, Person
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
 HOSTILE = "<script>alert(1)</script> \u202egnp"
+UNNAMED = "This approval does not name the decision that it saw."
 
 
 @pytest.fixture
@@ -90,6 +92,47 @@ def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite
     assert "from 1 settled contribution<" in known
     assert "risk 0.01" in known
     assert "The fast lane was closed" not in known
+
+
+def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_closed(
+    site: ActingSite, ben: Client
+) -> None:
+    """The stream's clock stands all along: what is decided later is as old as the approval."""
+    set_maintainer(site.result.store, BEN, REPO, True)  # whose marks count
+    site.work()
+    approve(site, ben)
+    address = mark(site, ben)
+    known = part(ben.get(address).content.decode(), "known")
+    site.after(10)
+    site.work()
+    hidden = {"repo_key": REPO, "author": MARA, "scope": "author", "because": "we look into it"}
+    assert ben.post("/lane/close", hidden).status_code == 302
+    site.work()
+    later = site.result.rows("select lane, cases from scores where pull_uri = ? order by data_version", [NEXT])[-1]
+    assert later == {"lane": "normal_queue", "cases": 2}, "its own outcome counts by now, and the lane is closed"
+    page = ben.get(address).content.decode()
+    assert part(page, "known") == known
+    assert "<dd>Fast lane</dd>" in known
+    assert "from 1 settled contribution<" in known
+    assert UNNAMED not in known
+    assert "The gate had not put it in the fast lane" not in page
+    assert "1 of 1 approval in this repository" in part(page, "budget")
+
+
+def test_an_approval_of_an_older_version_says_that_the_newest_decision_by_then_is_shown(
+    site: ActingSite, ben: Client
+) -> None:
+    frames = Later(MERGED_AT + 21 * DAY)
+    frames.vouch("did:plc:" + "7" * 24, MARA, "denounce")
+    approve(site, ben)
+    with site.result.store.write() as txn:
+        txn.execute("update approvals set decision = null")
+    feed(site.result, frames)
+    ben.post("/lane/close", {"repo_key": REPO, "because": "meanwhile"})
+    site.work()
+    known = part(ben.get(mark(site, ben)).content.decode(), "known")
+    assert UNNAMED in known
+    assert "<dd>Fast lane</dd>" in known, "the lane was closed after the approval"
 
 
 def test_each_single_rule_that_would_have_held_it_is_named(page: str) -> None:

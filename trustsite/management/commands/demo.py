@@ -15,21 +15,21 @@ from ingest import watch
 from ingest.records import NAMESPACE
 from ingest.store import StoreProblem
 from scoring import read
-from scoring.told_settings import switch_shadow
-from triage.models import Maintainer, Person
 from trustsite import drive
-from trustsite.approving import approve
+from trustsite.approving import act
 from trustsite.live import Plan, Show, judge_live
 from trustsite.live_gather import LiveProblem
 from trustsite.live_told import as_object, lines, plain
+from trustsite.month import Month
+from trustsite.one_click import name_of, open_account
 from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
-from trustsite.story import MAIN, tell
+from trustsite.story import tell
 from trustsite.worker import Worker
 from trustsite.world import World, build_world
 
-# Set by hand, as an operator may: the pages say that no certificate stands behind it.
-DEMO_T_HIGH = 0.80
+DEMO_BUDGET = 0.12  # at 5 % the small past of the network offers no lane
+DEMO_DRAWS = "one draw for every demo"  # of the audit, so that its story is the same each time
 LONGEST_SECONDS = 3_600.0
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s{postfix}"
 
@@ -94,11 +94,9 @@ class Command(BaseCommand):
         world = build_world()
         settings.DEMO_MAINTAINER = world.cast["ana"]
         call_command("migrate", verbosity=0, interactive=False)  # what people decide is delivered from those tables
-        if settings.T_HIGH is None:
-            settings.T_HIGH = max(DEMO_T_HIGH, settings.T_LOW)
-        # The first 60 would all be drawn for the audit, and nobody is there to answer it.
-        settings.AUDIT_SHARE, settings.AUDIT_PER_DAY, settings.AUDIT_FIRST = 0.0, 0.0, 0
-        with StandIns(world.recording, hold_after=world.stages[0]) as peers:
+        settings.T_HIGH = None  # its maintainer opens the lane on an estimate
+        settings.FALSE_APPROVAL_BUDGET, settings.AUDIT_KEY = DEMO_BUDGET, DEMO_DRAWS
+        with StandIns(world.recording, hold_after=world.looks[0]) as peers:
             worker = open_worker(peers, world.recording, "demo", (f"{NAMESPACE}*",))
             run_beside(worker, lambda: self._play(worker, peers, world, check))
 
@@ -106,22 +104,23 @@ class Command(BaseCommand):
         wait_until_settled(worker)
         did, watched = world.cast["ana"], list(world.watched.values())
         keys = watch.add_maintainer(worker.store, did, watched, worker.clock.now())
-        switch_shadow(worker.store, world.watched[MAIN], False, worker.clock.now())
+        person = open_account(did, keys)
         worker.hops.follow("job")
         wait_until_settled(worker)
+        Month(worker, peers, world, person).play()
         with worker.store.read() as rows:
             before = read.pull(rows, world.pulls["swapped"][0])
         if before is None:
             raise CommandError("The pull request whose patch will be swapped was not judged.")
-        approve(worker, open_account(did, keys), before.uri)
+        act(worker, person, before.uri, "approve")
         peers.release(None)
         wait_until_settled(worker)
         self._tell(worker, world, before)
         if not check:
             worker.publisher.publish_now()
-            self.stderr.write(
-                f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {_name(worker)} in one click."
-            )
+            with worker.store.read() as rows:
+                name = name_of(rows, did)
+            self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {name} in one click.")
             serve_beside(worker.consumer.stop_flag)
 
     def _tell(self, worker: Worker, world: World, before: read.QueueRow) -> None:
@@ -161,17 +160,3 @@ def _listening_bar(seconds: float) -> Generator[Show]:
     finally:
         for bar in bars:
             bar.close()
-
-
-def open_account(did: str, keys: list[str]) -> Person:
-    """The maintainer's account on the site, as `manage.py add_maintainer` makes it."""
-    person, _ = Person.objects.get_or_create(did=did)
-    for key in keys:
-        Maintainer.objects.get_or_create(person=person, repo_key=key)
-    return person
-
-
-def _name(worker: Worker) -> str:
-    with worker.store.read() as rows:
-        found = read.score(rows, settings.DEMO_MAINTAINER or "")
-    return found.person.name if found else "the maintainer"

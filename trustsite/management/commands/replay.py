@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.archive import COUNT
 from ingest.transaction import Rows
 from trustsite.drive import replay_place
+from trustsite.one_click import offer_busiest
 from trustsite.recorded import open_worker, progress_bar, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording, RecordingProblem, open_recording
@@ -65,7 +66,9 @@ class Command(BaseCommand):
         if serve:
             worker.publisher.publish_now()
             call_command("migrate", verbosity=0, interactive=False)
-            self.stderr.write(f"Serving on http://{settings.BIND}, until Ctrl-C.")
+            with worker.store.read() as rows:
+                offered = offer_busiest(rows)
+            self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; {offered}.")
             serve_beside(worker.consumer.stop_flag)
 
 

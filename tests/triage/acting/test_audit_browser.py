@@ -1,0 +1,56 @@
+"""The audit's question in a real browser: both answers can be read at every width."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.triage.acting_site import ANA, ActingSite
+from tests.triage.conftest import OpenPage
+from tests.triage.lane_site import NEXT, lane_site
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def site(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ActingSite]:
+    """Every open pull request was drawn for the audit."""
+    with lane_site(tmp_path, settings, monkeypatch, audited=True) as made:
+        yield made
+
+
+def box(found: Locator) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom edge."""
+    edges = found.bounding_box()
+    assert edges is not None
+    return edges["x"], edges["y"], edges["x"] + edges["width"], edges["y"] + edges["height"]
+
+
+@pytest.mark.parametrize("width", [1920, 1440, 768, 390, 320])
+def test_yes_and_no_stand_side_by_side_and_whole(
+    site: ActingSite, live_server: LiveServer, open_page: OpenPage, width: int
+) -> None:
+    cookie = site.maintainer(ANA, "ana.example").cookies["sessionid"].value
+    page = open_page(width)
+    page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+    for address in (f"/pull/{NEXT}", f"/?open={NEXT}"):
+        page.goto(address)
+        form = page.locator("form[action='/audit']")
+        yes, no = (form.locator("label", has_text=word) for word in ("Yes", "No"))
+        left, right = box(yes), box(no)
+        assert 0 <= left[0] < left[2] <= right[0] < right[2] <= width
+        assert (left[1], left[3]) == (right[1], right[3])
+        for label in (yes, no):
+            whole, knob = box(label), box(label.locator("input"))
+            assert knob[2] - knob[0] < 30
+            # A line of text beside its knob: words that stand letter below letter are higher than that.
+            assert label.evaluate("one => one.getClientRects().length") == 1
+            assert whole[3] - whole[1] < 48
+            assert whole[2] - knob[2] > 15
+            label.click()
+            assert label.locator("input").is_checked()
