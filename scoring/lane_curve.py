@@ -27,8 +27,8 @@ from scoring.threshold import DEFAULT, upper_bound
 
 FILE = Path(__file__).with_name("starter_curve.json")
 FEWEST_SETTLED = 30  # settled pull requests from which the site's own past speaks for itself
-# Past and coming year are both samples, and the past chose its threshold. With the plain interval 25 % of the years that
-# followed on recorded history lay above its upper end; with twice the variance 10 %, and 2 % on projects of the other half.
+# Past and coming year are both samples, and the past chose its threshold. With the plain interval 25 % of the years
+# that followed on recorded history lay above its upper end; with twice the variance 10 %, and 2 % on other projects.
 VARIANCE = 2.0
 WORST_BAD_HIGH = 0.3  # an interval that ends above it offers nothing: a bet against such a budget hardly ever shuts
 TAIL = 0.025  # on either side of a 95 % interval

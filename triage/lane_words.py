@@ -116,10 +116,16 @@ def answer_words(offer: Offer) -> str:
 def record_words(offer: Offer, has_model: bool) -> str:
     """How far figures of this kind were off on recorded history (docs/method.md), which measured them year by year."""
     if offer.source == "starter":
-        return "Other projects are a poor guide: where their past said 14 of 100, 34 of 100 were bad in projects like yours."
+        return (
+            "Other projects are a poor guide: where the past of some said 14 of 100, 34 of 100 were bad in others "
+            "that it had not seen."
+        )
     if not has_model:
-        return "No model serves yet, and the plain record flatters: on recorded history 20 of 100 were bad where it counted 7."
-    return "On recorded history 1.4 to 4.3 times as many were bad as counted, and 1 year in 10 was worse than the interval."
+        return (
+            "No model serves yet, and the plain record flatters: on recorded history 20 of 100 were bad where it "
+            "counted 7."
+        )
+    return "On recorded history 1.4 to 4.3 times as many were bad as counted, and 1 year in 10 was above the interval."
 
 
 def _were(count: float) -> str:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('triage', '0014_estimated_lanes'),
+        ('triage', '0015_action_decision'),
     ]
 
     operations = [
