@@ -229,7 +229,9 @@ def test_without_a_bad_one_each_author_counts_once() -> None:
     assert many is not None
     assert one is not None
     assert many.points[0].bad_high == pytest.approx(1 - 0.025 ** (1 / 20)), "40 stand for 20"
-    assert one.points[0].bad_high == pytest.approx(1 - 0.025**2), "forty pull requests of one person say little of others"
+    assert one.points[0].bad_high == pytest.approx(1 - 0.025**2), (
+        "forty pull requests of one person say little of others"
+    )
     assert many.points[0].bad_low == one.points[0].bad_low == 0
 
 
