@@ -1,7 +1,8 @@
 """The thirty days in which the maintainers watch: what people whom they trust send, and what becomes of it.
 
 The demo looks at the network LOOKS times, at even distances. What is sent waits for the look `at` and is settled before
-the look `until`, so that each round is judged while it is open.
+the look `until`, so that each round is judged while it is open. What is merged before the third look has been quiet for
+the 14 days of a label at the end.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,11 @@ SENT = (
     Sent("mara", "tidepool", 1, 2),
     Sent("kemal", "tidepool", 1, 2),
     Sent("lotte", "tidepool", 1, 2),
+    Sent("noor", "tidepool", 1, 2),
+    Sent("rosa", "tidepool", 1, 2),
     Sent("noor", "tidepool", 2, 3),
+    Sent("mara", "tidepool", 2, 3),
+    Sent("kemal", "tidepool", 2, 3),
     Sent("ines", "tidepool", 2, 3, "closed"),
     Sent("rosa", "tidepool", 2, 3),
     Sent("mara", "tidepool", 3, 4),
