@@ -1,7 +1,6 @@
 """The served demo in a real browser: what shadow mode noted, the opened lane, the audit, the change that went wrong."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
