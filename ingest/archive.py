@@ -159,7 +159,7 @@ def _write_segment(txn: Transaction, place: Path, query: str, params: Sequence[o
     summary = txn.row(SUMMARY.replace("{rows}", f"({query})"), params)
     if summary is None or not summary["rows"]:
         return
-    path = _free_path(place, f"{summary['first_seq']}-{summary['last_seq']}")
+    path = free_path(place, f"{summary['first_seq']}-{summary['last_seq']}")
     partial = path.with_suffix(".partial")
     txn.execute(
         f"copy (select {COLUMNS} from ({query}) order by collection nulls first, did, event_seq) "
@@ -172,7 +172,7 @@ def _write_segment(txn: Transaction, place: Path, query: str, params: Sequence[o
     txn.append("event_segments", [{"path": str(path), **summary}])
 
 
-def _free_path(place: Path, name: str) -> Path:
+def free_path(place: Path, name: str) -> Path:
     """A name that no file has: DuckDB knows files by their path, and the old one is read until the commit."""
     path, turn = place / f"{name}.parquet", 1
     while path.exists():

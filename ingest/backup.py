@@ -33,10 +33,10 @@ from ingest.durable import sync, write_whole
 from ingest.erase_files import files_below
 from ingest.long_texts import LongTexts
 from ingest.look_inside import Inside, InspectProblem, look_inside
+from ingest.room import SPARE_BYTES
 from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS
 
 Told = Mapping[str, Any]
-SPARE_BYTES = 200_000_000
 PART = ".part"
 STARTED = ".sunstead-backup"  # in a folder that a backup began; what a kill left of one is known by it
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 EPOCH = datetime(1970, 1, 1)
+SLACK = timedelta(minutes=1)  # what was written later than this from now was dated by a clock that ran ahead
 
 
 def wall_now() -> datetime:

@@ -12,7 +12,7 @@ from itertools import takewhile
 import msgspec
 
 from ingest.batch import Batch
-from ingest.frames import EARLIEST_US, LATEST_US, Frame, Moment, as_commit
+from ingest.frames import Frame, as_commit, time_of
 
 AHEAD = timedelta(minutes=5)
 # Bounds on the frames of a source that wait as dead letters. Those that are due first stay: the farther ahead a frame
@@ -23,7 +23,6 @@ IN_A_ROW = 10
 # A clock that is further behind lets no TLS certificate pass (they are valid for 90 days), so frames are at fault.
 SLOWEST_CLOCK = timedelta(days=90)
 _MICROSECOND = timedelta(microseconds=1)
-_decode_moment = msgspec.json.Decoder(Moment).decode
 
 
 class ClockProblem(Exception):
@@ -84,15 +83,6 @@ class EarlyFrames:
 def times_of(batch: Batch) -> Sequence[int]:
     """time_us of each frame in order, 0 of one that does not say or says what no stream can."""
     return batch.commits.times_us if batch.commits is not None else [time_of(raw) for raw in batch.raws]
-
-
-def time_of(raw: bytes | str) -> int:
-    """time_us of a frame, whether or not the rest of it can be read; 0 where it does not say."""
-    try:
-        time_us = _decode_moment(raw).time_us
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return 0
-    return time_us if EARLIEST_US <= time_us <= LATEST_US else 0
 
 
 def _without(batch: Batch, places: set[int]) -> Batch:

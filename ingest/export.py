@@ -1,11 +1,12 @@
-"""Everything that is held about one person, as one document that a person can read.
+"""Everything that is held about one person, as one document that a person can read, written piece by piece.
 
 The public records of others that name them (vouches, statuses on their pull requests) are part of it, with their
 authors' DIDs: whoever is judged by them may see them. Numbers of people are given as DIDs.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from ingest.mentions import Names
 from ingest.tombstones import PEOPLE
 from ingest.transaction import Rows
 
+BATCH_ROWS = 2_048  # of an archive file that are read at once: 8 MB where each has a text of 4 kB
+PIECE = 65_536  # characters
+
 
 def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path], texts: LongTexts) -> dict[str, Any] | None:
-    """Tables, archived events and files about a DID; None where nothing is held.
+    """Tables, archived events and files about a DID; None where nothing is held. Long texts are read by `pieces`.
 
     `diffs` is the folder of the diffs; `others` are folders of files, of which those that name the person are listed.
     """
@@ -37,6 +41,19 @@ def export(rows: Rows, did: str, diffs: Path, others: Iterable[Path], texts: Lon
         "archived_events": archived,
         "files": [*_diffs(held.get("patches", ()), names, diffs), *listed],
     }
+
+
+def pieces(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document as JSON, piece by piece: a long text is in memory only while its piece is."""
+    waiting: list[str] = []
+    size = 0
+    for part in json.JSONEncoder(indent=2, ensure_ascii=False, default=str).iterencode(document):
+        waiting.append(part)
+        size += len(part)
+        if size >= PIECE:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    yield "".join(waiting)
 
 
 def export_tables(rows: Rows, did: str, texts: LongTexts) -> dict[str, list[dict[str, Any]]]:
@@ -85,7 +102,7 @@ def _from_files(
         if not names_in_file(path, names):
             continue
         if path.suffix == ".parquet":
-            batches = pq.ParquetFile(path).iter_batches()
+            batches = pq.ParquetFile(path).iter_batches(batch_size=BATCH_ROWS)
             told = (row for batch in batches for row in batch.to_pylist() if _tells_of(row, names))
             events += [whole_row(row, texts) for row in told]
         else:

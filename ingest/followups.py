@@ -1,9 +1,9 @@
 """What became of merged lines: commits that take a merge back, and commits that change its lines within some days.
 
 Only merges that are proven or that a push-holder tells of are followed, on the branch where they landed. Each finding
-names the commit that shows it. The message of a commit that landed from a pull request of somebody who might not push
-names nothing: its author wrote it. Moves, renames, re-indentation and lines beside the merged ones are no finding; what
-takes the whole merge back is a revert and no fix.
+names the commit that shows it. A message is a claim unless the commit landed from a pull request of somebody who may
+push: anybody's text may have come with a squash or a merge that was not recognised. Moves, renames, re-indentation and
+lines beside the merged ones are no finding; what takes the whole merge back is a revert and no fix.
 """
 
 import hashlib
@@ -25,13 +25,14 @@ from ingest.landings import MIRRORS
 from ingest.lines import Tracker
 from ingest.mirror import mirror_path
 from ingest.net import Fetcher, FetchProblem
-from ingest.reverts import MOST, Branch, Fate, OwnLines, Step, share_undone, texts
+from ingest.reverts import MOST, NEARLY_ALL, Branch, Fate, OwnLines, Step, adds_little, share_undone, texts
 from ingest.store import Store
 from ingest.transaction import Transaction
 
 SECONDS = 600.0  # for the diffs of one branch
 BETWEEN_SECONDS = 60.0  # for the difference between a merge and what may take it back
 CHUNK = 2_000  # commits of one child
+RULES = 2  # raised where other commits count as reverts than before: every merge is looked at again
 
 LANDINGS = """
 select l.*, c.patch_id, c.proves, not exists (
@@ -113,9 +114,9 @@ def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[
 
 
 def _mark(mirror: Row, landings: Sequence[Row], window_days: int) -> str:
-    """The days that merges were followed for, and a hash of all that follow-ups were looked for in."""
+    """The days that merges were followed for, and a hash of all that follow-ups were looked for in, and how."""
     named = ("pull_uri", "commit_id", "by_stranger")
-    told = [mirror["read_refs"], window_days, *([row[name] for name in named] for row in landings)]
+    told = [RULES, mirror["read_refs"], window_days, *([row[name] for name in named] for row in landings)]
     return f"{window_days} {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
 
 
@@ -130,7 +131,6 @@ def _still_followed(mirror: Row, landings: Sequence[Row], days: int) -> Sequence
 def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: timedelta) -> Findings:
     refs = json.loads(mirror["read_refs"])
     carried = {row["commit_id"]: row["pull_uri"] for row in landings}
-    by_strangers = {row["commit_id"] for row in landings if row["by_stranger"]}
     found = Findings()
     for branch in sorted({row["branch"] for row in landings} & refs.keys()):
         graph = read_graph(git, refs[branch])  # git may take a minute, and no erasure waits for a reader that long
@@ -138,12 +138,23 @@ def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: 
         with store.read() as rows:
             known = rows.rows(COMMITS, [mirror["repository_id"], branch])
             before = rows.rows(REVERTED, [sorted({row["pull_uri"] for row in own})])
-        miner = _Miner(git, graph, known, by_strangers)
+        miner = _Miner(git, graph, known, _holders_words(graph, landings))
         rows_now = miner.mine(own, window) if own else []
         found.rows += [{**row, "carried_by": _carrier(carried, row)} for row in rows_now]
         found.stale |= {(row["pull_uri"], row["evidence"]) for row in before if row["evidence"] in miner.commits}
     found.stale -= {(row["pull_uri"], row["evidence"]) for row in found.rows if row["kind"] == "reverted"}
     return found
+
+
+def _holders_words(graph: Graph, landings: Sequence[Row]) -> set[str]:
+    """The commits whose message is by somebody who may push, as far as the pull requests that landed tell."""
+
+    def brought(by_stranger: bool) -> set[str]:
+        # What merges a branch often carries the title and text of its pull request in its message.
+        landed = {row["commit_id"] for row in landings if row["by_stranger"] is by_stranger}
+        return landed | {graph.brought_by[one] for one in landed if one in graph.brought_by}
+
+    return brought(by_stranger=False) - brought(by_stranger=True)
 
 
 def _carrier(carried: Mapping[str, str], row: Mapping[str, Any]) -> str | None:
@@ -163,24 +174,20 @@ def _write(txn: Transaction, found: Findings, now: datetime) -> int:
 class _Miner:
     """One branch, and what its merges came to."""
 
-    def __init__(self, git: Git, graph: Graph, known: Sequence[Row], by_strangers: Collection[str]) -> None:
+    def __init__(self, git: Git, graph: Graph, known: Sequence[Row], holders_words: Collection[str]) -> None:
         self.git = git
-        # What merges a stranger's commits often carries the title and text of the pull request in its message.
-        self.claims = {*by_strangers, *(graph.brought_by[one] for one in by_strangers if one in graph.brought_by)}
         self.graph = graph
+        self.holders_words = holders_words
         self.commits = {row["commit_id"]: row for row in known if row["commit_id"] in self.graph.places}
         self._changes: dict[str, list[FileChange]] = {}
-        self._undone: dict[tuple[str, str], bool] = {}
+        self._undone: dict[tuple[str, str], tuple[float, bool]] = {}
         self._first_parents = self.graph.first_parents
 
     def mine(self, landings: Sequence[Row], window: timedelta) -> list[dict[str, object]]:
         """Rows of `pull_followups` without the moment from which they are known."""
         merges = self._merges(landings)
         places = self.graph.places
-        branch = Branch(
-            Step(one, places[one], row["patch_id"], () if one in self.claims else row["reverts"])
-            for one, row in self.commits.items()
-        )
+        branch = Branch(Step(one, places[one], row["patch_id"], row["reverts"]) for one, row in self.commits.items())
         for merge in merges:
             branch.follow(merge.fate, partial(self._takes_back, merge))
         reverted = [self._row(merge, "reverted", one) for merge in merges for one in merge.fate.reverters]
@@ -219,45 +226,48 @@ class _Miner:
         found = read_diffs(self.git, [chain[-1]], *INVERSE, against={chain[-1]: parents[0][0]})
         return {diff.identity() for _, diff in found if diff and diff.sound and diff.files and diff.proves}
 
-    def _takes_back(self, merge: Merge, commit: str, others: Collection[str]) -> bool:
+    def _takes_back(self, merge: Merge, commit: str, others: Collection[str], is_said: bool) -> bool:
         if not self.graph.parents[commit]:
             return False
         landed = {row["commit_id"] for row in merge.landings}
         for other in others:
             # A state may bring several pull requests: of it only what this one landed is taken back or not.
             brought = landed.intersection(self.graph.brings.get(other, ()))
-            if any(self._undoes(commit, one) for one in brought or {other}):
+            is_claim = is_said and commit not in self.holders_words
+            if any(self._undoes(commit, one, is_claim) for one in brought or {other}):
                 return True
         return False
 
-    def _undoes(self, commit: str, other: str) -> bool:
+    def _undoes(self, commit: str, other: str, is_claim: bool) -> bool:
         if (commit, other) not in self._undone:
             self._undone[commit, other] = self._compare(commit, other)
-        return self._undone[commit, other]
+        share, is_only_that = self._undone[commit, other]
+        return share > NEARLY_ALL and is_only_that if is_claim else share > MOST
 
-    def _compare(self, commit: str, other: str) -> bool:
-        """Tell whether most of what one commit did goes by another; compared once, which may take seconds."""
+    def _compare(self, commit: str, other: str) -> tuple[float, bool]:
+        """How much of what one commit did goes by another, and whether little else comes; once, as it takes seconds."""
         own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
         if own.kind == "none":
-            return self._restores(commit, other)
+            return self._restores(commit, other), True
         if not own.may_go(change):  # so that two states are compared only where it may matter
-            return False
+            return 0.0, False
         try:
             between = dict(read_changes(self.git, [before], {before: other}, BETWEEN_SECONDS))[before]
         except FetchProblem as problem:
             if problem.closed:
                 raise
-            return False  # two states that git cannot compare in time must not stop the mining of the repository
-        return share_undone(change, between, self._change(other)) > MOST
+            return 0.0, False  # two states that git cannot compare in time must not stop the mining of the repository
+        brought = self._change(other)
+        return share_undone(change, between, brought), adds_little(change, between, brought)
 
-    def _restores(self, commit: str, other: str) -> bool:
-        """Tell whether most files of a commit without own lines (modes, renames, binary) are as they were before it."""
+    def _restores(self, commit: str, other: str) -> float:
+        """The share of the files of a commit without own lines (modes, renames, binary) that are as before it."""
         if not self.graph.parents[other]:
-            return False
+            return 0.0
         first = self.graph.parents[other][0]
         own = changed_paths(self.git, first, other)
         back = own & changed_paths(self.git, self.graph.parents[commit][0], commit)
-        return len(back - changed_paths(self.git, first, commit)) > MOST * len(own)
+        return len(back - changed_paths(self.git, first, commit)) / len(own) if own else 0.0
 
     def _change(self, commit: str) -> list[FileChange]:
         if commit not in self._changes:

@@ -49,7 +49,7 @@ class Frame(msgspec.Struct, gc=False):
 
 
 class Moment(msgspec.Struct):
-    """What a frame that cannot be read otherwise may still tell: where in the stream it stood."""
+    """The place in the stream that even a frame that cannot be read otherwise may tell."""
 
     time_us: int
 
@@ -95,11 +95,14 @@ def _read_one(raw: bytes | str) -> Frame | Unread:
 def unread(raw: bytes | str, why: str) -> Unread:
     """A frame that cannot be read, with the reason in words."""
     text = (raw if isinstance(raw, bytes) else raw.encode(errors="replace")).decode(errors="replace")
-    return Unread(f"a frame that cannot be read: {why[:200]}", text, _time_of(raw))
+    return Unread(f"a frame that cannot be read: {why[:200]}", text, time_of(raw))
 
 
-def _time_of(raw: bytes | str) -> int:
-    """Where in the stream an unreadable frame stood; 0 where it does not say. Else a last one would never be passed."""
+def time_of(raw: bytes | str) -> int:
+    """time_us of a frame, whether or not the rest of it can be read; 0 where it does not say.
+
+    Without it an unreadable frame that comes last would never be passed.
+    """
     try:
         time_us = _decode_moment(raw).time_us
     except (msgspec.MsgspecError, ValueError, RecursionError):

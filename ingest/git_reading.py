@@ -42,7 +42,7 @@ class _Asked:
     ends: float
 
     def run(self, *arguments: str, given: Path | tuple[()] = ()) -> bytes:
-        """What git answers. Raises FetchProblem, also where the time is over."""
+        """Return the output of git. Raises FetchProblem, also where the time is over."""
         seconds = max(self.ends - time.monotonic(), 0.0)
         return self.git.run(*arguments, given=given, limit=OUTPUT, seconds=seconds)
 

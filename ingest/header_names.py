@@ -73,7 +73,7 @@ def common_name(text: str) -> str | None:
 
 
 def is_unsafe(path: str) -> bool:
-    """Whether git refuses to write to a path, whatever it holds."""
+    """Return whether git refuses to write to a path, whatever it holds."""
     return any(piece.lower() in _UNSAFE for piece in path.split("/"))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.long_texts import LongTexts
+from ingest.long_texts import PREFIX, LongTexts
 from ingest.mentions import Names
 from ingest.tombstones import PEOPLE
 from ingest.transaction import Rows
@@ -92,9 +92,21 @@ def find_names(rows: Rows, did: str) -> tuple[Names, int | None]:
     return Names(did, handle.lower() if handle else None), row["contributor_id"]
 
 
+@dataclass(frozen=True, slots=True)
+class LongText:
+    """A long text that is read, each time anew, where `str` asks for it: of 10,000 of a megabyte one is in memory."""
+
+    texts: LongTexts
+    reference: str
+
+    def __str__(self) -> str:
+        return str(self.texts.shown(self.reference))
+
+
 def whole_row(row: Row, texts: LongTexts) -> dict[str, Any]:
-    """The row with its text in place of a reference."""
-    return {**row, "body": texts.shown(row["body"])} if "body" in row else dict(row)
+    """The row with its text, to be read when it is written out, in place of a reference."""
+    body = row.get("body")
+    return {**row, "body": LongText(texts, body)} if body and body.startswith(PREFIX) else dict(row)
 
 
 def held_rows(rows: Rows, names: Names, number: int | None) -> Iterator[tuple[str, Sequence[Row]]]:

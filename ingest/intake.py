@@ -41,7 +41,7 @@ class Spent:
 
 
 def load_spent(rows: "Rows") -> Spent:
-    """What the table holds of the stream's last two hours; rows that moved to a file meanwhile are not counted."""
+    """Read the stream's last two hours from the table; rows that moved to a file meanwhile are not counted."""
     spent = Spent()
     cursor_us = rows.value("select max(cursor_us) from ingest_state") or 0
     since = from_microseconds(max(cursor_us // HOUR_US - 1, 0) * HOUR_US)
@@ -51,7 +51,7 @@ def load_spent(rows: "Rows") -> Spent:
 
 
 class Intake:
-    """What one transaction adds to it; nobody else sees that before it is committed."""
+    """The bytes that one transaction adds; nobody else sees them before it is committed."""
 
     def __init__(self, spent: Spent) -> None:
         self._spent = spent

@@ -57,7 +57,7 @@ class Subscription:
 
     @property
     def is_live(self) -> bool:
-        """Whether the present of this stream is the wall clock's."""
+        """Return whether the present of this stream is the wall clock's."""
         return self.quiet_seconds is not None
 
 

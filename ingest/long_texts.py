@@ -171,7 +171,7 @@ class LongTexts:
         return self.folder / name[:2] / f"{name}.zst"
 
     def is_empty(self) -> bool:
-        """Whether no file is here, not even a draft."""
+        """Return whether no file is here, not even a draft."""
         return next(_files_below(self.folder), None) is None
 
     def files(self) -> frozenset[Path]:
@@ -230,7 +230,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds; nothing where there is none, or only a link to one."""
+    """List a folder; nothing where there is none, or only a link to one."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     with os.scandir(folder) as entries:

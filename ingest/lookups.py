@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from ingest.clock import SLACK
 from ingest.manners import is_look_up
 from ingest.net import Fetcher, FetchProblem
 from ingest.store import Store
@@ -28,7 +29,6 @@ WRITE_SECONDS = 5.0  # answers are written so often while others are waited for
 SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one hop cannot starve the others
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
 DAY = timedelta(days=1)
-AHEAD = timedelta(minutes=1)  # a row that was written later than this from now was dated by a clock that ran ahead
 FROM_THE_FUTURE = "select count(*) from fetches where fetched_clock > ?"
 # By turns the most important, which waited longest, and the newest: a backlog starves neither.
 FAIR = """
@@ -60,7 +60,7 @@ class Found(Generic[Answer]):
 
 @dataclass(frozen=True)
 class Due:
-    """Which look-ups of a kind are due: `sql` gives these columns and may use `$wall` and the other parameters.
+    """The look-ups of a kind that are due: `sql` gives these columns and may use `$wall` and the other parameters.
 
     `subject`; `payer`, the account or repository that is the reason for it, null where no stranger chose the host;
     `rank`, 0 for the most important; `since`, when the reason came up; `attempts`, the failures in a row; what else
@@ -124,11 +124,11 @@ def fetch(store: Store, fetcher: Fetcher, wall: Wall, kind: Kind[Any]) -> int:
 def forget_future(store: Store, now: datetime) -> int:
     """Make due now what a clock that ran ahead put off; how many look-ups. Else they would wait until it is so late."""
     with store.read() as rows:
-        if not rows.value(FROM_THE_FUTURE, [now + AHEAD]):
+        if not rows.value(FROM_THE_FUTURE, [now + SLACK]):
             return 0
     with store.write() as txn:
         sql = "update fetches set due_clock = ?, fetched_clock = ? where fetched_clock > ? returning subject"
-        return len(txn.rows(sql, [now, now, now + AHEAD]))
+        return len(txn.rows(sql, [now, now, now + SLACK]))
 
 
 class _Turn(Generic[Answer]):
@@ -145,7 +145,7 @@ class _Turn(Generic[Answer]):
         self._changed = threading.Condition()
 
     def answers(self) -> Iterator[list[Found[Answer]]]:
-        """What came so far, every few seconds until all of it came; an error in the program is raised."""
+        """Yield the answers so far, every few seconds until all have come; an error in the program is raised."""
         if not self._rows:
             return
         with ThreadPoolExecutor(min(THREADS, len(self._rows)), thread_name_prefix="fetch") as pool:

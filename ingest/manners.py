@@ -52,7 +52,7 @@ class _Domain:
         self._ends.append((time.monotonic(), stalled))
 
     def has_place(self) -> bool:
-        """Whether another look-up may ask there now."""
+        """Return whether another look-up may ask there now."""
         stalls, answers = self._counts()
         if not stalls:
             return bool(answers) or self.under_way < UNKNOWN_AT_A_TIME
@@ -61,13 +61,13 @@ class _Domain:
         return True
 
     def is_slow(self) -> bool:
-        """Whether more than a few of its requests ran out the clock within the hour."""
+        """Return whether more than a few of its requests ran out the clock within the hour."""
         stalls, answers = self._counts()
         return stalls * ANSWERS_A_STALL > answers
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is under way and nothing was for an hour."""
+        """Return whether nothing is under way and nothing was for an hour."""
         return not self.under_way and not sum(self._counts())
 
     def _counts(self) -> tuple[int, int]:

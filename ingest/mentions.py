@@ -1,4 +1,4 @@
-"""Where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown."""
+"""Find where a text names a person: by DID, by verified handle, or by the short form in which a DID is shown."""
 
 import re
 from collections.abc import Collection
@@ -16,7 +16,7 @@ _ENDS = r"(?![A-Za-z0-9%-]|[._:][A-Za-z0-9])"
 
 @dataclass(frozen=True)
 class Names:
-    """What one person is called. `handle` only where its own domain confirmed it: a claimed one may be anybody's.
+    """The names of one person. `handle` only where its own domain confirmed it: a claimed one may be anybody's.
 
     `long_texts` are references (ingest/long_texts.py) of texts that name the person: such a reference does so too, and
     refers to them, since a text that is named by its hash cannot be changed and goes as a whole.

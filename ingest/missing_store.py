@@ -17,11 +17,11 @@ from ingest.look_inside import Inside, InspectProblem, look_inside
 from ingest.lost_segments import Lost, mend_segments
 from ingest.restore import require_nobody
 from ingest.restore_people import Beside, Buried, buried_since, hide
+from ingest.room import SPARE_BYTES
 from ingest.snapshot import snapshot_files
 from ingest.state_copy import EVENTS, TEXTS
 from ingest.store import CONFIG, SCHEMA_VERSION, StoreProblem
 
-SPARE_BYTES = 200_000_000
 AFRESH = "To start afresh instead, move that folder away."
 
 
@@ -58,7 +58,7 @@ def require_store(path: Path, snapshots: Path) -> None:
 
 
 def _has_pointer(snapshots: Path) -> bool:
-    """Whether CURRENT lies there, in whatever state: one that is a folder or cannot be read was published as well."""
+    """Return whether CURRENT lies there, in whatever state: a folder, or one that cannot be read, was published too."""
     try:
         (snapshots / "CURRENT").lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ def made_at(snapshot: Path) -> datetime:
 
 
 def _is_readable(snapshot: Path, sums: bool) -> bool:
-    """Whether this Sunstead can open the snapshot and, with `sums`, read every table of it."""
+    """Return whether this Sunstead can open the snapshot and, with `sums`, read every table of it."""
     try:
         return look_inside(snapshot, sums).schema_version <= SCHEMA_VERSION
     except InspectProblem:

@@ -1,39 +1,87 @@
 """Moving the long texts of a store that was written before they lay beside it; also one that cannot be checkpointed.
 
 A table is written anew without its long texts and the old one is dropped, so that no checkpoint reads them: an update
-would leave them in its blocks. Everything happens in one transaction; the caller checkpoints.
+would leave them in its blocks. Everything happens in one transaction; the caller checkpoints. Files of the archive are
+read by pyarrow, a few rows at a time: DuckDB takes up the texts of 2,048 rows of them at once too.
 """
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ingest.long_texts import LIMIT, PREFIX, shorten
+from ingest.archive import GROUP_ROWS, free_path
+from ingest.durable import sync
+from ingest.long_texts import LIMIT, PREFIX, LongTexts, shorten
 from ingest.transaction import Rows, Transaction
 
 if TYPE_CHECKING:
     from ingest.store import Store
 
 TABLES = ("events", "dead_letters")  # each has its text in `body`
-MARK = ("long_texts", "beside")  # in `meta` once no table holds a long text
+MARK = ("long_texts", "beside, archived too")  # in `meta` once neither a table nor the archive holds a long text
 VECTOR = 2048  # rows that DuckDB reads at once
+ARCHIVED = 32  # rows of the archive that are read at once
 
 
 def are_moved(rows: Rows) -> bool:
-    """Whether no table of the store holds a long text."""
+    """Return whether no table of the store and no file of its archive holds a long text."""
     return rows.value("select value from meta where key = ?", [MARK[0]]) == MARK[1]
 
 
-def move_long_texts(store: "Store", txn: Transaction, schema: str) -> None:
-    """Put the long texts of every table beside the store; `schema` are the statements that make an empty one."""
+def move_long_texts(store: "Store", txn: Transaction, schema: str) -> list[Path]:
+    """Put the long texts of every table and of the archive beside the store; the files that the commit replaces.
+
+    `schema` are the statements that make an empty store. While a file of the archive is missing, as on a drive that is
+    not mounted, the next start looks again.
+    """
     with store.read() as rows:
         for table in TABLES:
             if _has_long_texts(rows, table):
                 _write_anew(store, rows, txn, table, schema)
-    txn.execute("insert or replace into meta values (?, ?)", list(MARK))
+    noted = [Path(row["path"]) for row in txn.rows("select path from event_segments order by path")]
+    present = [path for path in noted if path.is_file()]
+    replaced = [path for path in present if _archives_long_texts(path)]
+    for path in replaced:
+        made = _write_segment_anew(store.long_texts, path)
+        txn.execute("update event_segments set path = ? where path = ?", [str(made), str(path)])
+    if present == noted:
+        txn.execute("insert or replace into meta values (?, ?)", list(MARK))
+    return replaced
+
+
+def _archives_long_texts(path: Path) -> bool:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=ARCHIVED, columns=["body"]):
+            _, texts = shorten(pa.Table.from_batches([batch]))
+            if texts:
+                return True
+    return False
+
+
+def _write_segment_anew(texts: LongTexts, path: Path) -> Path:
+    """Write a file with the same rows in the same order and no long text, on the drive before this returns."""
+    made = free_path(path.parent, path.stem)
+    partial = made.with_suffix(".partial")
+    with pq.ParquetFile(path) as file, pq.ParquetWriter(partial, file.schema_arrow, compression="zstd") as writer:
+        group: list[pa.Table] = []
+        for batch in file.iter_batches(batch_size=ARCHIVED):
+            short, long = shorten(pa.Table.from_batches([batch]))
+            texts.write(long)
+            group.append(short)
+            if len(group) * ARCHIVED >= GROUP_ROWS:
+                writer.write_table(pa.concat_tables(group))
+                group.clear()
+        if group:
+            writer.write_table(pa.concat_tables(group))
+    sync(partial)
+    partial.rename(made)
+    sync(made.parent)
+    return made
 
 
 def _has_long_texts(rows: Rows, table: str) -> bool:

@@ -18,7 +18,7 @@ from ingest.store import Store
 from ingest.transaction import Transaction
 
 FIRST_REACH = timedelta(days=7)  # how far back a stream begins that was never read: a mirror has what is older
-AHEAD = timedelta(hours=1)  # an event from further in the future does not move the cursor
+EVENT_AHEAD = timedelta(hours=1)  # an event from further in the future does not move the cursor
 SETTLE = timedelta(seconds=15)  # CI that was asked for so lately is not asked again at once
 KEPT = 1_000  # pushes of one repository
 REF_LIMIT = 300
@@ -76,7 +76,7 @@ def begin(store: Store, host: str) -> int:
 def store_events(store: Store, host: str, events: Sequence[Envelope]) -> bool:
     """Keep what a host said and how far it was read, in one transaction; whether it made look-ups due."""
     wall = store.wall()
-    latest = to_microseconds(wall + AHEAD) * 1_000
+    latest = to_microseconds(wall + EVENT_AHEAD) * 1_000
     times = [event.created for event in events if event.created <= latest]
     with store.write() as txn:
         fresh = _store_pushes(txn, host, [event for event in events if event.nsid == REF_UPDATE], wall)

@@ -32,13 +32,13 @@ from ingest.erase_files import files_below
 from ingest.long_texts import LongTexts
 from ingest.look_inside import Inside, InspectProblem, look_inside
 from ingest.restore_people import Beside, Buried, buried_since, hide
+from ingest.room import SPARE_BYTES
 from ingest.state_copy import ACCOUNTS, EVENTS, STORE, TEXTS, copy_sqlite
 from ingest.store import CONFIG, SCHEMA_VERSION
 from ingest.table_sums import differing
 
 STAGED = ".restoring"
 SWAPPING = "swapping"  # in it while files change places: nothing else may start then
-SPARE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)

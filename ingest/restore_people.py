@@ -45,7 +45,7 @@ class Buried:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Where the archive, the long texts and the accounts lie that belong to a store."""
+    """The places of the archive, the long texts and the accounts that belong to a store."""
 
     events: Path
     texts: Path

@@ -17,7 +17,7 @@ PAYERS = 10_000  # that are remembered before those of whom nothing was asked fo
 
 
 class _Share:
-    """What was asked for one payer: how many are under way, when the newest began, and when slow ones ended."""
+    """The look-ups of one payer: how many are under way, when the newest began, and when slow ones ended."""
 
     def __init__(self) -> None:
         self.under_way = 0
@@ -25,11 +25,11 @@ class _Share:
         self.slow: deque[float] = deque(maxlen=SLOW_AN_HOUR)
 
     def is_spent(self, since: float) -> bool:
-        """Whether no more may be asked, as of an hour that began at `since`."""
+        """Return whether no more may be asked, as of an hour that began at `since`."""
         return any(len(times) == times.maxlen and times[0] > since for times in (self.asked, self.slow))
 
     def is_over(self, since: float) -> bool:
-        """Whether nothing of it falls into that hour."""
+        """Return whether nothing of it falls into that hour."""
         return not self.under_way and all(not times or times[-1] <= since for times in (self.asked, self.slow))
 
 

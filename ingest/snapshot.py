@@ -21,7 +21,7 @@ import duckdb
 
 from ingest.durable import sync
 from ingest.plain_words import plain
-from ingest.room import require_place
+from ingest.room import SPARE_BYTES, require_place
 from ingest.store import Store, StoreProblem
 from ingest.transaction import Rows
 
@@ -34,7 +34,6 @@ EVERY_SECONDS = 2.0
 PATIENCE_SECONDS = 5.0
 SHARE_OF_TIME = 0.2
 LOOK_SECONDS = 0.5
-SPARE_BYTES = 200_000_000
 
 
 class PublishProblem(Exception):
@@ -217,7 +216,7 @@ class Publisher(threading.Thread):
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether an error of DuckDB's says that the file that it read is damaged, or cannot be read any more."""
+    """Return whether an error of DuckDB's says that the file that it read is damaged, or cannot be read any more."""
     return isinstance(error, duckdb.IOException) or (isinstance(error, duckdb.Error) and "Corrupt" in str(error))
 
 
@@ -329,7 +328,7 @@ class SnapshotReader:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether something was published and none of it can be read."""
+        """Return whether something was published and none of it can be read."""
         if self._newest:
             return False
         try:

@@ -100,7 +100,7 @@ def _cut(status: Status, limit: int) -> Status:
 
 
 def is_let_go(path: Path) -> bool:
-    """Whether no process holds the file any more, as after a kill; False where that cannot be told."""
+    """Return whether no process holds the file any more, as after a kill; False where that cannot be told."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -182,7 +182,7 @@ class Heartbeat(threading.Thread):
 
 
 def _is_file(descriptor: int, path: Path) -> bool:
-    """Whether what is open is what lies there, and not a file that was there before."""
+    """Return whether what is open is what lies there, and not a file that was there before."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:

@@ -166,7 +166,9 @@ class Store:
             if are_moved(rows):
                 return
         with self.write() as txn:
-            move_long_texts(self, txn, _schema())
+            replaced = move_long_texts(self, txn, _schema())
+        for path in replaced:
+            path.unlink()
 
     def _sweep_texts(self) -> None:
         """Remove what a crash left of long texts whose rows were not committed."""

@@ -11,7 +11,7 @@ class StoreProblem(Exception):
 
 
 def is_out_of_memory(told: str) -> bool:
-    """Whether an error of DuckDB's is about memory. A checkpoint that fails for it says so in its words alone."""
+    """Return whether an error of DuckDB's is about memory. A checkpoint that fails for it says so in words alone."""
     return _NO_MEMORY.search(told) is not None
 
 

@@ -5,7 +5,6 @@ them would follow them. With the answer they are shown, and it is the outcome th
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -29,28 +28,7 @@ ANSWERS = """
 select a.pull_uri, a.round, a.record_cid, a.patch_id, a.would_merge, a.because, a.actor_id, a.answered_at
 from audits a where list_contains(?, a.pull_uri)
 """
-# Every audited outcome with its weight, and what was mined of the same pull request since: a person's mark, which a
-# label may be, was made knowing more than the answer and stays apart.
-OUTCOMES = """
-select a.pull_uri, a.round, a.would_merge, 1 / a.odds as weight, a.known_from,
-  case when k.pull_uri is null then l.clean else k.mined_clean end as mined_clean,
-  case when k.pull_uri is null then l.known_from else k.mined_from end as mined_from
-from audits a left join labels l using (pull_uri) left join marks k using (pull_uri)
-where a.known_from <= ? order by a.known_from, a.audit_key
-"""
 DRAW = "select * from audit_draws where pull_uri = ? and round = ? and record_cid = ? and patch_id = ? and drawn"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditedOutcome:
-    """The unbiased outcome of one drawn pull request, which weighs 1 / odds, and the mined label beside it."""
-
-    uri: str
-    would_merge: bool
-    weight: float
-    known_from: datetime
-    mined_clean: bool | None  # None: no label yet
-    mined_from: datetime | None
 
 
 def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAnswer]:
@@ -71,21 +49,6 @@ def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAn
         )
         for row in found
     }
-
-
-def audited_outcomes(rows: Rows, now: datetime) -> tuple[AuditedOutcome, ...]:
-    """Every answer that was known at this moment of the stream, with the label mined of the same pull request."""
-    return tuple(
-        AuditedOutcome(
-            row["pull_uri"],
-            row["would_merge"],
-            row["weight"],
-            row["known_from"],
-            row["mined_clean"],
-            row["mined_from"],
-        )
-        for row in rows.rows(OUTCOMES, [now])
-    )
 
 
 def draw_of(store: Store, key: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What audits say of the fast lane as time goes on: unbiased rates, and an alarm that may be asked at any moment. Pure.
+"""The alarm over what audits say of the fast lane as time goes on; it may be asked at any moment. Pure.
 
 A fast-laned pull request that nobody checked is not clean because nobody complained: it does not count at all, and
 one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
@@ -8,12 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
 from math import ceil, log, log1p
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
 MOST = 5_000  # audits of which a lane is followed; a budget of 1 % that is broken twofold takes 604
 MONTH_DAYS = 365.25 / 12
 
@@ -104,24 +101,3 @@ def days_to_shut(
         raise ValueError("without traffic or an audit nobody finds out how bad a lane is")
     audits = audits_to_shut(AlarmRule(budget, delta), min(times * budget, 1.0))
     return None if audits is None else audits * MONTH_DAYS / (per_month * audit_share)
-
-
-def audit_weights(waved: Any, answered: Any, odds: Any) -> Floats:
-    """What each case weighs: 1 where people judged it anyhow, 1 / odds where it was audited, 0 where nobody looked.
-
-    `waved`: it was up for the fast lane; `answered`: it was drawn and somebody said what they would have done. Raises
-    ValueError for odds outside (0, 1] of an answered one.
-    """
-    waved, answered = np.asarray(waved, dtype=bool), np.asarray(answered, dtype=bool)
-    odds = np.asarray(odds, dtype=np.float64)
-    counted = waved & answered
-    if not np.all((odds[counted] > 0) & (odds[counted] <= 1)):
-        raise ValueError("the odds of an audited case must lie in (0, 1]")
-    return np.where(waved, np.divide(1.0, odds, out=np.zeros(len(odds)), where=counted), 1.0)
-
-
-def audited_rate(bad: Any, weights: Any) -> float | None:
-    """The share of bad ones, each by its weight (Hájek's estimator); None where nothing weighs anything."""
-    bad, weights = np.asarray(bad, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    total = float(weights.sum())
-    return float(bad[weights > 0] @ weights[weights > 0]) / total if total > 0 else None

@@ -27,6 +27,9 @@ from scoring.threshold import DEFAULT, upper_bound
 
 FILE = Path(__file__).with_name("starter_curve.json")
 FEWEST_SETTLED = 30  # settled pull requests from which the site's own past speaks for itself
+# Past and coming year are both samples, and the past chose its threshold. With the plain interval 25 % of the years
+# that followed on recorded history lay above its upper end; with twice the variance 10 %, and 2 % on other projects.
+VARIANCE = 2.0
 WORST_BAD_HIGH = 0.3  # an interval that ends above it offers nothing: a bet against such a budget hardly ever shuts
 TAIL = 0.025  # on either side of a 95 % interval
 STEP = 100  # thresholds from 0 to 1
@@ -121,6 +124,8 @@ def given_rate(clean: Floats, not_clean: Floats, prior: float, strength: float) 
 def curve_of(table: Table, source: Source, cases: float, days: float) -> LaneCurve | None:
     """The lanes of a table at whole hundredths, of `cases` settled ones with and without a score; None without any.
 
+    Intervals are those of half as many independent cases (docs/method.md).
+
     A lane without a bad one does not show how alike one author's pull requests are, so each author counts once there.
     """
     if not len(table) or cases <= 0:
@@ -130,7 +135,7 @@ def curve_of(table: Table, source: Source, cases: float, days: float) -> LaneCur
     at, first = np.unique(ends[ends >= 0], return_index=True)
     thresholds = grid[ends >= 0][first]
     sizes, bad, authors = table.sizes[at], table.bad[at], table.authors[at]
-    effective = np.where(bad > 0, table.effective[at], np.minimum(table.effective[at], authors))
+    effective = np.where(bad > 0, table.effective[at], np.minimum(table.effective[at], authors)) / VARIANCE
     low, high = interval_of(bad / sizes * effective, effective)
     columns = (thresholds, sizes, bad, authors.astype(int), low, high)
     points = zip(*(column.tolist() for column in columns), strict=True)

@@ -20,6 +20,26 @@ def items_needed(budget: float, delta: float) -> int:
     return max(1, math.ceil(math.log(delta) / math.log1p(-budget) - 1e-9))
 
 
+def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5) -> float:
+    """Independent outcomes that every certificate takes on average: kl(power | delta) / kl(rate | budget).
+
+    For a lane whose share of bad ones is `rate`, whatever the method, if it certifies a lane at `budget` with a chance
+    of at most `delta` and this one with a chance of at least `power` (docs/method.md has the proof). inf where the rate
+    is not below the budget, 0 for a power that chance alone has. Raises ValueError for shares outside [0, 1].
+    """
+    if not (0 <= rate <= 1 and 0 < budget < 1 and 0 < delta < 1 and 0 <= power <= 1):
+        raise ValueError("rate and power must lie in [0, 1], budget and delta strictly between")
+    if power <= delta:
+        return 0.0
+    return math.inf if rate >= budget else _divergence(power, delta) / _divergence(rate, budget)
+
+
+def _divergence(one: float, other: float) -> float:
+    """Of a coin of chance `one` from another of chance `other` (Kullback and Leibler), in nats."""
+    parts = ((one, other), (1 - one, 1 - other))
+    return sum(part * math.log(part / against) for part, against in parts if part > 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """What is missing for a threshold: `needed` settled pull requests scored `threshold` or higher, `have` so far.
@@ -56,6 +76,21 @@ def soonest(
             when = max(math.ceil(missing / pace), 1) if comes else None
             best, first = Need(int(many), math.floor(so_far), float(threshold), when), place
     return best
+
+
+def earliest(
+    lanes: Sequence[tuple[float, float, float]], weeks: float, longest: float, budget: float, delta: float, starts: int
+) -> Need | None:
+    """The need of the lane that a certificate could reach first if it stays as good as it was; None where none ever is.
+
+    Each lane is (threshold, let through, bad) in the last `weeks`; its rate is taken half a case worse than it was. It
+    takes what every method takes, and at least the fewest that `starts` sequences of tests ask for.
+    """
+    fewest = items_needed(budget, delta / starts)
+    rates = [(bad + 0.5) / (size + 1) for _, size, bad in lanes]
+    needed = [max(outcomes_needed(rate, budget, delta), fewest) for rate in rates]
+    whole = [math.ceil(one) if math.isfinite(one) else one for one in needed]
+    return soonest(whole, [size for _, size, _ in lanes], [threshold for threshold, _, _ in lanes], weeks, longest)
 
 
 def say_need(need: Need) -> str:

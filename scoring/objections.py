@@ -77,7 +77,7 @@ class RecordObjection:
 
 
 def open_objections(rows: Rows) -> dict[str, Literal["contributor", "maintainer"]]:
-    """Who objects to each open pull request that needs a person's decision for it, by at-uri.
+    """Return who objects to each open pull request that needs a person's decision for it, by at-uri.
 
     "maintainer": only a maintainer of its repository spoke, in the contributor's name.
     """

@@ -48,11 +48,6 @@ def resolved(flag: Flag, change: Change) -> Flag:
     return flag.model_copy(update={"location": told})
 
 
-def is_resolved(flag: Flag) -> bool:
-    """Whether a flag's place was found in the change."""
-    return not flag.location.startswith(NOT_FOUND)
-
-
 def _told(location: str, change: Change) -> str | None:
     commit = _COMMIT.fullmatch(location)
     if location in WORDS or (commit and int(commit[1]) <= len(change.mails)):

@@ -17,6 +17,8 @@ from scoring.content.change import FileChange, Hunk, Line
 from scoring.content.globs import clean_path, first_match
 from scoring.content.paths import Rank, has_role, is_language, rank
 from scoring.evidence._fragments import is_too_deep
+from scoring.evidence._languages import GRAMMARS as RULE_GRAMMARS
+from scoring.evidence._languages import NAMES, Language
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -31,20 +33,13 @@ NAME_WORDS = 6  # of an identifier or a part of a path that is a sentence
 RUN_WORDS = {"python": 2, "tsx": 2, "json": 2, "bash": 5, "ruby": 5, "elixir": 5, "html": 3, "yaml": 3}
 SECTION_WORDS = 3  # in the text behind @@, which git does not check
 RUN, RUN_UNKNOWN = 3, 5  # of any other grammar, and of a file without one
+_AS_RULES: tuple[Language, ...] = ("python", "javascript", "go", "rust", "java", "kotlin", "csharp", "ruby", "lua")
 GRAMMARS: dict[str, tuple[str, ...]] = {
-    "python": ("*.py", "*.pyi", "*.pyw"),
-    "tsx": ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts"),
-    "go": ("*.go",),
-    "rust": ("*.rs",),
-    "java": ("*.java",),
-    "kotlin": ("*.kt", "*.kts"),
+    **{RULE_GRAMMARS[language]: NAMES[language] for language in _AS_RULES},
     "c": ("*.c", "*.h"),
     "cpp": ("*.cc", "*.cpp", "*.cxx", "*.hpp", "*.hh"),
-    "csharp": ("*.cs",),
     "swift": ("*.swift",),
     "php": ("*.php",),
-    "ruby": ("*.rb", "rakefile", "gemfile", "*.gemspec"),
-    "lua": ("*.lua",),
     "bash": ("*.sh", "*.bash", "*.bats"),
     "html": ("*.html", "*.htm", "*.vue", "*.svelte"),
     "css": ("*.css",),
@@ -180,7 +175,7 @@ def _without_words(text: str, grammar: str) -> str:
 
 
 def _beginnings(text: str, grammar: str) -> list[str]:
-    """What may stand before the text, nothing among it where the grammar can begin so."""
+    """The openings that may stand before the text, among them none at all where the grammar can begin so."""
     if grammar == "php":
         return ["" if "<?php" in text or "<?=" in text else "<?php\n"]
     return ["", *(f"{opener}\n" for opener in OPENERS.get(grammar, ()) if _may_begin_inside(text, opener))]

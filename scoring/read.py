@@ -1,5 +1,6 @@
 """Reading for pages and JSON: both call these functions, on one pinned snapshot, and nothing else."""
 
+from ingest.export import pieces
 from scoring.answers import (
     AuditAnswer,
     Bin,
@@ -168,6 +169,7 @@ __all__ = [
     "outcome_in_words",
     "past_actions",
     "persons",
+    "pieces",
     "pull",
     "pull_at",
     "pulls",

@@ -15,7 +15,7 @@ from scoring.derived import display_name
 from scoring.inputs import Inputs, read_inputs
 from scoring.shaping import People, read_thresholds, read_verdict
 from scoring.tightened import Tightened, what_would_hold
-from scoring.verdict import Content, Lane, Verdict
+from scoring.verdict import Content, Verdict
 
 SPAN = timedelta(days=30)
 LISTED = 100
@@ -235,8 +235,3 @@ def _budget(rows: Rows, wrong: Mapping[str, Any]) -> BudgetState:
     if wrong["pull_uri"] in found:
         found[wrong["pull_uri"]] = True
     return BudgetState(len(found), sum(found.values()), read_thresholds(wrong).budget)
-
-
-def was_fast_laned(found: Incident) -> bool:
-    """Whether the gate had put it in the fast lane; else a person approved it from another one."""
-    return found.verdict.lane is Lane.FAST_LANE

@@ -7,7 +7,7 @@ from ingest.transaction import Rows
 from scoring.lane_curve import is_served, lent_curve, offer_of, read_curve, speaking
 from scoring.lane_history import LaneHistory, open_history, shadow_history
 from scoring.lane_offer import LaneCurve, Offer
-from scoring.need import Need, items_needed, soonest
+from scoring.need import Need, earliest, items_needed
 from scoring.policy import Policy
 from scoring.read_lanes import Basis, basis_of
 from scoring.read_repositories import WatchedRepository, watched_repository
@@ -109,12 +109,13 @@ def _shut_itself(thresholds: Thresholds) -> bool:
 
 
 def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: float) -> Need | None:
-    """What a certificate lacks at the threshold of the offer if everything from now on is clean."""
-    fewest = items_needed(budget, delta / len(DEFAULT.starts))
+    """What a certificate lacks at the earliest, of the lanes from the offer's threshold upwards."""
+    nothing = Need(items_needed(budget, delta / len(DEFAULT.starts)), 0)
     if own is None or offer is None:
-        return Need(fewest, 0)
-    have = max((one.let_through for one in own.points if one.threshold >= offer.threshold), default=0.0)
-    return soonest([fewest], [have], [offer.threshold], max(own.days / 7, 1.0), DEFAULT.window_days / 7)
+        return nothing
+    lanes = [(one.threshold, one.let_through, one.bad) for one in own.points if one.threshold >= offer.threshold]
+    weeks, longest = max(own.days / 7, 1.0), DEFAULT.window_days / 7
+    return earliest(lanes, weeks, longest, budget, delta, len(DEFAULT.starts)) if lanes else nothing
 
 
 def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:

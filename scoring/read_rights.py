@@ -35,7 +35,7 @@ class Stored:
 
 
 def stored(rows: Rows, did: str, store: Path) -> Stored | None:
-    """What the tables hold; None where nothing is held. `store` is the main file, beside which long texts lie."""
+    """Read what the tables hold; None where nothing is held. `store` is the main file, beside which long texts lie."""
     held = export_tables(rows, did, LongTexts(store))
     return _theirs(did, held, []) if held else None
 
@@ -100,11 +100,16 @@ def _is_denounce(table: str, row: Row, did: str) -> bool:
     if row.get("did") == did or "body" not in row:
         return False
     if row.get("collection") == VOUCH:
-        return _kind_of(row["body"]) != "vouch"
-    return table == "dead_letters" and '"denounce"' in (row["body"] or "")
+        return _kind_of(_body(row)) != "vouch"
+    return table == "dead_letters" and '"denounce"' in _body(row)
 
 
-def _kind_of(body: str | None) -> object:
+def _body(row: Row) -> str:
+    """The text of a row, read where it is long; "" for none."""
+    return str(row.get("body") or "")
+
+
+def _kind_of(body: str) -> object:
     try:
         record = json.loads(body or "null")
     except ValueError:
@@ -119,7 +124,7 @@ def _is_theirs(row: Row, did: str) -> bool:
     texts = [value for name, value in row.items() if isinstance(value, str) and name != "body"]
     if any(value == did or value.startswith(f"at://{did}/") for value in texts):
         return True
-    return f'"at://{did}/' in (row.get("body") or "")
+    return f'"at://{did}/' in _body(row)
 
 
 def _shown(row: Row) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def _findings(case: Case) -> Iterator[dict[str, str]]:
 
 
 def _taken(index: int, file: FileChange, room: int, masked: bool) -> tuple[list[_Row], bool]:
-    """What of one file fits into `room` characters, and whether that is all of it; no more than that is masked."""
+    """Cut one file to `room` characters and say whether that is all of it; no more than that is masked."""
     rows: list[_Row] = []
     shown = replace(file, path=masked_path(file.path), old_path=masked_path(file.old_path)) if masked else file
     left = room - HEAD_LENGTH - len(shown.path) - len(shown.old_path)

@@ -51,7 +51,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """What a model is asked, each request with its counted tokens, and the change as the last one holds it."""
+    """The requests to a model, each with its counted tokens, and the change as the last one holds it."""
 
     change: Rendering
     requests: Sequence[Request]

@@ -4,10 +4,9 @@ Every condition of the fast lane has a name here; which of them hold is a settin
 for. The sentence of each stands in `scoring.explain`.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from scoring.need import items_needed
 from scoring.verdict import Reason, Tier
@@ -100,20 +99,6 @@ class RepositoryRules:
 
     never_fast_paths: tuple[str, ...] = ()
     tier: Tier = "public"
-
-
-def rules_of(rows: Iterable[Mapping[str, Any]], default: RepositoryRules) -> dict[int, RepositoryRules]:
-    """The rules of each repository by its number, from rows {repository_id, never_fast_paths, tier}.
-
-    A value of None is not set there and stays as in `default`.
-    """
-    return {
-        row["repository_id"]: RepositoryRules(
-            default.never_fast_paths if row["never_fast_paths"] is None else tuple(row["never_fast_paths"]),
-            row["tier"] or default.tier,
-        )
-        for row in rows
-    }
 
 
 def check_unit(name: str, value: float) -> None:

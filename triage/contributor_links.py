@@ -7,6 +7,7 @@ from django.db import transaction
 
 from triage.changes import log_change
 from triage.models import ContributorLink, Person
+from triage.permissions import Role, Roles
 from triage.tokens import new_secret, same_hash, secret_hash
 
 DAYS = 30
@@ -24,7 +25,10 @@ class LinkProblem(Exception):
 
 
 def make_link(by: Person, did: str, repo_key: str, pull_uri: str, now: datetime) -> str:
-    """The token of a new link to a contributor's data, or with `pull_uri` to that decision alone; shown only once."""
+    """The token of a new link to a contributor's data, or with `pull_uri` to that decision alone; shown only once.
+
+    `repo_key` is the repository as whose maintainer somebody makes it, "" for the whole site.
+    """
     purpose = ContributorLink.Purpose.DECISION if pull_uri else ContributorLink.Purpose.DATA
     token = SIGNER.sign(f"{purpose}~{new_secret()}")
     with transaction.atomic():
@@ -32,6 +36,7 @@ def make_link(by: Person, did: str, repo_key: str, pull_uri: str, now: datetime)
             did=did,
             purpose=purpose,
             pull_uri=pull_uri,
+            repo_key=repo_key,
             secret_hash=secret_hash(token),
             made_by=by,
             made_at=now,
@@ -63,8 +68,13 @@ def open_link(token: str, did: str, purpose: str, now: datetime) -> ContributorL
     return link
 
 
-def revoke_link(link: ContributorLink, by: Person, repo_key: str, now: datetime) -> None:
+def may_revoke(link: ContributorLink, by: Person, roles: Roles) -> bool:
+    """Tell whether somebody may take a link back: its maker, and maintainers of the repository it was made for."""
+    return link.made_by == by or roles.role(str(link.repo_key)) >= Role.MAINTAINER
+
+
+def revoke_link(link: ContributorLink, by: Person, now: datetime) -> None:
     """Take a link back; again is harmless."""
     with transaction.atomic():
         if ContributorLink.objects.filter(pk=link.pk, revoked_at=None).update(revoked_at=now):
-            log_change(by, "link.revoked", now, repo_key, str(link.did), purpose=str(link.purpose))
+            log_change(by, "link.revoked", now, str(link.repo_key), str(link.did), purpose=str(link.purpose))

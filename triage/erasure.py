@@ -46,6 +46,7 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += _forget_told(did)
         gone += _strike_changes(did, person)
         gone += sum(kind.objects.filter(did=did).delete()[0] for kind in (ContributorLink, Objection, LeaderboardWish))
+        gone += ContributorLink.objects.filter(owned).update(repo_key="")
         gone += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
         gone += EstimatedLane.objects.filter(owned).delete()[0]
         gone += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]

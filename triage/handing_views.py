@@ -1,7 +1,7 @@
 """What maintainers do for contributors: hand and take back links, answer objections, with who is late in view."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from scoring import read
 from scoring.explain_plain import plain_sentence
 from triage import as_shown, rights_words
 from triage.access import viewing
-from triage.contributor_links import DAYS, make_link, revoke_link
+from triage.contributor_links import DAYS, make_link, may_revoke, revoke_link
 from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
 from triage.objections import ObjectionProblem, answer, speaker_words
@@ -46,6 +46,7 @@ class ObjectionView:
     state: str
     answer: str
     late: bool
+    may_answer: bool = False
 
 
 @require_safe
@@ -53,10 +54,12 @@ class ObjectionView:
 def rights(request: Request, did: str) -> HttpResponse:
     """The links of a contributor, their objections, and the forms that hand a link or write for them."""
     person = did_of(did)
-    _handler(request, person)
+    by, _ = _handler(request, person)
+    roles = viewing(request)
     links = ContributorLink.objects.filter(did=person).select_related("made_by").order_by("-made_at")[:SHOWN]
-    found = [one for one in _objections(request, None) if one.did == person]
-    told = {"did": person, "links": links, "objections": found, "now": timezone.now()}
+    held = [(one, may_revoke(one, by, roles)) for one in links]
+    found = [_offered_to(roles, one) for one in _objections(request, None) if one.did == person]
+    told = {"did": person, "links": held, "objections": found, "now": timezone.now()}
     told["links_to"] = open_offers(request, person)
     return render(request, "rights.html", _with_titles(request, told | objection_choices(request, person)))
 
@@ -84,10 +87,13 @@ def hand_link(request: Request, did: str) -> HttpResponse:
 @require_POST
 @never_cache
 def take_link(request: Request, did: str, number: int) -> HttpResponse:
-    """Take a link back."""
+    """Take back a link that was handed out for a repository that whoever asks maintains, or by themselves."""
     person = did_of(did)
-    by, repo_key = _handler(request, person)
-    revoke_link(get_object_or_404(ContributorLink, pk=number, did=person), by, repo_key, timezone.now())
+    by, _ = _handler(request, person)
+    link = get_object_or_404(ContributorLink, pk=number, did=person)
+    if not may_revoke(link, by, viewing(request)):
+        raise PermissionDenied("A maintainer of the repository for which it was made takes this link back.")
+    revoke_link(link, by, timezone.now())
     messages.info(request, "The link was taken back: it opens nothing any more.")
     return redirect("rights", did=person)
 
@@ -98,7 +104,7 @@ def objections(request: Request) -> HttpResponse:
     """Objections to what whoever asks maintains: those still open, the most urgent first, or with `?all` every one."""
     _, roles = _maintainer(request)
     state = None if "all" in request.GET else Objection.State.OPEN
-    shown = [one for one in _objections(request, state) if _is_theirs(request, roles, one)]
+    shown = [_offered_to(roles, one) for one in _objections(request, state) if _concerns(request, roles, one)]
     return render(
         request, "objections.html", _with_titles(request, {"objections": shown[:SHOWN], "everything": state is None})
     )
@@ -113,8 +119,9 @@ def answer_objection(request: Request) -> HttpResponse:
     found = next((one for one in _objections(request, None) if one.key == key), None)
     if found is None:
         raise Http404("There is no such objection; it may have been taken back.")
-    if not _is_theirs(request, roles, found):
-        raise PermissionDenied("This needs the role maintainer where the pull request was offered.")
+    if not _may_answer(roles, found):
+        where = "where the pull request was offered" if found.repo_key else "in the whole site"
+        raise PermissionDenied(f"This needs the role maintainer {where}.")
     if by.did == found.did:
         raise PermissionDenied("Somebody else answers your own objection.")
     try:
@@ -146,10 +153,18 @@ def _maintainer(request: Request) -> tuple[Person, Roles]:
     return request.user, roles
 
 
-def _is_theirs(request: Request, roles: Roles, one: ObjectionView) -> bool:
-    if one.repo_key:
-        return roles.role(one.repo_key) >= Role.MAINTAINER
-    return handled_from(roles, request.snapshot, one.did) is not None
+def _concerns(request: Request, roles: Roles, one: ObjectionView) -> bool:
+    """Tell whether somebody reads of an objection: it holds what was offered to them."""
+    return _may_answer(roles, one) or not (one.repo_key or handled_from(roles, request.snapshot, one.did) is None)
+
+
+def _may_answer(roles: Roles, one: ObjectionView) -> bool:
+    """Tell whether somebody maintains all that an objection holds: the whole site where it names no repository."""
+    return roles.role(one.repo_key) >= Role.MAINTAINER
+
+
+def _offered_to(roles: Roles, one: ObjectionView) -> ObjectionView:
+    return replace(one, may_answer=_may_answer(roles, one))
 
 
 def _objections(request: Request, state: str | None) -> list[ObjectionView]:

@@ -126,6 +126,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "tone": PILL_TONES.get(state, ""),
         "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
         "answer": lane_words.answer_words(offer) if offer else "",
+        "record": lane_words.record_words(offer, past.has_model) if offer else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
         "confidence": f"{100 * (1 - delta):g} %",

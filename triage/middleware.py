@@ -247,7 +247,7 @@ def _is_program(request: HttpRequest) -> bool:
 
 
 def leave_damaged(request: HttpRequest, problem: Exception) -> bool:
-    """Whether the snapshot of this request turned out to be damaged; then another one serves from the next on."""
+    """Return whether the snapshot of this request turned out damaged; then another one serves from the next on."""
     snapshot = getattr(request, "snapshot", None)
     if snapshot is None or not is_damage(problem):
         return False

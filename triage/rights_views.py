@@ -1,13 +1,12 @@
 """What a contributor sees and says about themselves: by a link that a maintainer handed them, or signed in."""
 
-import json
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -23,13 +22,15 @@ from triage.erasure import account_of, said_by
 from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
 from triage.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
-from triage.permissions import SignInNeeded
+from triage.permissions import Role, SignInNeeded
 from triage.rights import handled_from, spoken_for
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
+AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
+ONLY_EVERYWHERE = "The leaderboard is the whole site's: the contributor, or a maintainer of the site, chooses this."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Speaker:
 
 @require_safe
 @never_cache
-def data_by_link(request: Request, did: str, token: str) -> HttpResponse:
+def data_by_link(request: Request, did: str, token: str) -> HttpResponseBase:
     """Everything stored about the contributor whose link this is."""
     try:
         link = open_link(token, did_of(did), DATA, timezone.now())
@@ -54,7 +55,7 @@ def data_by_link(request: Request, did: str, token: str) -> HttpResponse:
 
 @require_safe
 @never_cache
-def own_data(request: Request, did: str) -> HttpResponse:
+def own_data(request: Request, did: str) -> HttpResponseBase:
     """The same for the contributor who is signed in, and for a maintainer to whom they offered something."""
     speaker_of(request, did_of(did), "")
     return _data(request, did_of(did), "")
@@ -97,17 +98,28 @@ def send_objection(request: Request, did: str) -> HttpResponse:
 @require_POST
 @never_cache
 def send_wish(request: Request, did: str) -> HttpResponse:
-    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one."""
+    """Keep whether to be left out of the leaderboard: `out` yes or no, `link` where it comes by one.
+
+    The leaderboard is the whole site's, so of maintainers only the site's may say it in a contributor's name.
+    """
     person, out = did_of(did), request.POST.get("out", "")
     try:
         speaker = speaker_of(request, person, "")
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
+    if speaker.source == Objection.Source.MAINTAINER and not _may_wish(request, person):
+        raise PermissionDenied(ONLY_EVERYWHERE)
     if out not in ("yes", "no"):
         return refused(request, 422, "Say yes or no.")
     wish(person, out == "yes", speaker.source, speaker.person, timezone.now())
     said = "left out of the leaderboard" if out == "yes" else "listed on the leaderboard again"
     return render(request, "said.html", {"title": "Kept", "sentence": f"This contributor is {said} within seconds."})
+
+
+def _may_wish(request: Request, did: str) -> bool:
+    """Tell whether somebody without a link chooses for a leaderboard of the whole site: not as maintainer of a part."""
+    is_self = isinstance(request.user, Person) and request.user.did == did
+    return is_self or viewing(request).role("") >= Role.MAINTAINER
 
 
 def _told(row: read.QueueRow) -> rows.Judgement:
@@ -178,7 +190,7 @@ def _place(request: Request, did: str, pull_uri: str) -> str:
     return found[1]
 
 
-def _data(request: Request, did: str, token: str) -> HttpResponse:
+def _data(request: Request, did: str, token: str) -> HttpResponseBase:
     whole = request.GET.get("form") == "json"
     if not _reading.acquire(timeout=WAIT_SECONDS):
         response = refused(request, 503, "Somebody else's data is being read; try again in a minute.")
@@ -193,6 +205,7 @@ def _data(request: Request, did: str, token: str) -> HttpResponse:
         return _unreferred(_document(did, found, said, account))
     context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
     context |= objection_choices(request, did, by_link=bool(token))
+    context["may_wish"] = bool(token) or _may_wish(request, did)
     context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
     return _unreferred(render(request, "contributor_data.html", context))
 
@@ -208,11 +221,10 @@ def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
 
 def _document(
     did: str, found: read.Stored | None, said: dict[str, Any], account: dict[str, Any] | None
-) -> HttpResponse:
+) -> StreamingHttpResponse:
     told = rights_words.document(did, found) | {"said_here": said, "account": account}
-    text = json.dumps(told, indent=2, ensure_ascii=False, default=str)
     headers = {"Content-Disposition": 'attachment; filename="stored.json"'}
-    return HttpResponse(text, content_type="application/json; charset=utf-8", headers=headers)
+    return StreamingHttpResponse(read.pieces(told), content_type="application/json; charset=utf-8", headers=headers)
 
 
 def _spoken(did: str, token: str) -> dict[str, Any]:
@@ -226,7 +238,7 @@ def open_offers(request: Request, did: str) -> tuple[read.Subject, ...]:
 
 
 def objection_choices(request: Request, did: str, by_link: bool = False) -> dict[str, Any]:
-    """What the form of an objection offers: of a maintainer what was offered to their repositories, and those whole."""
+    """Return the choices of an objection's form: to a maintainer their repositories and what is in them."""
     found = open_offers(request, did)
     if by_link or (isinstance(request.user, Person) and request.user.did == did):
         return {"offers_of": found, "may_object_at_all": True}
@@ -235,7 +247,7 @@ def objection_choices(request: Request, did: str, by_link: bool = False) -> dict
     return {"offers_of": own, "may_object_at_all": False, "spoken_for": tuple(theirs.items())}
 
 
-def _unreferred(response: HttpResponse) -> HttpResponse:
+def _unreferred(response: AnyResponse) -> AnyResponse:
     """The response, whose address, a secret where it is a link, no other page is told."""
     response["Referrer-Policy"] = "no-referrer"
     response["X-Robots-Tag"] = "noindex"

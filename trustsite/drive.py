@@ -162,7 +162,7 @@ def require_store_folder(store: Path, root: Path) -> None:
 
 
 def is_outside(folder: Path, root: Path) -> bool:
-    """Whether a folder lies on another place than the drive, links followed: it may be a drive of its own."""
+    """Return whether a folder lies on another place than the drive, links followed: it may be a drive of its own."""
     return not folder.resolve().is_relative_to(root.resolve())
 
 
@@ -293,7 +293,7 @@ def key(root: Path, name: str) -> str:
 
 
 def is_key(path: Path) -> bool:
-    """Whether a file holds a key: 64 hex digits and nothing else."""
+    """Return whether a file holds a key: 64 hex digits and nothing else."""
     held = path.read_bytes()[:100] if path.is_file() else b""
     return len(held) == 64 and set(held) <= set(b"0123456789abcdef")
 

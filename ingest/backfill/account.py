@@ -24,9 +24,8 @@ PAGE_BYTES = 8_000_000
 ACCOUNT_BYTES, ACCOUNT_PAGES = 100_000_000, 1_000  # 100,000 records are more than any account on Tangled has
 ACCOUNT_SECONDS = 900.0
 CURSOR_LIMIT = 500
-AHEAD = timedelta(
-    minutes=10
-)  # relays refuse a rev five minutes ahead; with one, no later word of the stream would count
+# Relays refuse a rev five minutes ahead; with one further ahead no later word of the stream would count.
+REV_AHEAD = timedelta(minutes=10)
 
 
 class Entry(msgspec.Struct):
@@ -174,7 +173,7 @@ class Account:
                 raise
             raise FetchProblem(self._why_not(sources), status=404) from None
         told = tid_time(rev)
-        if told is None or told > sources.clock.now() + AHEAD:
+        if told is None or told > sources.clock.now() + REV_AHEAD:
             raise FetchProblem("its data server names a newest commit that cannot be")
         return rev
 

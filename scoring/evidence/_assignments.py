@@ -9,12 +9,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import re2
 
 from scoring.content.budget import spend
 from scoring.evidence._python_names import Expanded
+from scoring.evidence._rules import visitor_values
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -120,6 +122,29 @@ _IMPORT = re2.compile(
     r"""\s*["'](?:node:)?(?P<module>[\w@./-]+)["']"""
 )
 _IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
+_TAKEN_APART = re2.compile(
+    r"(?:const|let|var)\s*\{([^{}]*)\}\s*=\s*(?:await\s+)?([A-Za-z_][\w.]*(?:\(\))?)\s*(?:;|\n|$)"
+)
+# Parameters of a handler that the framework fills from what a visitor sends, and how that is written without it.
+_FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
+    "java": (
+        re2.compile(
+            r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue|QueryParam|PathParam|FormParam|HeaderParam)\b"
+            r"(?:\([^)]*\))?\s+(?:final\s+)?[\w<>.]+\s+(?P<name>\w+)"
+        ),
+        'request.getParameter("{name}")',
+    ),
+    "kotlin": (
+        re2.compile(r"@(?:RequestParam|PathVariable|RequestHeader|CookieValue)\b(?:\([^)]*\))?\s+(?P<name>\w+)\s*:"),
+        'request.getParameter("{name}")',
+    ),
+    "csharp": (
+        re2.compile(r"\[From(?:Query|Route|Header|Form)\b[^\]]*\]\s*[\w<>?.]+\s+(?P<name>\w+)"),
+        'Request.Query["{name}"]',
+    ),
+    "tsx": (re2.compile(r"@(?:Query|Param|Headers|Body)\([^)]*\)\s*(?P<name>\w+)\s*:"), "req.query.{name}"),
+}
+HANDLER_CHARACTERS = 2_500  # behind such a parameter in which its name stands for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +176,8 @@ class _Expansion:
     def run(self) -> Expanded:
         """Walk definitions and uses in the order of the text."""
         self._add_imports()
+        self._add_taken_apart()
+        self._add_parameters()
         assigned = sorted(self._assigned(), key=lambda one: one[2].range().end.index)
         names = {name for name, *_ in assigned} | set(self.known)
         if not names:
@@ -184,6 +211,26 @@ class _Expansion:
 
     def _add_import(self, name: str, row: int, value: str) -> None:
         self._add(_Definition(name, (0, len(self.text)), value, False, True, frozenset({row})))
+
+    def _add_taken_apart(self) -> None:
+        """`const { name: other } = req.query` gives `other` the value `req.query.name`."""
+        encodable = self.text.encode("utf-8", "replace").decode()
+        for found in _TAKEN_APART.finditer(encodable) if self.grammar == "tsx" else ():
+            spend()
+            row, reach = self.text.count("\n", 0, found.start()), (found.start(), len(self.text))
+            for original, alias in _IMPORTED.findall(re.sub(r"=[^,]*", "", found[1])):
+                value = f"{found[2]}.{original}"
+                self._add(_Definition(alias or original, reach, value, False, True, frozenset({row})))
+
+    def _add_parameters(self) -> None:
+        if self.grammar not in _FROM_VISITOR:
+            return
+        pattern, value = _FROM_VISITOR[self.grammar]
+        for found in pattern.finditer(self.text.encode("utf-8", "replace").decode()):
+            spend()
+            reach = (found.end(), found.end() + HANDLER_CHARACTERS)
+            row, name = self.text.count("\n", 0, found.start()), found["name"]
+            self._add(_Definition(name, reach, value.format(name=name), False, True, frozenset({row})))
 
     def _add(self, made: _Definition) -> None:
         """Keep a value; of more than KEPT the literals go first, since one value that is not fixed must stay."""
@@ -238,7 +285,7 @@ class _Expansion:
             rows, is_literal = rows | before[-1].rows, False
         if is_appended and not before:
             return
-        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@.\"'/]){re.escape(name)}(?![\w\"'])", text):
+        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text):
             return
         is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
@@ -288,8 +335,9 @@ class _Expansion:
             return f"{chosen.name}: {chosen.value}"
         if chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(kind):
             return chosen.value
-        # A method of what a call made says more by its variable's name.
-        return None if _RECEIVERS.search(kind) else f"({chosen.value})"
+        # A method of what a call made says more by its variable's name, but for what a visitor sends.
+        is_named = _RECEIVERS.search(kind) and not visitor_values().search(chosen.value)
+        return None if is_named else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
         """The last value in the same function, a literal only where the name never holds anything else."""
@@ -297,8 +345,20 @@ class _Expansion:
         visible = [one for one in definitions if one.scope[0] <= place < one.scope[1]]
         changing = [one for one in visible if not one.is_literal]
         if changing:
-            return changing[-1]
+            is_maybe = name in parameters and self._is_deeper(changing[-1], place)
+            return None if is_maybe else changing[-1]
         return visible[-1] if visible and name not in parameters else None
+
+    def _is_deeper(self, given: _Definition, place: int) -> bool:
+        """Whether a value is given in a branch that the place does not stand in."""
+        row = max(given.rows, default=0)
+        starts = self._row_starts
+        used = starts[bisect_right(starts, place) - 1]
+        return _indent(self.text, starts[row]) > _indent(self.text, used)
+
+    @cached_property
+    def _row_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def _is_use(self, use: "SgNode", parent: "SgNode") -> bool:
         if _NOT_A_USE.search(parent.kind()) or parent.kind() == "function_call":
@@ -323,6 +383,15 @@ class _Expansion:
             sources.setdefault(row, set()).update(rows - {row})
             at = last
         return Expanded("".join([*pieces, self.text[at:]]), sources)
+
+
+_BLANKS = re.compile(r"[ \t]*")
+
+
+def _indent(text: str, start: int) -> int:
+    """Return how far the row that begins at an offset is indented."""
+    blanks = _BLANKS.match(text, start)
+    return blanks.end() - start if blanks else 0
 
 
 def _is_dynamic(value: "SgNode") -> bool:

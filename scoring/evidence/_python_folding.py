@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 
 TEXT_LENGTH = 1_000  # of a text that is put together
+SETTLED = "x"  # stands in a text for what can hold nothing but a number, a quoted word or one of several fixed texts
+_SETTLING = frozenset({"int", "float", "len", "quote"})
 Fixed = str | bytes | int
 Lookup = Callable[[str], ast.expr | None]
 
@@ -152,11 +154,11 @@ class _Folder(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        left, right = _fixed(node.left), _fixed(node.right)
+        left, right = _settled(node.left), _settled(node.right)
         if isinstance(node.op, ast.Add) and left is not None and type(left) is type(right):
             return self._text(node, lambda: left + right)  # ty: ignore[unsupported-operator]
         if isinstance(node.op, ast.Mod) and isinstance(left, str):
-            values = _fixed_list(node.right) if isinstance(node.right, ast.Tuple) else [right]
+            values = [_settled(one) for one in node.right.elts] if isinstance(node.right, ast.Tuple) else [right]
             if values is not None and None not in values:
                 return self._text(node, lambda: left % tuple(values)) if not _WIDTH.search(left) else node
         return node
@@ -340,6 +342,24 @@ def _fixed(tree: ast.AST | None) -> Fixed | None:
     return None
 
 
+def _settled(tree: ast.expr) -> Fixed | None:
+    """Return what is written out; SETTLED for a number, a quoted word or one of several fixed texts."""
+    if isinstance(tree, ast.Call):
+        is_settled = dotted_name(tree.func).rpartition(".")[2] in _SETTLING or _is_looked_up(tree)
+        return SETTLED if is_settled else None
+    if isinstance(tree, ast.IfExp):
+        return SETTLED if None not in (_settled(tree.body), _settled(tree.orelse)) else None
+    is_entry = isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Dict) and is_fixed(tree.value)
+    return SETTLED if is_entry else _fixed(tree)
+
+
+def _is_looked_up(tree: ast.Call) -> bool:
+    """Return whether a call takes an entry of a fixed table, with a default that is fixed too."""
+    if not (isinstance(tree.func, ast.Attribute) and tree.func.attr == "get" and isinstance(tree.func.value, ast.Dict)):
+        return False
+    return is_fixed(tree.func.value) and len(tree.args) == 2 and _settled(tree.args[1]) is not None
+
+
 def _is_starred(parts: Iterable[ast.expr]) -> bool:
     """Return whether one of the parts stands for any number of them."""
     return any(isinstance(one, ast.Starred) for one in parts)
@@ -370,7 +390,7 @@ def _characters(tree: ast.AST) -> Iterable[str] | None:
 def _part(tree: ast.expr) -> str | None:
     """Return a part of an f-string that is fixed."""
     if isinstance(tree, ast.FormattedValue):
-        value = _fixed(tree.value)
+        value = _settled(tree.value)
         return (
             str(value) if isinstance(value, str | int) and tree.format_spec is None and tree.conversion == -1 else None
         )

@@ -44,7 +44,8 @@ _UNITS = """
 """
 _FOLDABLE = re.compile(
     r"getattr|setattr|import_module|__import__|__dict__|globals\(|vars\(|locals\(|builtins|sys\.modules|partial|\[::|"
-    r"methodcaller|attrgetter|\.join\(|chr\(|reversed\(|\*\*|[\"']\s*(\+|%|\.)|\+\s*[\"']|b64decode|fromhex|rot13|lambda:"
+    r"methodcaller|attrgetter|\.join\(|chr\(|reversed\(|\*\*|[\"']\s*(\+|%|\.)|[\"'] [\"']|\+\s*[\"']|"
+    r"b64decode|fromhex|rot13|lambda:"
 )
 _WORD = re.compile(r"\w+")
 _SECRET = re.compile(r"(?i)passw|secret|token|credential|api_?key|private")

@@ -2,16 +2,21 @@
 
 `rule` is a rule of ast-grep (with `constraints`), played on the syntax tree of the new side and reported where it
 touches an added line. `lines` is a regular expression (RE2, so linear in time) for an added line, `removed` one for a
-line that is taken away. `beside` must match another line that the same hunk adds (for `removed`: the line before it);
-`unless` must match no line that the file adds (for `removed`: that the change adds, comments left out). One of
-`needles` must stand in the text, which is what makes the rules fast. `paths` are patterns, in lower case, of the only
-files that a rule reads. Outside of code (tests, documentation, generated and vendored files) a rule of type `security`
-weighs the same, as builds run those files; one that is `lighter_outside`, and every other, weighs one step less there.
-`bad` is found and `good` is not; tests play both, and `bad` with other names, in another order and with one step of
-indirection. `frail` names those of the three that the rule does not survive. A rule that is `filled_in` reads Python
-only where names are filled in already, so that a name that is left stands for something unknown.
+line that is taken away. `statement` is one for a statement that the change touches, written over any number of lines
+and read as one with names filled in (_statements.py), or `as_written`; `{name}` in it stands for a part of
+rules/patterns.yml, `spares` must not match the statement, and `within` must match the head of a function around it.
+`beside` must match another line that the same hunk adds (for `removed`: the line before it; for `rule` and `statement`:
+a line near it); `unless` must match no line that the file adds (for `removed`: that the change adds, comments left
+out; for `rule` and `statement`: no line near it). One of `needles` must stand in the text, which is what makes the
+rules fast. `paths` are patterns, in lower case, of the only files that a rule reads. Outside of code (tests,
+documentation, generated and vendored files) a rule of type `security` weighs the same, as builds run those files; one
+that is `lighter_outside`, and every other, weighs one step less there. `bad` is found and `good` is not; tests play
+both, and `bad` with other names, in another order and with one step of indirection. `frail` names those of the three
+that the rule does not survive. A rule that is `filled_in` reads Python only where names are filled in already, so that
+a name that is left stands for something unknown. A rule on statements yields to another that says as much of the line.
 """
 
+import re
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +31,9 @@ from scoring.evidence._languages import GRAMMARS, Language
 
 FOLDER = Path(__file__).with_name("rules")
 Rewriting = Literal["names", "order", "indirection"]
-SHARED = "shared.yml"  # parts of rules, by language
+SHARED = "shared.yml"  # parts of rules on trees, by language
+PATTERNS = "patterns.yml"  # parts of expressions for statements
+_NAMED = re.compile(r"\{([a-z]+(?:-[a-z]+)*)\}")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -46,6 +53,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     constraints: dict[str, Any] = {}
     lines: str | None = None
     removed: str | None = None
+    statement: str | None = None
+    spares: str | None = None
+    within: str | None = None
+    as_written: bool = False
     beside: str | None = None
     unless: str | None = None
     lighter_outside: bool = False
@@ -53,8 +64,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     frail: tuple[Rewriting, ...] = ()
 
     def __post_init__(self) -> None:
-        if [self.rule, self.lines, self.removed].count(None) != 2:
-            raise ValueError(f"the rule {self.id} needs exactly one of rule, lines and removed")
+        if [self.rule, self.lines, self.removed, self.statement].count(None) != 3:
+            raise ValueError(f"the rule {self.id} needs exactly one of rule, lines, removed and statement")
 
     @property
     def weighs_everywhere(self) -> bool:
@@ -63,8 +74,18 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @cached_property
     def pattern(self) -> "re2._Regexp":
-        """The expression of `lines` or `removed`."""
-        return re2.compile(self.lines or self.removed or "")
+        """The expression of `lines`, `removed` or `statement`."""
+        return re2.compile(self.lines or self.removed or with_patterns(self.statement or ""))
+
+    @cached_property
+    def spared(self) -> "re2._Regexp | None":
+        """The expression of `spares`."""
+        return re2.compile(with_patterns(self.spares)) if self.spares else None
+
+    @cached_property
+    def surroundings(self) -> "re2._Regexp | None":
+        """The expression of `within`."""
+        return re2.compile(self.within) if self.within else None
 
     @cached_property
     def exception(self) -> "re2._Regexp | None":
@@ -97,7 +118,7 @@ class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def rules() -> tuple[Rule, ...]:
     """Every rule of every file. Raises msgspec.ValidationError for a file that breaks the form."""
-    return tuple(rule for name in _names() if name != SHARED for rule in _read(name))
+    return tuple(rule for name in _names() if name not in (SHARED, PATTERNS) for rule in _read(name))
 
 
 @cache
@@ -110,6 +131,24 @@ def rules_for(language: Language) -> tuple[Rule, ...]:
 def shared_parts() -> dict[str, dict[str, Any]]:
     """Parts that rules name with `matches`, by language."""
     return _decode(SHARED, dict[str, dict[str, Any]])
+
+
+def with_patterns(expression: str) -> str:
+    """Return an expression with the parts that it names in braces; those may name others."""
+    while (named := _NAMED.search(expression)) is not None:
+        expression = f"{expression[: named.start()]}(?:{_patterns()[named[1]]}){expression[named.end() :]}"
+    return expression
+
+
+@cache
+def visitor_values() -> "re2._Regexp":
+    """The expression of what a visitor sends, in any language."""
+    return re2.compile(f"({with_patterns(_patterns()['visitor'])})")
+
+
+@cache
+def _patterns() -> dict[str, str]:
+    return _decode(PATTERNS, dict[str, str])
 
 
 def _names() -> list[str]:

@@ -1,6 +1,6 @@
-"""Rules played on the syntax tree of a text, with names filled in, and reported at lines that the change adds."""
+"""Rules on syntax trees and statements of a text, with names filled in, reported at lines that the change adds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scoring.content.budget import spend
@@ -9,20 +9,26 @@ from scoring.content.whole_files import NewSide
 from scoring.evidence._assignments import expand
 from scoring.evidence._languages import GRAMMARS, Language
 from scoring.evidence._python_names import Expanded, expand_python, focused
-from scoring.evidence._rules import Rule
+from scoring.evidence._rules import Rule, visitor_values
+from scoring.evidence._statements import put_together, rows_near, statements
 from scoring.evidence._tree_rules import tree_rules
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
+MARK = "\x02"  # stands before a value that a visitor sends, so that rules need not name all its forms
 NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call is seldom written over more
 
 
 def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> Iterator[tuple[Rule, Line]]:
     """Yield each match with the first added line that it touches, or that what it matches was taken from.
 
-    Python is read twice, as it is written and with names filled in; other languages with names filled in only.
+    Python's trees are read twice, as they are written and with names filled in; others with names filled in only.
+    Statements of languages without a grammar are read as they are written.
     """
+    if language not in GRAMMARS:
+        yield from _in_statements(Expanded(side.text), side, rules)
+        return
     from ast_grep_py import SgRoot  # 30 ms, which only a review has to pay
 
     grammar = GRAMMARS[language]
@@ -31,8 +37,9 @@ def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> It
         yield from _python_matches(side, root, tuple(rules))
         return
     read = expand(side.text, grammar, root)
+    yield from _in_statements(read, side, rules)
     near = _near_changes(side, read)
-    meant = [rule for rule in rules if rule.may_match(near)]
+    meant = [rule for rule in rules if rule.rule is not None and rule.may_match(near)]
     if meant:
         root = root if read.text == side.text else SgRoot(read.text, grammar).root()
         yield from _played(root, read, side, language, meant)
@@ -45,6 +52,8 @@ def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> I
     expanded = expand_python(side, root)
     rows = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     rows |= {row for row, taken in expanded.sources.items() if taken & rows}
+    yield from _in_statements(expanded, side, rules)
+    rules = tuple(rule for rule in rules if rule.rule is not None)
     raw = tuple(rule for rule in rules if not rule.filled_in)
     for read, meant in ((Expanded(side.text), raw), (expanded, rules)):
         if meant is raw and expanded.text == side.text:
@@ -58,6 +67,7 @@ def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> I
 def _played(
     root: "SgNode", read: Expanded, side: NewSide, language: Language, rules: Iterable[Rule]
 ) -> Iterator[tuple[Rule, Line]]:
+    written = read.text.split("\n")
     for rule in rules:
         spend()
         told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
@@ -67,9 +77,54 @@ def _played(
             taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
             line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
-            if line and told.isdisjoint(taken):
+            if line and told.isdisjoint(taken) and not _is_safe(rule, written, rows[0], rows[-1]):
                 told.update(rows)
                 yield rule, line
+
+
+def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
+    """Play rules on the statements that hold an added row, or what was taken from one."""
+    meant = [rule for rule in rules if rule.statement is not None]
+    written = [rule for rule in meant if rule.as_written and rule.may_match(side.text)]
+    yield from _stated(Expanded(side.text), side, written)
+    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.may_match(read.text)])
+
+
+def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[Rule, Line]]:
+    changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
+    wanted = changed | {row for row, taken in read.sources.items() if taken & changed}
+    told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was told where it is assigned
+    written = read.text.split("\n")
+    for one in statements(read.text, wanted) if meant else ():
+        rows = range(one.first, one.last + 1)
+        taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
+        lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
+        line = next((line for line in lines if line is not None), None)
+        text = visitor_values().sub(rf"{MARK}\1", put_together(one.text.replace(MARK, "")))
+        if line is None:
+            continue
+        for rule in meant:
+            is_new = rule.may_match(one.text) and told[rule.id].isdisjoint(taken)
+            if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
+                continue
+            if not _is_safe(rule, written, one.first, one.last):
+                told[rule.id].update(rows, taken)
+                yield rule, line
+
+
+def _is_safe(rule: Rule, rows: Sequence[str], first: int, last: int) -> bool:
+    """Whether what a rule is content with stands near these rows, or what it asks for beside them does not."""
+    if rule.exception is None and rule.companion is None:
+        return False
+    near = rows_near(rows, first, last)
+    is_alone = rule.companion is not None and not rule.companion.search(near)
+    return is_alone or (rule.exception is not None and rule.exception.search(near) is not None)
+
+
+def _reads(rule: Rule, text: str, heads: str) -> bool:
+    """Whether a rule finds a statement in functions with these heads."""
+    is_there = rule.surroundings is None or rule.surroundings.search(heads)
+    return bool(is_there and rule.pattern.search(text) and not (rule.spared and rule.spared.search(text)))
 
 
 def _near_changes(side: NewSide, read: Expanded) -> str:

@@ -42,6 +42,7 @@ class Attempt:
     near: int = NEAR
 
 
+_HAILED: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "talk"), Severity.MED)
 _MACHINE = "speaks to an automated reviewer and tells it what to find"
 _ATTEMPTS = (
     Attempt("own-verdict", ("schema",), _HIGH, "states the answer that the review has to give", mentionable=False),
@@ -93,14 +94,15 @@ _ATTEMPTS = (
         "invented-result", ("result", "verdict"), _SPOKEN, "reports the result of a tool and says what to conclude"
     ),
     Attempt("invented-result", ("answer", "verdict"), _SPOKEN, "writes down an answer and says that it is to be given"),
+    Attempt("machine-hailed", ("hail",), _HAILED, "is addressed to an automated reviewer"),
     Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
 )
 # What the classifier finds where no phrase of the list stands. It reads no sense, so prose for people weighs less.
 _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer, in whatever language")
-# Scores from which it is that, and from which it may be: of 4,000 real diffs 3 reach the first, 35 the second. People
+# Scores from which it is that, and from which it may be: of 1,200 real diffs 15 reach one of these, 22 at -.5. People
 # write much to each other in documentation, and a statement without words holds names that read like an order by chance
 # (`receive: Receive, send: Send`).
-SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.5, 1.0, 1.0
+SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, 0.0, 1.0, 1.0
 _STATEMENT = re.compile(r"[={};]|\w\(")
 # Possessive, so that blanks are not tried in every pair: 2,000 of them behind a quote took 14 s.
 _WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`])[^\"'` ]*+ [^\"'` ]*+ [^\"'`]*+\1")

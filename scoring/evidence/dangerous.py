@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scoring.content.budget import spend
+from scoring.content.budget import BudgetSpent, spend
 from scoring.content.change import Change, FileChange, Hunk, Line
 from scoring.content.finding import Finding, Severity
 from scoring.content.paths import Role, role
@@ -11,7 +11,7 @@ from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._code_lines import is_comment
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
-from scoring.evidence._languages import GRAMMARS, Language, language_of_file
+from scoring.evidence._languages import Language, language_of_file
 from scoring.evidence._rules import Rule, rules_for
 from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
@@ -65,7 +65,7 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
     language, part = language_of_file(file), role(file.path)
     rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
-    for rule, line in _matches(reading, file, whole, rules, language):
+    for rule, line in _least(_matches(reading, file, whole, rules, language)):
         severity = rule.severity if part == "code" or rule.weighs_everywhere else lowered(rule.severity)
         number = line.new or line.old or 0
         lines = seen.setdefault(rule.id, set())
@@ -74,10 +74,29 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
             yield _finding(rule, severity, file, line)
 
 
+def _least(matches: Iterator[tuple[Rule, Line]]) -> Iterator[tuple[Rule, Line]]:
+    """Leave out what a rule on statements says of a line of which another rule says as much."""
+    general: list[tuple[Rule, Line]] = []
+    told: dict[Line, set[Severity]] = {}
+    spent: BudgetSpent | None = None
+    try:
+        for rule, line in matches:
+            if rule.statement is None:
+                told.setdefault(line, set()).add(rule.severity)
+                yield rule, line
+            else:
+                general.append((rule, line))
+    except BudgetSpent as reason:
+        spent = reason
+    yield from (one for one in general if told.get(one[1], set()).isdisjoint({Severity.HIGH, one[0].severity}))
+    if spent is not None:
+        raise spent
+
+
 def _matches(
     reading: _Reading, file: FileChange, whole: NewSide | None, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    tree = [rule for rule in rules if rule.rule is not None]
+    tree = [rule for rule in rules if rule.rule is not None or rule.statement is not None]
     is_whole = whole is not None and _fits(reading, cleaned(whole), tree)
     if whole is not None and is_whole and any(file.added()):
         yield from _tree_matches(reading, cleaned(whole), tree, language)
@@ -104,20 +123,24 @@ def _hunk_matches(
 def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
     """Return whether what may still be parsed of the change has room for this text."""
     size = len(side.text)
-    is_small = size <= min(reading.left, FRAGMENT_CHARACTERS) and len(rules) <= reading.plays
+    is_small = size <= min(reading.left, FRAGMENT_CHARACTERS) and _count_trees(rules) <= reading.plays
     return is_small and not is_too_deep(side.text)
 
 
 def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play the rules that may match on a syntax tree; each match with the first added line that it was made of."""
+    """Play the rules that may match on a text; each match with the first added line that it was made of."""
     meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
-    if not meant or language not in GRAMMARS:
+    if not meant:
         return
     reading.left -= len(side.text)
-    reading.plays -= sum(rule.may_match(side.text) for rule in meant)
+    reading.plays -= _count_trees([rule for rule in meant if rule.may_match(side.text)])
     yield from tree_matches(side, meant, language)
+
+
+def _count_trees(rules: list[Rule]) -> int:
+    return sum(rule.rule is not None for rule in rules)
 
 
 def _text_matches(

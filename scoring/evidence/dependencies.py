@@ -184,4 +184,4 @@ def _without_manifest(files: Sequence[Comparison], change: Change) -> Iterator[F
         changed = [entry for entry in comparison.changed() if entry.line.mark == "+"]
         if changed and not any(manifests.fullmatch(path.name) for path in beside):
             words = "The lock file changes and no manifest beside it does: have the lock file made anew and compare."
-            yield _finding(comparison, "lock_alone", MED, changed[0].line, words)
+            yield _finding(comparison, "lock_alone", LOW, changed[0].line, words)

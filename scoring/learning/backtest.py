@@ -19,7 +19,7 @@ from scoring.labels import outcomes, settled
 from scoring.learning.budgets import BUDGETS, play, told_budget
 from scoring.learning.cases import LABELS, LabelName
 from scoring.learning.design import Floats
-from scoring.learning.figures import figures_of, gain_of, intervals_of
+from scoring.learning.figures import figures_of, gain_of, intervals_of, number
 from scoring.learning.low_budgets import told_low
 from scoring.learning.material import Material, data_version
 from scoring.learning.measures import auc, decompose, reliability
@@ -191,7 +191,7 @@ def _budgets(study: Study, plan: Plan, tell: Tell) -> dict[tuple[str, bool, floa
         lane = play(study.past, scored, group, study.clock, budget)
         judged = study.judged & group
         found[scope, everybody, budget] = told_budget(
-            study.past, lane, study.came, judged, study.clock, budget, plan.draws, plan.seed
+            study.past, lane, study.came, judged, study.newcomers, study.clock, budget, plan.draws, plan.seed
         )
         tell(f"{study.label}: a lane of {budget:.0%}")
     return found
@@ -231,6 +231,7 @@ def _scope(
         },
         **_budget_part(lanes, "change", True),
         "gain": _gain(study, scope, tested, plan),
+        "gain_of_newcomers": _gain(study, scope, newcomers, plan),
         "splits": _splits(study, served, material, plan),
         "venn_abers": widths_of(study.past, served, study.clock, tested, study.newcomers),
         "intervals": intervals_of(
@@ -247,13 +248,15 @@ def _scope(
 def _gate(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     told = np.minimum(study.served("person").told, study.served("change").told)
     capped = Scored(told, told)
-    outside = study.tested & ~study.past.cases.push_holder
+    outside, newcomers = study.tested & ~study.past.cases.push_holder, study.tested & study.newcomers
     return {
         "test": _figures(study, capped, study.tested, plan),
+        "newcomers": _figures(study, capped, newcomers, plan),
         "splits": _splits(study, capped, material, plan),
         **_budget_part(lanes, "gate", True),
         "without_push_holders": {
             "test": _figures(study, capped, outside, plan),
+            "newcomers": _figures(study, capped, newcomers & outside, plan),
             **_budget_part(lanes, "gate", False),
         },
     }
@@ -274,7 +277,14 @@ def _named(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:
 
 
 def _figures(study: Study, scored: Scored, which: Mask, plan: Plan) -> dict[str, Any]:
-    return figures_of(scored.told[which], _came(study, which), plan.draws, plan.seed, scored.odds[which])
+    """Those of the newcomers among them are `newcomers_n` and `newcomers_auc`."""
+    first = which & study.newcomers
+    value = auc(scored.odds[first], _came(study, first)) if first.any() else np.nan
+    return {
+        **figures_of(scored.told[which], _came(study, which), plan.draws, plan.seed, scored.odds[which]),
+        "newcomers_n": int(first.sum()),
+        "newcomers_auc": number(value),
+    }
 
 
 def _gain(study: Study, scope: str, which: Mask, plan: Plan) -> dict[str, Any]:

@@ -6,12 +6,15 @@ from typing import Any
 
 from scoring.learning.widths import WIDE
 
-HEADING = f"{'':<34}{'n':>7}{'AUC':>8}{'Brier':>8}{'log-loss':>10}{'ECE':>8}  95 % band"
+HEADING = f"{'':<34}{'n':>7}{'AUC':>7}{'new':>7}{'Brier':>7}{'log-loss':>10}{'ECE':>7}  95 % band"
 RULES = (
     "Lanes by the recipe (chosen monthly at even odds, authors by their design effect alone), and below each, as "
     "certified, by the rule of a real certificate (30 authors, a delta of 5 % spent over all monthly attempts)."
 )
-LANES = f"{'':<34}{'lane':>7}{'share':>8}{'authors':>9}{'false':>7}{'really':>9}  95 % interval     plug-in"
+NEWCOMERS = (
+    "Newcomers beside everybody: the AUC under “new”; in a lane how many of them, and how many of these were bad."
+)
+LANES = f"{'':<34}{'lane':>6}{'share':>7}{'authors':>8}{'false':>6}{'new, bad':>9}{'really':>8}  {'95 %':<15}plug"
 SCOPES = {"change": "with the change", "person": "the person alone"}
 
 
@@ -20,20 +23,25 @@ def table(found: Mapping[str, Any]) -> Iterator[str]:
     for label, figures in found["labels"].items():
         test = figures["test"]
         yield f"{label}: test from {test['from'] or 'no settled case'}, served by {test['model']}"
+        yield from wrap(NEWCOMERS, 100)
         yield HEADING
         for scope, words in SCOPES.items():
             part = figures if scope == "change" else figures["person"]
             yield from _scope(part, words)
             yield f"  {interval_words(part)}"
-        yield _row("gate: the lower of the two", figures["gate"]["test"])
-        yield from _below(figures["gate"]["splits"])
+        gate = figures["gate"]
+        yield _row("gate: the lower of the two", gate["test"])
+        yield _row("  newcomers", gate["newcomers"])
+        yield _row("  without push-holders", gate["without_push_holders"]["test"])
+        yield _row("    newcomers", gate["without_push_holders"]["newcomers"])
+        yield from _below(gate["splits"])
         yield from wrap(RULES, 100)
         yield LANES
         for part, words in _lanes(figures):
             for budget, lane in part["budgets"].items():
                 yield _lane(f"{words}, budget {float(budget):.0%}", lane)
                 yield _lane("  as certified", lane["certificate"])
-        for budget, low in figures["gate"]["without_push_holders"]["t_low"].items():
+        for budget, low in gate["without_push_holders"]["t_low"].items():
             yield _low(float(budget), low)
         yield ""
 
@@ -46,7 +54,8 @@ def _scope(part: Mapping[str, Any], words: str) -> Iterator[str]:
     for name, figures in outside["models"].items():
         yield _row(f"  without push-holders: {name}", figures)
     yield _row("    newcomers", outside["newcomers"])
-    for gain, who in ((part["gain"], "all"), (outside["gain"], "without push-holders")):
+    gains = ((part["gain"], "all"), (part["gain_of_newcomers"], "newcomers"), (outside["gain"], "without push-holders"))
+    for gain, who in gains:
         yield f"  gain over the shrunk rate, {who}: AUC {_signed(gain['auc'])} {_interval(gain['auc_ci'])}"
 
 
@@ -79,17 +88,17 @@ def _lanes(figures: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]
 
 
 def _row(words: str, figures: Mapping[str, Any]) -> str:
-    cells = (_number(figures["auc"], 8), _number(figures["brier"], 8), _number(figures["log_loss"], 10))
-    return (
-        f"{words:<34}{figures['n']:>7,}{''.join(cells)}{_number(figures['ece'], 8)}  {_interval(figures['ece_band'])}"
-    )
+    columns = (("auc", 7), ("newcomers_auc", 7), ("brier", 7), ("log_loss", 10), ("ece", 7))
+    cells = "".join(_number(figures[name], width) for name, width in columns)
+    return f"{words:<34}{figures['n']:>7,}{cells}  {_interval(figures['ece_band'])}"
 
 
 def _lane(words: str, lane: Mapping[str, Any]) -> str:
     share = f"{lane['lane_share']:.1%}"
-    counts = f"{lane['lane']:>7,}{share:>8}{lane['authors']:>9,}{lane['false_approvals']:>7,}"
+    counts = f"{lane['lane']:>6,}{share:>7}{lane['authors']:>8,}{lane['false_approvals']:>6,}"
+    newcomers = f"{lane['newcomers']:,}, {lane['newcomers_bad']:,}"
     plain = _share(lane["plug_in_rate"]) if "plug_in_rate" in lane else ""
-    return f"{words:<34}{counts}{_share(lane['rate']):>9}  {_shares(lane['rate_ci']):<18}{plain}"
+    return f"{words:<34}{counts}{newcomers:>9}{_share(lane['rate']):>8}  {_shares(lane['rate_ci']):<15}{plain}"
 
 
 def _low(budget: float, low: Mapping[str, Any]) -> str:

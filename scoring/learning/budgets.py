@@ -108,6 +108,7 @@ def told_budget(
     lane: Lane,
     came: NDArray[np.int8],
     group: NDArray[np.bool_],
+    newcomers: NDArray[np.bool_],
     clock: Clock,
     budget: float,
     draws: int,
@@ -116,6 +117,7 @@ def told_budget(
     """What really came of the lanes over all judged quarters: counts, shares in [0, 1], author-clustered intervals.
 
     The figures are those of the recipe; under "certificate" stand those of the lane that `train` would have certified.
+    Each lane counts the newcomers in it apart.
     """
     inside, loose = lane.recipe & group, lane.plug_in & group
     bad = came == 0
@@ -125,7 +127,12 @@ def told_budget(
     quarters = [part for part in judged_quarters(past.cases, group, clock) if len(part)]
 
     def told(which: NDArray[np.bool_]) -> dict[str, Any]:
-        return _told_lane(which, bad, past.cases.authors[which], int(group.sum()), draws, seed)
+        first = which & newcomers
+        return {
+            **_told_lane(which, bad, past.cases.authors[which], int(group.sum()), draws, seed),
+            "newcomers": int(first.sum()),
+            "newcomers_bad": int(bad[first].sum()),
+        }
 
     return {
         "n": int(group.sum()),

@@ -1,6 +1,6 @@
 """What every estimator takes: named columns as a matrix, labels to learn from, standardised columns. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -106,11 +106,6 @@ def probabilities(odds: Floats) -> Floats:
     """(n, 2): not clean and clean, from log odds."""
     clean = np.exp(-np.logaddexp(0.0, -odds))
     return np.column_stack([1 - clean, clean])
-
-
-def as_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Column names once each, in order."""
-    return tuple(dict.fromkeys(names))
 
 
 def _scale(column: Floats, weights: Floats) -> tuple[float, float, float, bool]:

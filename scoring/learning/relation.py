@@ -27,7 +27,6 @@ TIMES = (
 )
 COLUMNS = f"select key, author_id, repository_id, push_holder, as_sent, {', '.join(TIMES)} from cases"
 READ = f"{COLUMNS} where not is_bot order by opened_at, key"
-WITHOUT_CHECKS = "select avg((not checks_known)::integer) from cases where not is_bot"
 
 # The first answer was given before lane and score were shown.
 AUDITED = """
@@ -65,11 +64,6 @@ def read_cases(rows: Rows) -> Cases:
         features={},
         **{name: _times(found, name) for name in TIMES},
     )
-
-
-def share_without_checks(rows: Rows) -> float | None:
-    """The share in [0, 1] of cases of whose checks nobody knows anything; None without cases; after `build_cases`."""
-    return rows.value(WITHOUT_CHECKS)
 
 
 def _times(found: Mapping[str, Any], name: str) -> Times:

@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def cut(self) -> bool:
-        """Whether the file names more than ENTRIES, or is longer than what is read."""
+        """Return whether the file names more than ENTRIES, or is longer than what is read."""
         return self.is_part or max(self.before.size, self.after.size) > ENTRIES
 
     def new(self) -> list[Entry]:

@@ -1,9 +1,9 @@
 """Shares of lines that real reverts take back: `python -m tests.bench.bench_reverts [GIT_DIR]`.
 
 One line of JSON. Of every commit whose message names an earlier one ("This reverts commit"), the share of the named
-commit's own lines that go; beside it the same share where nobody reverts anything, for pairs of a commit and one of
-the next 30 that takes away at least one line of the same text, which one line alone would have counted as a revert.
-The default is this project's own history, which has few.
+commit's own lines that go, and how many count whoever says so. Beside it the same where nobody reverts anything, for
+pairs of a commit and one of the next 30 that takes away at least one line of the same text, which one line alone would
+have counted as a revert. The default is this project's own history, which has few.
 """
 
 import json
@@ -18,7 +18,7 @@ from ingest.changes import FileChange, read_changes
 from ingest.commits import read_commits
 from ingest.git import Git
 from ingest.graph import Graph, read_graph
-from ingest.reverts import MOST, OwnLines, share_undone, texts
+from ingest.reverts import MOST, NEARLY_ALL, OwnLines, adds_little, share_undone, texts
 from tests.ingest.git_world import GIT
 
 PAIRS, NEAR, DRAWS, SECONDS = 200, 30, 2_000, 600.0
@@ -36,14 +36,15 @@ class History:
         parents = {commit: against} if against else self.graph.first_parents
         return dict(read_changes(self.git, [commit], parents, SECONDS))[commit]
 
-    def share(self, commit: str, other: str) -> float | None:
-        """The share of the lines of `other` that `commit` takes back; None for a commit without lines."""
+    def share(self, commit: str, other: str) -> tuple[float, bool] | None:
+        """The share of the lines of `other` that `commit` takes back, and if it adds little; None without lines."""
         if not self.graph.parents[commit]:
             return None
         own, change, before = self.change(other), self.change(commit), self.graph.parents[commit][0]
         if OwnLines.of(own).kind == "none":
             return None
-        return share_undone(change, self.change(before, other), own)
+        between = self.change(before, other)
+        return share_undone(change, between, own), adds_little(change, between, own)
 
     def named(self) -> Iterable[tuple[str, str]]:
         """(commit, the earlier one that its message names)."""
@@ -64,9 +65,11 @@ class History:
                 yield commit, other
 
 
-def summary(shares: Sequence[float]) -> dict[str, object]:
+def summary(shares: Sequence[tuple[float, bool]]) -> dict[str, object]:
     bounds = (0.0, 0.1, 0.25, MOST, 0.75, 0.9)
-    return {"pairs": len(shares)} | {f"above {bound:g}": sum(share > bound for share in shares) for bound in bounds}
+    claims = {"as a claim": sum(share > NEARLY_ALL and is_pure for share, is_pure in shares)}
+    above = {f"above {bound:g}": sum(share > bound for share, _ in shares) for bound in bounds}
+    return {"pairs": len(shares)} | above | claims
 
 
 def main(folder: Path) -> None:

@@ -1,10 +1,12 @@
 """Frames dated ahead of the machine's clock: none moves the cursor, none is lost, and a slow clock is called slow."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import random
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +15,8 @@ from hypothesis import strategies as st
 from ingest import hosts, inbox
 from ingest.batch import Batch, read_batch
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.early import AHEAD, IN_A_ROW, MOST_WAITING, EarlyFrames, as_text, time_of
-from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames
+from ingest.early import AHEAD, IN_A_ROW, MOST_WAITING, EarlyFrames, as_text
+from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames, time_of
 from ingest.gaps import reset_future_cursor
 from ingest.jetstream import Listener, Subscription
 from ingest.letter_bound import LetterBound
@@ -22,6 +24,7 @@ from ingest.letters import Retried, read_due_frames, retry_dead_letters
 from ingest.load import EARLY, load, store_batch
 from ingest.pushes import begin
 from ingest.store import Store
+from tests.conftest import Count
 from tests.ingest.conftest import Open
 from tests.ingest.listening import cursor, wait_for_frame, written
 from tests.ingest.stream import (
@@ -39,6 +42,7 @@ from tests.ingest.stream import (
     rows,
     settled,
 )
+from tests.stores import fresh_store
 from tests.waiting import wait_for
 from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.jetstream_v2 import JetstreamV2
@@ -85,12 +89,20 @@ def listen(store: Store) -> Iterator[Live]:
     with ExitStack() as started:
 
         def start(*urls: str) -> Listener:
-            listener = Listener(store, Subscription(SOURCE, urls, (), 60.0), lambda: None)
-            listener.start()
-            started.callback(listener.stop)
-            return listener
+            return started.enter_context(listening(store, *urls))
 
         yield start
+
+
+@contextmanager
+def listening(store: Store, *urls: str) -> Generator[Listener]:
+    """A live listener that ends with the block."""
+    listener = Listener(store, Subscription(SOURCE, urls, (), 60.0), lambda: None)
+    listener.start()
+    try:
+        yield listener
+    finally:
+        listener.stop()
 
 
 def dated(frame: bytes, time_us: int) -> bytes:
@@ -105,10 +117,10 @@ def record_of(frame: bytes) -> str:
     return bytes(as_commit(read).record).decode()
 
 
-def served(peer: Peer, frames: list[bytes], hold_after: int | None = None) -> Jetstream:
+def served(peer: Peer, frames: list[bytes], hold_after: int | None = None, step_us: int = SECOND) -> Jetstream:
     """A server that sends these frames in this order, whatever their times say."""
     recording = make_recording(frames, {}, (), ())
-    times = [FIRST_US + place * SECOND for place in range(len(frames))]
+    times = [FIRST_US + place * step_us for place in range(len(frames))]
     return peer(replace(recording, frames=frames, times=times), hold_after)
 
 
@@ -294,6 +306,24 @@ def test_a_clock_that_was_set_back_resets_no_cursor(store: Store, clock: Clock) 
     assert open_gaps(store) == []
 
 
+def test_a_cursor_is_reset_exactly_where_it_lies_in_the_future_and_the_gap_reaches_from_there_to_now(
+    store: Store, clock: Clock, count: Count
+) -> None:
+    draw, spans = random.Random(5), [timedelta(0), AHEAD - MICROSECOND, AHEAD, AHEAD + MICROSECOND, HOUR, 30 * HOUR]
+    for number in range(count(60, 3000)):
+        clock.now += timedelta(seconds=1)
+        before = clock.now + draw.choice([-1, 1]) * draw.choice(spans)
+        moved = clock.now + draw.choice([-1, 1]) * draw.choice(spans)
+        with store.write() as txn:
+            txn.execute("delete from gaps")
+            txn.execute("update ingest_state set cursor_us = ?, moved_clock = ?", [to_microseconds(before), moved])
+        gap, now_us = reset_future_cursor(store, SOURCE), to_microseconds(clock.now)
+        is_ahead = before > max(clock.now, moved) + AHEAD
+        assert (gap is not None) == is_ahead, (number, before, moved)
+        assert cursor(store) == (now_us if is_ahead else to_microseconds(before))
+        assert open_gaps(store) == ([(0, now_us)] if is_ahead else [])
+
+
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_recording_may_lie_in_the_future(store: Store, clock: Clock, peer: Peer) -> None:
     clock.now = datetime(2020, 1, 1)
@@ -324,6 +354,54 @@ def test_a_host_of_events_is_never_asked_for_the_future(store: Store, clock: Clo
     assert begin(store, "knot.test") == to_microseconds(clock.now) * 1_000
 
 
+MICROSECOND = timedelta(microseconds=1)
+STEP_US = 20 * SECOND  # between two frames of a game: 5 minutes are 15 of them
+
+
+def mixed(draw: random.Random, now_us: int) -> list[bytes]:
+    """Frames of a server in order of time, before, at and ahead of the clock, and some between that are dated ahead."""
+    latest = now_us + AHEAD // MICROSECOND
+    frames = Frames()
+    for place in range(40):
+        frames.vouch(ANA, f"did:plc:{place:024d}")
+        odd = draw.choice([latest + 1, latest + draw.randrange(1, 10**12), FAR_US])
+        frames[place] = dated(frames[place], odd if draw.random() < 0.3 else FIRST_US + place * STEP_US)
+    return frames
+
+
+def taken_in(store: Store) -> int:
+    """How many frames are in the log or wait."""
+    return rows(store, COUNT)[0][0] + len(waiting(store))
+
+
+def wait_for_frames(store: Store, number: int) -> None:
+    wait_for(lambda: taken_in(store) == number)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_frames_at_before_and_ahead_of_the_clock_in_any_order_all_arrive_and_move_no_cursor_far(
+    tmp_path: Path, peer: Peer, count: Count
+) -> None:
+    for seed in range(count(1, 40)):
+        draw = random.Random(seed)
+        clock = Clock(at(20 * draw.randrange(40)))
+        frames = mixed(draw, to_microseconds(clock.now))
+        first = draw.randrange(1, len(frames))
+        with closing(fresh_store(tmp_path / str(seed) / "trust.duckdb")) as store:
+            store.bind(SOURCE)
+            store.wall = clock
+            with served(peer, frames, hold_after=first, step_us=STEP_US) as server, listening(store, server.url):
+                wait_for_frames(store, first)
+                server.drop_connections()
+                server.release(None)
+                wait_for_frames(store, len(frames))
+            moved = cursor(store)
+            assert moved <= to_microseconds(clock.now + AHEAD), seed
+            clock.now = from_microseconds(FAR_US)
+            read_due_frames(store)
+            assert (taken_in(store), letters(store), cursor(store)) == (len(frames), [], moved), seed
+
+
 TIMES = st.one_of(
     st.integers(FIRST_US - 10 * SECOND, FIRST_US + 600 * SECOND), st.integers(FIRST_US, LATEST_US), st.just(FAR_US)
 )
@@ -331,7 +409,7 @@ TIMES = st.one_of(
 
 @given(st.lists(st.lists(TIMES, max_size=8), max_size=8), st.booleans())
 def test_every_frame_is_on_time_or_early_and_the_order_stays(batches: list[list[int]], has_noise: bool) -> None:
-    finder, latest = EarlyFrames(), FIRST_US + AHEAD // timedelta(microseconds=1)
+    finder, latest = EarlyFrames(), FIRST_US + AHEAD // MICROSECOND
     for times in batches:
         raws = [early_vouch(time_us, reason=str(place)) for place, time_us in enumerate(times)]
         noise = [b"no frame"] if has_noise else []

@@ -1,4 +1,4 @@
-"""What strangers write cannot make look-ups of others wait: who is asked about, in which order, and who pays."""
+"""Nothing that strangers write makes the look-ups of others wait: the order of look-ups, and who pays for them."""
 
 import threading
 from collections import Counter
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingest import lookups
 from ingest.ask_identities import DUE_IDENTITIES
 from ingest.lookups import EACH, Due
-from ingest.manners import UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
+from ingest.manners import SLOW_AT_A_TIME, UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
 from ingest.net import Fetcher, FetchProblem
 from ingest.shares import ASKED_AN_HOUR, AT_A_TIME, HOUR_SECONDS, SLOW_AN_HOUR, Shares
 from ingest.store import Store
@@ -63,18 +63,18 @@ class Flooded(World):
             txn.execute("insert into seeds values (0, ?, 'owner')", [number])
 
     def known(self) -> set[str]:
-        """Whose look-up has ended."""
+        """The people whose look-up has ended."""
         sql = "select subject from fetches where kind = 'identity' and outcome in ('found', 'absent')"
         return {subject for (subject,) in self.rows(sql)}
 
     def chosen(self, most: int) -> list[str]:
-        """Whom the next turn begins with."""
+        """The people with whom the next turn begins."""
         with self.store.read() as rows:
             found = Due(DUE_IDENTITIES).rows(rows, self.now, most, self.fetcher.shares.spent("identity"))
         return [row["subject"] for row in found]
 
     def turn(self) -> set[str]:
-        """Who is known after one more turn."""
+        """The people who are known after one more turn."""
         self.now += timedelta(minutes=1)
         self.identities()
         return self.known()
@@ -215,12 +215,16 @@ def test_a_busy_domain_that_once_ran_out_the_clock_is_not_slow() -> None:
         with manners.place("plc.directory", Leash(5, closed)):
             pass
     manners.note_stall("x.plc.directory")
+    under_way = 0
     is_look_up.set(True)
     try:
-        with manners.place("plc.directory", Leash(5, closed)), manners.place("plc.directory", Leash(5, closed)):
-            pass
+        with ExitStack() as places:
+            for _ in range(2):
+                places.enter_context(manners.place("plc.directory", Leash(5, closed)))
+                under_way += 1
     finally:
         is_look_up.set(False)
+    assert under_way == 2 > SLOW_AT_A_TIME
 
 
 def test_what_was_put_off_as_others_are_under_way_is_no_failure_of_its_own(flooded: Flooded) -> None:

@@ -16,7 +16,7 @@ STRING = "sh.tangled.string"
 
 
 def spend(spent: Spent, did: str, time_us: int, size: int) -> bool:
-    """Whether so many bytes of this account are kept."""
+    """Return whether so many bytes of this account are kept."""
     taken = Intake(spent)
     refused = taken.refused([0], [did], [time_us], [size])
     taken.keep()

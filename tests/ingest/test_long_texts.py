@@ -1,9 +1,6 @@
 """Records of any length are logged, read, searched, erased, archived and backed up; no checkpoint reads their texts."""
 
-import hashlib
 import json
-import subprocess
-import sys
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
@@ -24,13 +21,14 @@ from ingest.held import tables
 from ingest.intake import BYTES_AN_HOUR
 from ingest.letters import retry_dead_letters
 from ingest.load import Listed, load, load_listing
-from ingest.long_texts import LIMIT, PREFIX, LongTexts, TextLost, bytes_of
+from ingest.long_texts import LIMIT, PREFIX, bytes_of
 from ingest.reading import COLUMN_BYTES
 from ingest.records import REGISTRY
-from ingest.store import CONFIG, Store, StoreProblem
+from ingest.store import Store
 from tests.conftest import count
 from tests.ingest.erased import LATE
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
+from tests.ingest.long_records import BODIES, ESCAPED, LONGEST, STRING, angle_brackets, author, files, long_pull
 from tests.ingest.planted import GONE, KEY, MARK, folders_below, traces
 from tests.ingest.stream import (
     ANA,
@@ -42,44 +40,10 @@ from tests.ingest.stream import (
     at,
     digest_of,
     letters,
-    pull_uri,
     rows,
-    settled,
     take,
 )
-from tests.sources import PROJECT
 from tests.stores import fresh_store
-
-STRING = "sh.tangled.string"
-ESCAPED = "\\u003c"  # `<` as Go's JSON writes it: a record of 1 MB makes 5.9 MB
-LONGEST = "select max(strlen(body)) from events"
-BODIES = "select body from events where operation <> 'delete' order by event_seq"
-
-
-def angle_brackets(did: str, number: int, size: int = 990_000) -> bytes:
-    """A frame whose record is `size` characters of `<`."""
-    frame = {"did": did, "time_us": FIRST_US + number, "kind": "commit"}
-    commit = {
-        "rev": f"rev{number}",
-        "operation": "create",
-        "collection": STRING,
-        "rkey": f"k{number}",
-        "cid": f"c{number}",
-    }
-    head = json.dumps(frame | {"commit": commit})[:-2]
-    return f'{head}, "record": {{"contents": "{ESCAPED * size}"}}}}}}'.encode()
-
-
-def author(number: int) -> str:
-    return f"did:plc:{number:024d}"
-
-
-def files(store: Store) -> list[str]:
-    return sorted(path.name for path in store.long_texts.folder.glob("??/*"))
-
-
-def long_pull(frames: Frames, did: str, rkey: str, text: str, operation: str = "create") -> None:
-    frames.pull(did, rkey, operation, title="Long", note=text)
 
 
 def test_a_hundred_records_of_a_megabyte_leave_a_store_that_checkpoints_and_opens(tmp_path: Path) -> None:
@@ -155,142 +119,6 @@ def test_a_long_account_event_is_known_again_and_read(store: Store) -> None:
     ((body,),) = rows(store, "select body from events where kind = 'account'")
     assert json.loads(store.long_texts.read(body))["note"] == "x" * 10_000
     assert rows(store, "select account_status from contributors where did = ?", MARA) == [("deactivated",)]
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from ingest.load import load
-from ingest.store import Store
-from tests.ingest.stream import SOURCE
-from tests.ingest.test_long_texts import angle_brackets, author
-store = Store.open(Path(sys.argv[1]))
-store.bind(SOURCE)
-load(store, SOURCE, [angle_brackets(author(1), 1)])
-try:
-    with store.write() as txn:
-        txn.long_texts.keep("never committed " * 1000)
-        (store.long_texts.folder / "ab").mkdir(exist_ok=True)
-        (store.long_texts.folder / "ab" / ".draft-x").write_text("half")
-        os._exit(9)
-finally:
-    os._exit(1)
-"""
-
-
-def test_a_kill_loses_no_text_that_was_committed_and_leaves_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "trust.duckdb"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=PROJECT, check=False)
-    assert done.returncode == 9
-    assert len(list(LongTexts(path).folder.glob("??/*"))) == 3
-    store = Store.open(path)
-    ((body,),) = rows(store, BODIES)
-    assert len(store.long_texts.read(body)) == bytes_of(body) > 5_900_000
-    assert len(files(store)) == 1
-    store.close()
-
-
-def test_a_text_whose_file_is_damaged_or_gone_is_a_dead_letter_until_it_is_back(store: Store) -> None:
-    frames = Frames()
-    frames.repository(ANA)
-    for name in ("whole", "damaged", "gone"):
-        long_pull(frames, MARA, name, name * 2_000)
-    load(store, SOURCE, frames)
-    _, damaged, gone = (store.long_texts._path(body) for (body,) in rows(store, f"{BODIES} offset 1"))
-    kept = {path: path.read_bytes() for path in (damaged, gone)}
-    damaged.write_bytes(kept[damaged][:-9] + b"123456789")
-    gone.unlink()
-    settled(store)
-    assert rows(store, "select pull_uri from pull_requests") == [(pull_uri(MARA, "whole"),)]
-    assert [" ".join(reason.split()[:5]) for reason in letters(store)] == ["the file of its text"] * 2
-    for path, data in kept.items():
-        path.write_bytes(data)
-    assert retry_dead_letters(store).left == 0
-    assert rows(store, "select count(*) from pull_requests") == [(3,)]
-
-
-TEXT = "y" * 5_000
-
-
-def hash_folder(texts: LongTexts) -> Path:
-    """The folder that TEXT's file belongs to."""
-    texts.folder.mkdir()
-    return texts.folder / hashlib.sha256(TEXT.encode()).hexdigest()[:2]
-
-
-@pytest.mark.parametrize("place", ["hash folder", "whole folder"])
-def test_a_link_in_place_of_a_folder_is_neither_swept_nor_read_nor_written_through(tmp_path: Path, place: str) -> None:
-    outside, texts = LongTexts(tmp_path / "other.duckdb"), LongTexts(tmp_path / "trust.duckdb")
-    outside.keep(TEXT)
-    folder = hash_folder(texts)
-    (outside.folder / folder.name / "precious.txt").write_text("keep me")
-    if place == "hash folder":
-        folder.symlink_to(outside.folder / folder.name)
-    else:
-        texts.folder.rmdir()
-        texts.folder.symlink_to(outside.folder)
-    before = sorted(outside.folder.glob("??/*"))
-    assert texts.is_empty()
-    assert texts.files() == frozenset()
-    assert texts.sweep([]) == 0
-    with pytest.raises(StoreProblem, match="is no plain folder, so no long text is kept in it: move it away"):
-        texts.keep(TEXT)
-    assert sorted(outside.folder.glob("??/*")) == before
-    assert len(before) == 2
-
-
-def test_a_sweep_removes_only_plain_files_with_the_names_of_long_texts(tmp_path: Path) -> None:
-    texts = LongTexts(tmp_path / "trust.duckdb")
-    texts.keep(TEXT)
-    (folder,) = texts.folder.iterdir()
-    (folder / ".draft-abcd1234").write_bytes(b"cut")
-    (folder / "notes.txt").write_text("of somebody else")
-    (folder / "sub").mkdir()
-    (folder / f"{'0' * 64}.zst").symlink_to(folder / "notes.txt")
-    (texts.folder / "ff.txt").write_text("beside")
-    assert texts.sweep([]) == 2
-    assert sorted(path.name for path in folder.iterdir()) == [f"{'0' * 64}.zst", "notes.txt", "sub"]
-    assert texts.is_empty()
-
-
-def test_a_file_in_place_of_a_folder_or_a_folder_in_place_of_a_file_is_told_in_a_sentence(tmp_path: Path) -> None:
-    texts = LongTexts(tmp_path / "trust.duckdb")
-    folder = hash_folder(texts)
-    folder.write_text("a file")
-    assert texts.sweep([]) == 0
-    with pytest.raises(StoreProblem, match=f"{folder} is no plain folder"):
-        texts.keep(TEXT)
-    folder.unlink()
-    reference = texts.keep(TEXT)
-    (path,) = folder.iterdir()
-    path.unlink()
-    path.mkdir()
-    assert texts.sweep([]) == 0
-    with pytest.raises(TextLost, match=str(path)):
-        texts.read(reference)
-    with pytest.raises(StoreProblem, match=f"{path} is a folder where the file of a long text belongs"):
-        texts.keep(TEXT)
-
-
-@pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "another text", "link"])
-def test_a_damaged_file_is_healed_when_its_text_arrives_again(tmp_path: Path, damage: str) -> None:
-    texts = LongTexts(tmp_path / "trust.duckdb")
-    reference = texts.keep(TEXT)
-    (path,) = texts.folder.glob("??/*")
-    whole = path.read_bytes()
-    path.unlink()
-    if damage == "link":
-        path.symlink_to(tmp_path / "elsewhere")
-        (tmp_path / "elsewhere").write_bytes(b"mine")
-    else:
-        other = bytes(pa.compress(b"z" * 5_000, codec="zstd", asbytes=True))
-        path.write_bytes({"empty": b"", "cut": whole[:-3], "garbage": b"garbage", "another text": other}[damage])
-    with pytest.raises(TextLost):
-        texts.read(reference)
-    assert texts.keep(TEXT) == reference
-    assert texts.read(reference) == TEXT
-    assert not path.is_symlink()
-    assert damage != "link" or (tmp_path / "elsewhere").read_bytes() == b"mine"
 
 
 def test_an_account_beyond_its_bytes_an_hour_is_told_once_and_can_still_take_back(store: Store) -> None:
@@ -369,7 +197,7 @@ def test_nothing_is_left_of_an_erased_person_in_long_texts_of_theirs_and_of_othe
         held = export(found, GONE, folders.diffs, [folders.staging], store.long_texts)
     assert held is not None
     told = [*held["archived_events"], *held["tables"]["events"], *held["tables"]["dead_letters"]]
-    assert sorted(filler in row["body"] for row in told) == [True] * 5
+    assert sorted(filler in str(row["body"]) for row in told) == [True] * 5
     erase(store, GONE, "by_request", LATE, folders)
     finish(store, folders)
     assert len(files(store)) == 2
@@ -441,130 +269,6 @@ def test_a_backup_holds_the_long_texts_and_a_restore_brings_them(tmp_path: Path)
         assert len(files(store)) == 1
         assert "first first" in store.long_texts.read(rows(store, BODIES)[1][0])
         store.close()
-
-
-POISONED = """
-import os, random, sys
-import duckdb
-from ingest.store import CONFIG
-from tests.ingest.stream import ANA
-from tests.ingest.test_long_texts import ESCAPED
-path, number, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-database = duckdb.connect(path, config=CONFIG | {"memory_limit": "8GB"})
-database.execute("update meta set value = '8' where key = 'schema_version'")
-database.execute("delete from meta where key = 'long_texts'")
-body = '{"contents": "' + ESCAPED * size + '"}'
-words = [f"w{random.Random(n).getrandbits(20)}" for n in range(3_000)]
-for n in range(number):
-    if sys.argv[4] == "checkpointed":
-        body = '{"contents": "' + " ".join(random.Random(n).choices(words, k=size // 6)) + '"}'
-    database.execute(
-        "insert into events select md5(?), ?, 'test', 'commit', ?, 'sh.tangled.string', ?, 'create', ?, 'c', "
-        "timestamp '2026-09-21 15:00:00', false, ?, now()::timestamp",
-        [str(n), 1000 + n, ANA, f"k{n}", f"rev{n}", body if n % 3 else '{"contents": "short"}'],
-    )
-    if sys.argv[4] == "letters":
-        database.execute(
-            "insert into dead_letters values (?, ?, null, null, 'test', 'why', ?, now()::timestamp, null)",
-            [str(n), n, body],
-        )
-if sys.argv[4] == "checkpointed":
-    database.execute("force checkpoint")
-os._exit(0)
-"""
-
-
-def poisoned(path: Path, number: int, size: int, kind: str) -> None:
-    """A store as the version before wrote it, with long texts in its tables, left by a kill."""
-    store = fresh_store(path)
-    store.bind(SOURCE)
-    frames = Frames()
-    frames.repository(ANA)
-    take(store, frames)
-    store.close()
-    subprocess.run([sys.executable, "-c", POISONED, str(path), str(number), str(size), kind], cwd=PROJECT, check=True)
-
-
-def checkpoints(path: Path, memory: str) -> bool:
-    """Whether DuckDB alone writes its log of changes into a file within this memory."""
-    database = duckdb.connect(str(path), config=CONFIG | {"memory_limit": memory})
-    try:
-        database.execute("force checkpoint").fetchall()
-    except duckdb.Error:
-        return False
-    finally:
-        database.close()
-    return True
-
-
-def test_a_store_of_the_version_before_that_cannot_be_checkpointed_is_mended(tmp_path: Path) -> None:
-    path = tmp_path / "trust.duckdb"
-    poisoned(path, count(60, 600), 990_000, "letters")
-    assert not checkpoints(path, "160MB")
-    store = Store.open(path)
-    assert rows(store, "select value from meta where key = 'long_texts'") == [("beside",)]
-    assert rows(store, LONGEST)[0][0] <= LIMIT
-    assert rows(store, "select max(strlen(body)), count(*) from dead_letters where event_id is null")[0][0] <= LIMIT
-    assert rows(store, "select count(*) from events") == [(count(60, 600) + 1,)]
-    bodies = {body for (body,) in rows(store, f"{BODIES} offset 1")}
-    assert sorted(len(store.long_texts.read(body)) for body in bodies) == [21, 5_940_016]
-    assert rows(store, "select current_setting('memory_limit')") == [("152.5 MiB",)]
-    settled(store)
-    store.close()
-    assert checkpoints(path, "160MB")
-
-
-def test_a_store_whose_texts_need_more_memory_than_it_may_take_is_opened_once_with_more(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "trust.duckdb"
-    poisoned(path, 120, 500_000, "checkpointed")
-    store = Store.open(path, memory_mb=14)
-    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert [" ".join(message.split()[1:4]) for message in told] == ["does not open", "is mended: it"]
-    assert "is open within 14 MB" in told[1]
-    assert rows(store, "select current_setting('memory_limit')") == [("13.3 MiB",)]
-    assert rows(store, LONGEST)[0][0] <= LIMIT
-    store.close()
-
-
-def test_a_store_that_does_not_open_within_its_memory_even_so_is_not_called_mended(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "trust.duckdb"
-    poisoned(path, 10, 1_000, "checkpointed")
-    with pytest.raises(StoreProblem, match="needs more memory"):
-        Store.open(path, memory_mb=1)
-    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert [" ".join(message.split()[1:4]) for message in told] == ["does not open"]
-    store = Store.open(path)
-    assert rows(store, "select count(*) > 0 from events") == [(True,)]
-    store.close()
-
-
-def test_an_untouched_store_of_the_version_before_comes_over_row_by_row(store: Store, tmp_path: Path) -> None:
-    frames = Frames()
-    frames.repository(ANA)
-    for number in range(30):
-        long_pull(frames, MARA, str(number % 10), "x" * (number * 300), "create" if number < 10 else "update")
-    frames.append(b"no frame " * 1_000)
-    take(store, frames)
-    before = digest_of(store)
-    with store.write() as txn:
-        for table in ("events", "dead_letters"):
-            for (body,) in rows(store, f"select distinct body from {table} where starts_with(body, '{PREFIX}')"):
-                txn.execute(f"update {table} set body = ? where body = ?", [store.long_texts.read(body), body])
-        txn.execute("delete from meta where key = 'long_texts'")
-        txn.execute("update meta set value = '8' where key = 'schema_version'")
-    store.checkpoint()
-    copied = tmp_path / "copied.duckdb"
-    copied.write_bytes(store.path.read_bytes())
-    moved = Store.open(copied)
-    assert digest_of(moved) == before
-    assert files(moved) == files(store)
-    take(moved, frames)
-    assert digest_of(moved) == before
-    moved.close()
 
 
 # Texts as long as any column takes and longer, in characters of one to four bytes, and some that JSON writes at length.

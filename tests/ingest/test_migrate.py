@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -26,6 +28,16 @@ CHANGED = (
     "insert into old.dead_letters by name select * exclude (event_seq, due_clock) "
     "replace (if(event_id is null, letter_id, 'old') as letter_id) from dead_letters",
 )
+
+
+@contextmanager
+def old_store(path: Path, version: int, tables: str = "*.sql") -> Generator[duckdb.DuckDBPyConnection]:
+    """A store that says that it is of this version, with today's tables, for a test to take them back from."""
+    with duckdb.connect(str(path)) as old:
+        for part in sorted(SCHEMA.glob(tables)):
+            old.execute(part.read_text())
+        old.execute("insert into meta values ('schema_version', ?)", [str(version)])
+        yield old
 
 
 def history() -> Frames:
@@ -104,14 +116,11 @@ def test_a_live_store_of_that_version_is_backfilled_by_itself(
 
 def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
-    with duckdb.connect(str(path)) as old:
-        for part in sorted(SCHEMA.glob("[1-5]_*.sql")):
-            old.execute(part.read_text())
+    with old_store(path, 2, "[1-5]_*.sql") as old:
         old.execute("drop table unread_events")
         old.execute("drop index current_scores_by_person")
         for table, column in ADDED:
             old.execute(f"alter table if exists {table} drop column {column.split()[0]}")
-        old.execute("insert into meta values ('schema_version', '2')")
         old.execute(
             "insert into events by name select 'e' as event_id, 7 as event_seq, 'test' as source, 'commit' as kind, "
             "'did:plc:a' as did, localtimestamp as seen_at, false as late, localtimestamp as loaded_clock"
@@ -136,13 +145,10 @@ def test_a_store_of_version_2_gains_the_tables_that_came_later_and_keeps_its_row
 
 def test_a_store_of_version_3_keeps_its_decisions_which_have_no_inputs(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
-    with duckdb.connect(str(path)) as old:
-        for part in sorted(SCHEMA.glob("*.sql")):
-            old.execute(part.read_text())
+    with old_store(path, 3) as old:
         old.execute("drop index current_scores_by_person")
         for table, column in ADDED[1:]:
             old.execute(f"alter table {table} drop column {column.split()[0]}")
-        old.execute("insert into meta values ('schema_version', '3')")
         old.execute(
             "insert into scores by name select 'one' as score_id, 1 as contributor_id, 2 as repository_id, "
             "'at://pull' as pull_uri, localtimestamp as as_of, 0.1 as low, 0.9 as high, 3 as cases, 0.5 as "
@@ -185,12 +191,9 @@ def test_a_draw_for_the_audit_of_all_rounds_stands_for_the_newest_one(store: Sto
 
 def test_a_store_of_version_5_gains_the_columns_of_a_borrowed_order(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
-    with duckdb.connect(str(path)) as old:
-        for part in sorted(SCHEMA.glob("*.sql")):
-            old.execute(part.read_text())
+    with old_store(path, 5) as old:
         for column in ("borrowed", "borrowed_from"):
             old.execute(f"alter table current_decisions drop column {column}")
-        old.execute("insert into meta values ('schema_version', '5')")
     migrated = Store.open(path)
     listed = "select table_name, column_name, data_type from duckdb_columns() where not internal order by all"
     assert rows(migrated, listed) == rows(store, listed)
@@ -241,9 +244,7 @@ def test_a_backup_of_the_version_before_is_brought_up_once_it_is_restored(tmp_pa
 
 def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
-    with duckdb.connect(str(path)) as old:
-        for part in sorted(SCHEMA.glob("*.sql")):
-            old.execute(part.read_text())
+    with old_store(path, 8) as old:
         old.execute(
             "insert into mirrors by name select 1 as repository_id, 'fetched' as state, 0 as bytes, '{}' as refs, "
             "'14 mark' as followups_mark"
@@ -255,7 +256,6 @@ def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Pa
                 [pull],
             )
             old.execute("insert into pull_followups values (?, ?, '2026-01-02', '2026-01-02', 'd', null)", [pull, kind])
-        old.execute("insert into meta values ('schema_version', '8')")
     migrated = Store.open(path)
     assert rows(migrated, "select followups_mark from mirrors") == [(None,)]
     assert rows(migrated, "select pull_uri, followed from landings order by pull_uri") == [
@@ -354,13 +354,10 @@ def test_a_store_of_version_8_has_the_newest_reviews_of_a_pull_request_and_no_lo
 
 def test_a_store_of_version_8_has_patches_that_git_was_not_asked_about_yet(tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
-    with duckdb.connect(str(path)) as old:
-        for part in sorted(SCHEMA.glob("*.sql")):
-            old.execute(part.read_text())
+    with old_store(path, 8) as old:
         for table in ("patches", "content_reviews"):
             old.execute(f"alter table {table} drop column git_reading")
         old.execute("alter table patches drop column git_line")
-        old.execute("insert into meta values ('schema_version', '8')")
         old.execute("insert into patches values ('at://a/1', 'blob:one', 'p', 's', 1, 1, 1, 1, 'read', true, [], [])")
     store = Store.open(path)
     assert rows(store, "select sha256, git_reading, git_line from patches") == [("s", None, None)]

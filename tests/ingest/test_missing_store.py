@@ -1,4 +1,4 @@
-"""Where the main file is gone, no new store is begun over its snapshots, and the newest whole one takes its place."""
+"""No new store is begun over the snapshots of a main file that is gone, and the newest whole one takes its place."""
 
 import shutil
 import subprocess
@@ -104,12 +104,14 @@ def test_the_refusal_names_the_newest_snapshot_that_can_be_read(places: Places) 
         require_store(places.store, places.snapshots)
 
 
-def test_a_drive_where_nothing_was_published_may_begin(tmp_path: Path) -> None:
-    require_store(tmp_path / "trust.duckdb", tmp_path / "snapshots")
-
-
-def test_a_store_that_is_there_is_taken(places: Places) -> None:
+def test_a_drive_where_nothing_was_published_may_begin_and_one_with_its_store_goes_on(places: Places) -> None:
     require_store(places.store, places.snapshots)
+    places.store.unlink()
+    with pytest.raises(StoreProblem, match="is gone, but"):
+        require_store(places.store, places.snapshots)
+    shutil.rmtree(places.snapshots)
+    require_store(places.store, places.snapshots)
+    assert not places.store.exists(), "asking makes none"
 
 
 def test_the_newest_snapshot_becomes_the_store_row_by_row(places: Places) -> None:

@@ -11,6 +11,7 @@ from tests.conftest import Count
 from tests.ingest.git_world import TEXT, Place, Work
 
 ANA, MALLORY = "did:plc:ana22222222222222222222a", "did:plc:mallory2222222222222222a"
+BEN = "did:plc:ben22222222222222222222a"
 PYTHON = "def add(one, other):\n    if other is None:\n        return None\n    return one + other\n"
 SCRIPT = "function add(one, other) {\n  if (!other) {\n    return null\n  }\n  return one + other\n}\n"
 NEW = TEXT.replace("line 9\n", "line 9\n    alpha\n    beta = 1\n    gamma\n")
@@ -67,10 +68,45 @@ def test_one_line_of_three_is_a_change_of_the_merge_and_no_revert_whoever_names_
     assert place.follow() == {(pull, "patched", tidy)}
 
 
-def test_two_lines_of_three_are_a_revert_with_conflicts(work: Work, place: Place) -> None:
+def test_two_lines_of_three_are_a_revert_with_conflicts_where_a_push_holder_says_so(work: Work, place: Place) -> None:
     pull, commit = land(work, place, "Add", {"a.txt": NEW})
     work.commit("Edit", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
-    back = work.commit(f"Back\n\nThis reverts commit {commit}.", {"a.txt": TEXT})
+    _, back = land(work, place, f"Back\n\nThis reverts commit {commit}.", {"a.txt": TEXT}, MALLORY)
+    assert reverted(place.follow()) == set()
+    let_push(place, MALLORY)
+    assert reverted(place.follow()) == {(pull, back)}
+
+
+@pytest.mark.parametrize("landing", ["out of sight", "squashed under other words", "merged out of sight"])
+def test_a_strangers_message_names_nothing_where_its_landing_was_not_noticed(
+    work: Work, place: Place, landing: str
+) -> None:
+    """The attack: a rewrite of a merged line, whose text names the merge, and no pull request that it is known by."""
+    _, commit = land(work, place, "Add", {"a.txt": TEXT + "value = 1\n"})
+    message, files = f"Tidy\n\nThis reverts commit {commit}.", {"a.txt": TEXT + "value = 2\n"}
+    if landing == "out of sight":
+        work.commit(message, files)
+    elif landing == "squashed under other words":
+        place.offer(work.offer("HEAD", [("One", {"b.txt": "b\n"}), (message, files)]), MALLORY)
+        place.look()
+        work.commit(f"Two changes\n\n{message}", files | {"c.txt": "by hand\n"})
+    else:
+        work.git("checkout", "-q", "--detach")
+        tip = work.commit(message, files)
+        work.git("checkout", "-q", "main")
+        work.git("merge", "-q", "--no-ff", "-m", message, tip)
+    assert reverted(place.follow()) == set()
+
+
+def test_a_claim_of_somebody_unknown_counts_where_the_merge_goes_and_next_to_nothing_comes(
+    work: Work, place: Place
+) -> None:
+    """As `git revert` does where a neighbouring line was edited meanwhile, so that no patch-id is the inverse."""
+    pull, commit = land(work, place, "Add", {"a.txt": NEW})
+    other = land(work, place, "Other", {"d.txt": TEXT})[1]
+    edited = TEXT.replace("line 8\n", "line eight\n")
+    work.commit("Edit", {"a.txt": edited.replace("line 9\n", "line 9\n    alpha\n    beta = 1\n    gamma\n")})
+    back = work.commit(f"Back\n\nThis reverts commits {commit} and {other}.", {"a.txt": edited})
     assert reverted(place.follow()) == {(pull, back)}
 
 
@@ -135,7 +171,7 @@ def test_the_merge_commit_of_a_strangers_branch_may_carry_their_text_and_names_n
 def test_of_two_pull_requests_in_one_merge_commit_only_the_one_whose_lines_go_is_marked(
     work: Work, place: Place
 ) -> None:
-    large = TEXT + "".join(f"more {number}\n" for number in range(9))
+    large = TEXT + "".join(f"more {number}\n" for number in range(19))
     series = [("Large", {"a.txt": large}), ("Small", {"b.txt": TEXT + "one more\n"})]
     pulls = []
     work.git("checkout", "-q", "--detach")
@@ -173,7 +209,8 @@ def test_a_copy_of_the_lines_that_is_removed_again_has_the_inverse_patch_id_and_
 def test_a_copy_of_a_revert_that_a_stranger_offers_afterwards_does_not_hide_it(work: Work, place: Place) -> None:
     pull, commit = land(work, place, "Add", {"a.txt": NEW})
     work.commit("Edit", {"a.txt": NEW.replace("beta = 1", "beta = 2")})
-    back = work.commit(f"Back\n\nThis reverts commit {commit}.", {"a.txt": TEXT})
+    _, back = land(work, place, f"Back\n\nThis reverts commit {commit}.", {"a.txt": TEXT}, BEN)
+    let_push(place, BEN)
     place.look()
     place.offer(work.patch(), MALLORY)
     assert reverted(place.follow()) == {(pull, back)}

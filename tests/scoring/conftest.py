@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import for_all_workers
-from tests.pipeline import OPEN_LANE, Result, opened, run
+from tests.pipeline import OPEN_LANE, Result, opened, prepared, run
+from tests.scoring.offered import one_open
 from trustsite.world import World, build_world
 
 
@@ -15,6 +16,13 @@ from trustsite.world import World, build_world
 def result_fixture(tmp_path: Path) -> Iterator[Result]:
     """An empty store, judged with the default policy."""
     with opened(tmp_path) as result:
+        yield result
+
+
+@pytest.fixture(name="queued")
+def queued_fixture(tmp_path: Path) -> Iterator[Result]:
+    """One open pull request of mara's to seed's watched repository, with a small clean patch."""
+    with prepared(tmp_path, one_open) as result:
         yield result
 
 

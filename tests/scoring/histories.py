@@ -12,16 +12,17 @@ Generator = np.random.Generator
 class World:
     """Changes with log-odds of being bad of `base` + 1.5 x + what is their author's own, a normal of sd `of_author`.
 
-    The score is P(clean | x), so it is calibrated over all authors and wrong for each of them.
+    The score is P(clean | x), so it is calibrated over all authors and wrong for each of them. `drift` is by how much
+    the log-odds rise from the beginning to the end of a history; what is true is so over all of it.
     """
 
-    def __init__(self, of_author: float, base: float = -2.0, people: int = 200_000) -> None:
-        self.base, self.of_author = base, of_author
+    def __init__(self, of_author: float, base: float = -2.0, people: int = 200_000, drift: float = 0.0) -> None:
+        self.base, self.of_author, self.drift = base, of_author, drift
         nodes, weights = np.polynomial.hermite_e.hermegauss(21)
         self._nodes, self._weights = nodes, weights / weights.sum()
         draw = np.random.default_rng(0)
         x, own = draw.normal(size=people), draw.normal(size=people) * of_author
-        scores, bad = self.scores(x), expit(base + 1.5 * x + own)
+        scores, bad = self.scores(x), expit(base + 1.5 * x + own + drift * (draw.random(people) - 0.5))
         order = np.argsort(-scores)
         self._scores, self._rates = scores[order], np.cumsum(bad[order]) / np.arange(1, people + 1)
 
@@ -44,10 +45,18 @@ class World:
         within = np.flatnonzero(self._rates <= budget)
         return (within[-1] + 1) / len(self._scores) if len(within) else 0.0
 
-    def history(self, draw: Generator, cases: int, authors: int, skew: float = 1.0) -> Judged:
-        """A year of changes by so many authors, of whom some send far more than others."""
+    def history(
+        self, draw: Generator, cases: int, authors: int, skew: float = 1.0, burst: float = 0.0, days: int = 365
+    ) -> Judged:
+        """Changes by so many authors, of whom some send far more than others; one sends `burst` of them in a month."""
         own, pace = draw.normal(size=authors) * self.of_author, draw.lognormal(0, skew, size=authors)
         who, x = draw.choice(authors, size=cases, p=pace / pace.sum()), draw.normal(size=cases)
-        bad = draw.random(cases) < expit(self.base + 1.5 * x + own[who])
-        seconds = np.sort(draw.integers(0, 365 * 86_400, cases)).astype("m8[s]")
-        return Judged.of(self.scores(x), bad, who, np.datetime64("2025-01-01") + seconds)
+        chance = draw.random(cases)
+        seconds = np.sort(draw.integers(0, days * 86_400, cases))
+        if burst:
+            sent = draw.choice(cases, size=round(burst * cases), replace=False)
+            who[sent] = draw.integers(authors)
+            seconds[sent] = draw.integers(days - 30) * 86_400 + draw.integers(0, 30 * 86_400, len(sent))
+        odds = self.base + 1.5 * x + own[who] + self.drift * (seconds / (days * 86_400) - 0.5)
+        moments = np.datetime64("2025-01-01") + seconds.astype("m8[s]")
+        return Judged.of(self.scores(x), chance < expit(odds), who, moments)

@@ -3,7 +3,7 @@
 from ingest.git_reading import compare_with_git
 from ingest.patches import read_patch, store_patch
 from tests.pipeline import Result
-from tests.scoring.small import OFFERED
+from tests.scoring.small import OFFERED, settled, take
 
 ENDED = """
 insert or replace into fetches
@@ -36,6 +36,12 @@ def offer(result: Result, diff: str = CLEAN, uri: str = OFFERED, ref: str = "blo
         txn.upsert("patches", [row])
         txn.execute("update pull_requests set patch_ref = ? where pull_uri = ?", [ref, uri])
         txn.inputs_changed()
+
+
+def one_open(result: Result) -> None:
+    """One open pull request of mara's to seed's watched repository, with a small clean patch."""
+    take(result, settled("open"))
+    offer(result)
 
 
 def end_lookups(result: Result) -> None:

@@ -1,11 +1,11 @@
-"""The audit's alarm and its weights, on simulated lanes whose true rate is known."""
+"""The audit's alarm, on simulated lanes whose true rate is known."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.drift import Alarm, AlarmRule, audit_weights, audited_rate, audits_to_shut, days_to_shut, watch
+from scoring.drift import Alarm, AlarmRule, audits_to_shut, days_to_shut, watch
 from tests.conftest import Count
 
 RULE = AlarmRule(0.05, 0.05)
@@ -111,39 +111,6 @@ def test_one_more_bad_answer_never_lowers_the_bet(answers: list[bool], budget: f
 def test_a_bet_that_cannot_be_made_is_refused(wrong: tuple[float, float, float, float]) -> None:
     with pytest.raises(ValueError, match="must"):
         AlarmRule(*wrong)
-
-
-def _history(draw: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """600 fast-laned, audited with odds of .1 and later .3, of which 5 and later 12 % are bad, and 400 others."""
-    waved = np.arange(1000) < 600
-    odds = np.where(np.arange(1000) < 300, 0.1, 0.3)
-    bad = draw.random(1000) < np.where(np.arange(1000) < 300, 0.05, 0.12)
-    return waved, waved & (draw.random(1000) < odds), odds, bad
-
-
-def test_the_weighted_rate_of_the_lane_is_unbiased_and_the_plain_one_is_not(count: Count) -> None:
-    draw, weighted, plain, truth = np.random.default_rng(5), [], [], []
-    for _ in range(count(2000, 20_000)):
-        waved, answered, odds, bad = _history(draw)
-        weights = audit_weights(waved, answered, odds)
-        weighted.append(audited_rate(bad[waved], weights[waved]) or 0.0)
-        plain.append(bad[answered].mean())
-        truth.append(bad[waved].mean())
-    assert abs(np.mean(weighted) - np.mean(truth)) <= 0.005
-    assert np.mean(plain) - np.mean(truth) > 0.01
-
-
-def test_silence_about_what_nobody_read_is_not_clean() -> None:
-    weights = audit_weights([True, True, False], [True, False, False], [0.25, 0.25, 1.0])
-    assert weights.tolist() == [4.0, 0.0, 1.0]
-    assert audited_rate([1.0, float("nan"), 0.0], weights) == pytest.approx(0.8)
-    assert audited_rate([1.0], [0.0]) is None
-
-
-@pytest.mark.parametrize("odds", [0.0, -1.0, 1.5, float("nan")])
-def test_an_answer_without_odds_is_refused(odds: float) -> None:
-    with pytest.raises(ValueError, match="odds"):
-        audit_weights([True], [True], [odds])
 
 
 def test_what_stands_for_twenty_moves_the_bet_twenty_times_as_far_and_never_below_the_floor() -> None:

@@ -30,7 +30,7 @@ def review(result: Result) -> None:
 
 
 def held(result: Result) -> bool:
-    """Whether the pull request that waits is said to be like one that turned out bad."""
+    """Return whether the pull request that waits is said to be like one that turned out bad."""
     (found,) = result.rows("select findings from content_reviews where pull_uri = ?", [NEXT])
     return RULE in found["findings"]
 

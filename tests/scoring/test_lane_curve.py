@@ -228,8 +228,10 @@ def test_without_a_bad_one_each_author_counts_once() -> None:
     many, one = (curve_of(judged(authors, [0.0] * 40), "own", 40, 365) for authors in (range(40), [7] * 40))
     assert many is not None
     assert one is not None
-    assert many.points[0].bad_high == pytest.approx(1 - 0.025 ** (1 / 40))
-    assert one.points[0].bad_high == pytest.approx(0.975), "forty pull requests of one person say little of others"
+    assert many.points[0].bad_high == pytest.approx(1 - 0.025 ** (1 / 20)), "40 stand for 20"
+    assert one.points[0].bad_high == pytest.approx(1 - 0.025**2), (
+        "forty pull requests of one person say little of others"
+    )
     assert many.points[0].bad_low == one.points[0].bad_low == 0
 
 
@@ -270,10 +272,10 @@ def test_the_starters_past_speaks_until_thirty_of_ones_own_are_settled(
     lent = offered(world)
     assert lent is not None
     assert (lent.source, lent.threshold, lent.bad_high) == ("starter", 0.9, 0.13)
-    past(world, [(950 + one, "++") for one in range(2)])
+    past(world, [(950 + one, "++") for one in range(10)])
     own = offered(world)
     assert own is not None
-    assert (own.source, own.threshold, own.cases, own.let_through, own.bad) == ("own", 0.6, 32.0, 16.0, 0.0)
+    assert (own.source, own.threshold, own.cases, own.let_through, own.bad) == ("own", 0.6, 48.0, 24.0, 0.0)
 
 
 def test_where_ones_own_past_offers_nothing_the_starters_is_not_taken(

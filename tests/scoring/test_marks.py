@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from scoring import read
-from scoring.audit_answers import audited_outcomes
 from scoring.told_actions import ToldAction, take
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, prepared
@@ -151,9 +150,8 @@ def test_an_answer_of_the_audit_stays_beside_the_mined_label_and_replaces_neithe
     assert labels(merged) == [(True, QUIET)]
     mark(merged, "reverted")
     again(merged, MARKED)
-    with merged.reading() as rows:
-        (outcome,) = audited_outcomes(rows, MARKED)
-    assert (outcome.would_merge, outcome.weight, outcome.mined_clean, outcome.mined_from) == (False, 2.0, True, QUIET)
+    assert merged.rows("select would_merge, odds from audits") == [{"would_merge": False, "odds": 0.5}]
+    assert merged.rows("select mined_clean, mined_from from marks") == [{"mined_clean": True, "mined_from": QUIET}]
 
 
 def test_a_mark_of_clean_stands_for_a_revert_that_was_found_and_the_pages_name_its_commit(merged: Result) -> None:

@@ -62,7 +62,7 @@ def clone_fixture(tmp_path: Path) -> Clone:
 
 
 def missing(added: set[tuple[str, str]], change: Change) -> set[tuple[str, str]]:
-    """What git added and the reading lacks. A file that is moved or copied may hold lines that were read elsewhere."""
+    """The lines that git added and the reading lacks. A moved or copied file may hold lines read elsewhere."""
     read = {(file.path, line.text.rstrip("\r")) for file in change.files for line in file.added()}
     moved = {file.path for file in change.files if file.kind in ("renamed", "copied")}
     texts = {text for _, text in read}

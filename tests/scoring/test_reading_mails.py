@@ -13,6 +13,13 @@ from tests.scoring.patches import FROM, SIGNATURE, SUM, counts, mail, one_line
 LONG = "Bring every account's records in order, however long the sentence about it may become in the end"
 
 
+def assert_told(rule: str, text: str) -> None:
+    """A text is told of by this rule alone, and was not read whole."""
+    change = read_change(text)
+    assert [problem.rule for problem in change.problems] == [rule]
+    assert change.coverage < 1
+
+
 def by_git(text: str, folder: Path) -> Mail:
     """What git makes of one mail, without its "From " line as `git mailsplit` hands it on."""
     command = ["git", "mailinfo", "--encoding=UTF-8", "message", "patch"]
@@ -89,9 +96,7 @@ def test_a_from_line_inside_a_hunk_begins_no_mail() -> None:
     ],
 )
 def test_a_mail_that_git_would_decode_first_is_a_finding(headers: dict[str, str]) -> None:
-    change = read_change(mail("ZGlmZiAtLWdpdA==\n", **headers) + mail())
-    assert [problem.rule for problem in change.problems] == ["encoded_mail"]
-    assert change.coverage < 1
+    assert_told("encoded_mail", mail("ZGlmZiAtLWdpdA==\n", **headers) + mail())
 
 
 @pytest.mark.parametrize(
@@ -135,9 +140,7 @@ def test_a_mail_hidden_behind_a_harmless_patch_is_told_with_its_line(way: str) -
     ],
 )
 def test_every_header_counts_that_may_make_git_decode_a_mail(text: str) -> None:
-    change = read_change(text)
-    assert [problem.rule for problem in change.problems] == ["encoded_mail"]
-    assert change.coverage < 1
+    assert_told("encoded_mail", text)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +162,7 @@ def test_headers_words_and_trailers_of_honest_mails_cost_nothing(text: str) -> N
 
 @pytest.mark.parametrize("text", ["words\n", "-- \n" + "a line\n" * 5, "From x\nContent-Transfer-Encoding: base64\n"])
 def test_text_behind_a_patch_that_is_not_understood_costs_coverage(text: str) -> None:
-    change = read_change(mail().removesuffix(SIGNATURE) + text)
-    assert [problem.rule for problem in change.problems] == ["text_behind"]
-    assert change.coverage < 1
+    assert_told("text_behind", mail().removesuffix(SIGNATURE) + text)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +174,7 @@ def test_text_behind_a_patch_that_is_not_understood_costs_coverage(text: str) ->
     ],
 )
 def test_a_patch_that_git_takes_for_another_tools_is_not_fully_read(head: str) -> None:
-    change = read_change(head + SUM)
-    assert [problem.rule for problem in change.problems] == ["other_format"]
-    assert change.coverage < 1
+    assert_told("other_format", head + SUM)
 
 
 def test_lines_that_git_joins_to_one_are_told() -> None:

@@ -1,7 +1,6 @@
 """The review hop: what is due is read once, what it says reaches the decision, and nothing ends it for good."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -19,25 +18,13 @@ from scoring.rendering import Case
 from scoring.review_pulls import TRIES, ReviewCase, Reviewing, review_due
 from scoring.verdict import Lane
 from tests.ingest.stream import ANA, MARA, SEED, Frames, pull_uri
-from tests.pipeline import Result, by_scanners, prepared
+from tests.pipeline import Result, by_scanners
 from tests.scoring.hidden_mails import behind
 from tests.scoring.offered import CLEAN, offer
 from tests.scoring.small import OFFERED, settled, take
 
 TOKEN = "https://hooks.slack." + "com/services/T02GW5K8R/B05MXPL2Q7/kQ3vZr8WbNtY6cLmH1xJp4Sd"
 LEAK = CLEAN.replace("+print(2)", f'+url = "{TOKEN}"')
-
-
-@pytest.fixture(name="queued")
-def queued_fixture(tmp_path: Path) -> Iterator[Result]:
-    """One open pull request of mara's to seed's watched repository, with a small clean patch."""
-    with prepared(tmp_path, one_open) as result:
-        yield result
-
-
-def one_open(result: Result) -> None:
-    take(result, settled("open"))
-    offer(result)
 
 
 def reviewing(result: Result, review: ReviewCase = by_scanners) -> Reviewing:

@@ -1,10 +1,6 @@
 """Reviews as stored: no text of an author, of a scanner or of a model makes a long column or many rows."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +28,9 @@ from scoring.review import LEFT_OUT_KEPT
 from scoring.review_costs import verdict_json
 from scoring.review_rows import NOT_KEPT, review_columns, shown_findings, shown_flags
 from tests.conftest import count
-from tests.pipeline import Result, prepared
+from tests.pipeline import Result
 from tests.scoring.offered import CLEAN, offer
-from tests.scoring.small import OFFERED, settled, take
+from tests.scoring.small import OFFERED
 from triage.diff_notes import masks, place_notes
 from triage.diff_places import named_path
 from triage.review_words import review_notes
@@ -42,18 +38,6 @@ from triage.review_words import review_notes
 WIDE = "🦊"
 SECRET = "a" + "https://hooks.slack." + "com/services/T02GW5K8R/B05MXPL2Q7/kQ3vZr8WbNtY6cLmH1xJp4Sd"
 texts = st.sampled_from(["a", '"', "\\", "\x01", "é", WIDE])
-
-
-@pytest.fixture(name="queued")
-def queued_fixture(tmp_path: Path) -> Iterator[Result]:
-    """One open pull request of mara's to seed's watched repository, with a small clean patch."""
-    with prepared(tmp_path, one_open) as result:
-        yield result
-
-
-def one_open(result: Result) -> None:
-    take(result, settled("open"))
-    offer(result)
 
 
 def findings(number: int, path: str, words: str) -> list[Finding]:

@@ -15,11 +15,9 @@ from scoring.rendering import Case
 from scoring.review_pulls import review_due
 from scoring.trial import GIVEN_UP
 from tests.pipeline import Result, by_scanners, prepared
-from tests.scoring.offered import CLEAN, offer
+from tests.scoring.offered import CLEAN, offer, one_open
 from tests.scoring.small import OFFERED
-from tests.scoring.test_review_pulls import kept, many, one_open, queued_fixture, reviewing
-
-__all__ = ["queued_fixture"]
+from tests.scoring.test_review_pulls import kept, many, reviewing
 
 
 def paid(

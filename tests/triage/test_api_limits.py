@@ -130,25 +130,31 @@ def test_a_person_who_makes_and_revokes_tokens_begins_no_new_count() -> None:
 
 
 def test_whatever_somebody_asks_with_they_are_answered_no_more_than_one_person(count: Count) -> None:
-    """Pages, tokens old and new, and feeds of one person in any order share one count."""
+    """Pages, tokens old and new, and feeds of one person in any order share one count; so do their reviews."""
     for seed in range(count(5, 300)):
         cache.clear()
         draw, person = random.Random(seed), Person.objects.create(did=f"did:plc:{seed:024}".replace("0", "a"))
-        browser, tokens, answered = Client(), [of_person(person)], 0
+        Maintainer.objects.create(person=person, repo_key=REPO)
+        browser, tokens = Client(), [of_person(person, "read", "review")]
+        answered, reviews = 0, 0
         browser.force_login(person)
         for _ in range(15):
-            act = draw.choice(["page", "token", "new", "revoke", "feed"])
+            act = draw.choice(["page", "token", "review", "new", "revoke", "feed"])
             if act == "new" or not tokens:
-                tokens.append(of_person(person))
+                tokens.append(of_person(person, "read", "review"))
             elif act == "revoke":
                 revoke_token(tokens.pop(draw.randrange(len(tokens)))[1], person, timezone.now())
             elif act == "feed":
                 secret = create_token("feed", ["read"], timezone.now(), person)
                 answered += Client().get(f"/feed/{secret}.atom").status_code == 200
+            elif act == "review":
+                answer = draw.choice(tokens)[0].post("/review/pr", {}, content_type="application/json")
+                reviews += answer.status_code != 429
             else:
                 asked = browser if act == "page" else draw.choice(tokens)[0]
                 answered += asked.get("/metrics").status_code == 200
-        assert answered <= 5, seed
+        assert answered + reviews <= 5, seed
+        assert reviews <= 2, seed
 
 
 def test_health_is_asked_more_often_than_the_rest() -> None:

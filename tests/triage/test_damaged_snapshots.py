@@ -1,5 +1,7 @@
 """Pages and JSON where snapshots are damaged: an older whole one serves, and with none the answer is 503 in words."""
 
+import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pytest_django import Settings
 from ingest import snapshot
 from ingest.snapshot import publish
 from ingest.store import Store
+from tests.conftest import Count
 from tests.triage.site import Site
 from triage import middleware
 
@@ -106,3 +109,33 @@ def test_a_pointer_without_any_snapshot_beside_it_is_503_in_words(client: Client
         one.unlink()
     a_folder(folder / "CURRENT")
     assert client.get("/queue").status_code == 503
+
+
+IN_WORDS = ("cannot be read from its drive just now", "nothing is lost")
+
+
+def whole(path: Path) -> None:
+    """Nothing happened to it."""
+
+
+def test_whatever_is_gone_or_damaged_a_whole_snapshot_serves_or_the_answer_is_503_in_words(
+    client: Client, folder: Path, tmp_path: Path, count: Count
+) -> None:
+    draw, seen, kept = random.Random(3), set(), tmp_path / "kept"
+    shutil.copytree(folder, kept, copy_function=shutil.copy2)
+    for number in range(count(10, 300)):
+        middleware._reader(folder).close()
+        middleware._reader.cache_clear()
+        shutil.rmtree(folder)
+        shutil.copytree(kept, folder, copy_function=shutil.copy2)
+        files = snapshot.snapshot_files(folder)
+        spoilt = [draw.choice([whole, Path.unlink, cut, spoil_rows]) for _ in files]
+        for path, spoil in zip(files, spoilt, strict=True):
+            spoil(path)
+        draw.choice([whole, Path.unlink, a_folder, failing])(folder / "CURRENT")
+        *damaged, last = [client.get("/queue") for _ in range(len(files) + 1)]
+        assert {answer.status_code for answer in damaged} <= {200, 503}, (number, spoilt)
+        assert last.status_code == (200 if whole in spoilt else 503), (number, spoilt)
+        assert whole in spoilt or any(words in last.content.decode() for words in IN_WORDS), (number, spoilt)
+        seen.add(last.status_code)
+    assert seen == {200, 503}

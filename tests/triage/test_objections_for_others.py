@@ -1,5 +1,6 @@
 """A maintainer speaks in a contributor's name about their own repository, and every page says who spoke."""
 
+import random
 from collections.abc import Iterator
 from html import unescape
 from importlib import import_module
@@ -14,14 +15,15 @@ from pytest_django import Settings
 from ingest.net import Fetcher
 from ingest.snapshot import publish
 from ingest.store import StreamClock
-from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
+from tests.conftest import Count
+from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, prepared
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
 from triage.changes import log_change
 from triage.contributor_links import make_link
 from triage.deliveries import deliver_due
 from triage.models import Maintainer, Objection, OutboxEntry, Person
-from triage.objections import AT_ONCE, ObjectionProblem, object_to
+from triage.objections import AT_ONCE, ObjectionProblem, answer, object_to
 from trustsite.handover import make_runtime
 
 pytestmark = pytest.mark.django_db
@@ -32,6 +34,7 @@ def two_repositories(result: Result) -> None:
     """Mara has an open pull request in lantern, which seed keeps, and one in cabin, which ana keeps."""
     frames = frames_of_it()
     frames.pull(MARA, "cabin", target=CABIN)
+    frames.pull(MALLORY, "cabin", target=CABIN)
     play(result, frames)
     publish(result.store, result.folder / "snapshots")
 
@@ -53,11 +56,16 @@ def maintainer(did: str, *keys: str) -> Client:
     return client
 
 
-def held(world: Result) -> dict[str, str]:
-    """Pull requests that wait for a person because of an objection, with the sentence, once all was delivered."""
+def deliver(world: Result) -> None:
+    """Have what was said judged and published."""
     deliver_due(make_runtime(world.store, Fetcher(), StreamClock(world.store)), timezone.now())
     world.judge()
     publish(world.store, world.folder / "snapshots")
+
+
+def held(world: Result) -> dict[str, str]:
+    """Pull requests that wait for a person because of an objection, with the sentence, once all was delivered."""
+    deliver(world)
     found = {uri: world.pull(uri) for uri in (OFFERED, IN_CABIN)}
     return {
         uri: row.sentence
@@ -170,8 +178,46 @@ def test_no_word_of_a_maintainer_holds_anything_outside_their_repositories(world
     assert held(world).keys() == {OFFERED, IN_CABIN}
 
 
+# Every open pull request: who offered it, and where.
+OPEN = {OFFERED: (MARA, REPO), IN_CABIN: (MARA, CABIN), pull_uri(MALLORY, "cabin"): (MALLORY, CABIN)}
+
+
+def lanes(world: Result) -> dict[str, tuple[str, str]]:
+    """The lane of each open pull request, and the first reason for it."""
+    found = {uri: row.verdict for uri in OPEN if (row := world.pull(uri))}
+    return {uri: (str(verdict.lane), verdict.reasons[0].code) for uri, verdict in found.items()}
+
+
+def test_nobody_moves_a_row_outside_their_repositories_whoever_they_are_and_whatever_they_send(
+    world: Result, count: Count
+) -> None:
+    """People with any roles speak about anybody, about each pull request, each repository and nothing at all."""
+    draw = random.Random(7)
+    site = Person.objects.create(did="did:plc:site")
+    before, moved = lanes(world), set()
+    for number in range(count(30, 600)):
+        Maintainer.objects.all().delete()
+        keys = draw.choice([(), (CABIN,), (REPO,), (CABIN, REPO), ("",)])
+        speaker, about = draw.choice([ANA, SEED, STRANGER, MARA, MALLORY]), draw.choice([MARA, MALLORY, STRANGER])
+        client, words = maintainer(speaker, *keys), draw.choice(["", CABIN, REPO, "at://made-up", *OPEN])
+        status = client.post(f"/c/{about}/objection", {**TOLD, "pull": words}).status_code
+        deliver(world)
+        changed = {uri for uri, lane in lanes(world).items() if lane != before[uri]}
+        theirs = {
+            uri for uri, (by, key) in OPEN.items() if by == about and (about == speaker or key in keys or "" in keys)
+        }
+        assert changed <= theirs, (number, speaker, keys, about, words, status)
+        assert status == 200 or not changed
+        moved |= changed
+        for one in Objection.objects.filter(state="open"):
+            answer(one.key, None, site, "rejected", "No", timezone.now())
+        deliver(world)
+        assert lanes(world) == before
+    assert moved == OPEN.keys()
+
+
 def written_before(by: Person | None, name: str) -> Objection:
-    """What an older version kept of a maintainer's objection to mara's being scored at all."""
+    """A maintainer's objection to mara's being scored at all, as an older version kept it."""
     now = timezone.now()
     made = {"key": f"page:{name}", "did": MARA, "source": "maintainer", "text": "No", "made_at": now, "due_at": now}
     log_change(by, "objection.made", now, "", MARA, source="maintainer")

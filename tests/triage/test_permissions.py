@@ -42,7 +42,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "data_by_link": (f"GET /c/{MARA}/data/{{data}}", "403 200 403 403 403 403"),
     "decision_by_link": (f"GET /c/{MARA}/decision/{{decision}}", "403 200 403 403 403 403"),
     "send_objection": (f"POST /c/{MARA}/objection text=No&link=", "sign 200 403 403 200 200"),
-    "send_wish": (f"POST /c/{MARA}/leaderboard out=yes&link=", "sign 200 403 403 200 200"),
+    "send_wish": (f"POST /c/{MARA}/leaderboard out=yes&link=", "sign 200 403 403 403 403"),  # of maintainers the site's
     "rights": (f"GET /c/{MARA}/rights", "sign sign 403 403 200 200"),
     "hand_link": (f"POST /c/{MARA}/links pull={OFFERED}", "sign sign 403 403 200 200"),
     "take_link": (f"POST /c/{MARA}/links/1/revoke", "sign sign 403 403 302 302"),

@@ -72,7 +72,7 @@ def test_the_whole_of_it_as_json_holds_no_threshold_no_folder_and_no_denounce_of
     client: Client, seed: Person
 ) -> None:
     answer = client.get(data_address(link(seed)) + "?form=json")
-    told = answer.content.decode()
+    told = answer.getvalue().decode()
     found = json.loads(told)
     assert "attachment" in answer["Content-Disposition"]
     assert {"events", "contributors", "pull_requests", "vouches", "scores"} <= found["tables"].keys()

@@ -39,7 +39,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def everything_said(port: int, sent: bytes) -> bytes:
-    """What comes back until the server closes the connection."""
+    """Read until the server closes the connection."""
     with socket.create_connection(("127.0.0.1", port), LONG_SECONDS) as visitor:
         visitor.sendall(sent)
         said = b""

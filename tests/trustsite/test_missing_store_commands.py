@@ -98,4 +98,5 @@ def test_a_store_on_a_second_drive_that_was_made_before_there_were_marks_is_mark
     publish_below(root, path)
     drive.require_store_folder(path, root)
     path.unlink()
-    drive.require_store_folder(path, root)  # by its mark from here on
+    drive.require_store_folder(path, root)
+    assert (path.parent / ".sunstead").exists(), "by which it is known from here on"

@@ -1,4 +1,4 @@
-"""What maintainers objected in somebody's name "to being scored at all" counts in the repositories that they maintain."""
+"""Limit what maintainers objected in somebody's name "to being scored at all" to their own repositories."""
 
 from django.db import migrations
 from django.utils import timezone

@@ -10,7 +10,8 @@ from triage.models.accounts import Person
 class ContributorLink(models.Model):
     """A signed link that opens one page about one contributor for whoever holds it. Only its hash is kept.
 
-    `pull_uri` is "" for everything stored about them; else the link opens that decision alone.
+    `pull_uri` is "" for everything stored about them; else the link opens that decision alone. `repo_key` is the
+    repository as whose maintainer it was made, "" for the whole site.
     """
 
     class Purpose(models.TextChoices):
@@ -22,6 +23,7 @@ class ContributorLink(models.Model):
     did = models.CharField(max_length=2048, db_index=True)
     purpose = models.CharField(max_length=20, choices=Purpose.choices)
     pull_uri = models.CharField(max_length=2048, blank=True)
+    repo_key = models.CharField(max_length=2048, blank=True, default="")
     secret_hash = models.CharField(max_length=64, unique=True)
     made_by: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="+")
     made_at = models.DateTimeField()

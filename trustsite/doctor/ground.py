@@ -10,8 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from ingest.backup_files import KEYS
-from ingest.clock import from_microseconds
-from ingest.room import RESERVE_BYTES
+from ingest.clock import SLACK, from_microseconds
+from ingest.early import AHEAD
+from ingest.room import RESERVE_BYTES, SPARE_BYTES
 from trustsite import drive
 from trustsite.doctor.findings import Patient
 
@@ -19,9 +20,7 @@ PROBE_BYTES = 4_000_000
 PROBE_SYNCS = 5
 SLOWEST_BYTES = 10_000_000  # a second: below it a store of 500 MB cannot be published within a minute
 SLOWEST_SYNC = 0.5  # seconds: the worker syncs several times a second
-PUBLISH_SPARE = 200_000_000
-AHEAD = timedelta(minutes=1)
-EARLY = timedelta(minutes=6)  # an event may be dated 5 minutes ahead of the worker's clock, and heartbeats are rare
+EARLY = AHEAD + SLACK  # an event may be dated so far ahead of the worker's clock, and heartbeats are rare
 BEHIND = timedelta(minutes=10)
 
 
@@ -67,7 +66,7 @@ def check_room(patient: Patient) -> tuple[bool, str]:
     places = patient.places
     free = shutil.disk_usage(places.root).free
     store = places.store.stat().st_size if places.store.exists() else 0
-    wanted = max(drive.FREE_BYTES, RESERVE_BYTES, store + PUBLISH_SPARE)
+    wanted = max(drive.FREE_BYTES, RESERVE_BYTES, store + SPARE_BYTES)
     told = f"{free / 1e9:,.1f} GB free, {wanted / 1e9:,.1f} GB are needed"
     return free >= wanted, told if free >= wanted else f"{told}: free space on this drive, or move to a larger one"
 
@@ -95,7 +94,7 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
         told = f"the clock is {status.clock_behind_minutes:,} min or more behind all new events, which wait"
         return False, f"{told}: it is wrong, set it by NTP"
     beat, newest = from_microseconds(int(status.written_at * 1e6)), from_microseconds(status.cursor_us)
-    if beat > patient.now + AHEAD:
+    if beat > patient.now + SLACK:
         return False, f"the clock is {_minutes(beat - patient.now)} behind what the worker wrote: set it by NTP"
     if newest > beat + EARLY:
         told = f"an event dated {newest:%Y-%m-%d %H:%M} moved the cursor of the stream into the future"

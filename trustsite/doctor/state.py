@@ -35,7 +35,7 @@ REMEDIES = {
 
 
 def check_store(patient: Patient) -> tuple[bool, str]:
-    """Whether the store opens, is whole and can be checkpointed; one that a worker holds is left to it."""
+    """Return whether the store opens, is whole and can be checkpointed; one that a worker holds is left to it."""
     path, memory_mb = patient.places.store, cast(int, patient.settings["DUCKDB_MEMORY_MB"])
     require_store(path, patient.places.snapshots)
     if not path.exists():
@@ -112,7 +112,7 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
 
 
 def check_gaps(patient: Patient) -> tuple[bool, str]:
-    """Whether the stream has spans that were missed and that no backfill has filled within two days."""
+    """Return whether the stream has spans that were missed and that no backfill has filled within two days."""
     number = current_number(patient.places.snapshots)
     if not number:
         return True, "nothing was published yet"

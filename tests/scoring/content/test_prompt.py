@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import prompt
+from scoring.assessment import Flag
 from scoring.content.blind import IDENTITY_RULES
 from scoring.content.change import Change, FileChange, Line, Mail
 from scoring.content.finding import Severity
 from scoring.content.submission import Submission
-from scoring.placing import finding_place, is_resolved, numbered, resolved
+from scoring.placing import NOT_FOUND, finding_place, numbered, resolved
 from scoring.prompt import PARTS, content_hash, first_request, nonce, prompt_part, prompt_version, second_request
 from scoring.rendering import WORDS_LENGTH, Case, Rendering, render_change, render_words
 from tests.scoring.content.reviewing import SITE_KEY, SONNET, a_case, a_change, a_file, a_finding, an_assessment
@@ -171,11 +172,16 @@ def test_what_a_model_cannot_see_is_left_out_by_name(file: FileChange) -> None:
     assert rendered(a_case(a_change(file))).left_out == (0,)
 
 
+def is_found(flag: Flag) -> bool:
+    """Return whether a flag's place was found in the change."""
+    return not flag.location.startswith(NOT_FOUND)
+
+
 def test_places_lead_from_the_model_to_the_line_and_back() -> None:
     change = a_change(a_file("b.py"), a_file("src/pear.py", ["one", "two"], ["gone"]))
     for number, line in numbered(change.files[1]):
         told = resolved(an_assessment(0.5, flag_parts(f"F2:L{number}")).flags[0], change)
-        assert is_resolved(told)
+        assert is_found(told)
         assert told.location == ("src/pear.py:1 (removed)" if line.mark == "-" else f"src/pear.py:{line.new}")
     assert finding_place(a_finding(line=2), change) == "F2:L3"
     assert finding_place(a_finding(line=99), change) == "F2"
@@ -184,7 +190,7 @@ def test_places_lead_from_the_model_to_the_line_and_back() -> None:
 
 @pytest.mark.parametrize("place", ["F1", "F1:L1", "F1:L1-L1", "F1:L1-F1:L1", " F1:L1 ", "title", "discussion"])
 def test_a_place_of_the_change_is_found(place: str) -> None:
-    assert is_resolved(resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change()))
+    assert is_found(resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change()))
 
 
 NOWHERE = (
@@ -196,14 +202,14 @@ NOWHERE = (
 @pytest.mark.parametrize("place", NOWHERE)
 def test_a_place_that_is_not_there_is_kept_and_says_so(place: str) -> None:
     told = resolved(an_assessment(0.5, flag_parts(place)).flags[0], a_change())
-    assert not is_resolved(told)
+    assert not is_found(told)
     assert told.explanation == "Wrong."
 
 
 def test_the_message_of_a_commit_is_a_place_where_there_is_one() -> None:
     change = replace(a_change(), mails=(Mail("", "", "", "Fix it", ""),))
-    assert is_resolved(resolved(an_assessment(0.5, flag_parts("commit 1")).flags[0], change))
-    assert not is_resolved(resolved(an_assessment(0.5, flag_parts("commit 2")).flags[0], change))
+    assert is_found(resolved(an_assessment(0.5, flag_parts("commit 1")).flags[0], change))
+    assert not is_found(resolved(an_assessment(0.5, flag_parts("commit 2")).flags[0], change))
 
 
 def test_the_words_are_described_as_they_are_given() -> None:

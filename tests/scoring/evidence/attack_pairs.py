@@ -1,7 +1,7 @@
 """Pairs of a bad change and its benign twin, and which of them the scanners tell apart.
 
-A bad one is caught by a finding of weight that its twin does not have; a benign one is flagged where its risk alone
-would keep it out of the fast lane, or a review is recommended.
+A bad one is caught by a finding of weight on an added line, of a rule that its twin does not break; a benign one is
+flagged where its risk alone would keep it out of the fast lane, or a review is recommended.
 """
 
 import json
@@ -52,7 +52,7 @@ def told(pair: Pair) -> Told:
     """Read both sides of a pair."""
     bad, good = (_findings(text) for text in (pair.bad, pair.good))
     known = {(one.scanner, one.rule) for one in good}
-    weighty = (one for one in bad if one.severity in WEIGHTY and (one.scanner, one.rule) not in known)
+    weighty = (one for one in bad if _is_weighty(one) and (one.scanner, one.rule) not in known)
     return Told(pair, tuple(weighty), _is_flagged(pair.good, good))
 
 
@@ -62,6 +62,10 @@ def by_kind(pairs: Iterable[Told]) -> dict[str, tuple[int, int, int]]:
     all_of, caught = Counter(one.pair.kind for one in rows), Counter(one.pair.kind for one in rows if one.caught_by)
     flagged = Counter(one.pair.kind for one in rows if one.is_flagged)
     return {kind: (count, caught[kind], flagged[kind]) for kind, count in all_of.items()}
+
+
+def _is_weighty(finding: Finding) -> bool:
+    return finding.severity in WEIGHTY and finding.line is not None and not finding.removed
 
 
 def _findings(text: str) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""Python rewritten so that it does the same: with other names, in another order, by one step of indirection."""
+"""Code rewritten so that it does the same: Python by its syntax tree, lines of any language by their look."""
 
 import ast
 import builtins
@@ -12,6 +12,10 @@ MEANT = re.compile(
     r"request|req$|self|cls|login|name|email|session|log|upload|file|path|place|member|conn|client|cipher|setting|verif|tar|"
     r"cursor|person|app|server|response|context|client|query|text|page|field|pytest|setup|install|ssl|iterations|rounds|sock"
 )
+_QUOTED = re.compile(r"""("[^"\n]*"|'[^'\n]*'|`[^`\n]*`)""")
+_BLANK = re.compile(r"(?<=\S) (?=\S)")
+_HOST = re.compile(r"(?<=//)[\w.-]*\bexample(\.\w+)?|(?<=@)example\.\w+")
+_ADDRESS = re.compile(r"\b203\.0\.113\.\d+")
 KEPT = frozenset(dir(builtins)) | MODULES | {"app", "yaml", "etree", "modes", "algorithms", "Environment", "env", "rsa"}
 
 
@@ -44,6 +48,28 @@ def by_indirection(code: str) -> str | None:
     imports = [ast.parse(f"import {module} as {alias}").body[0] for module, alias in aliases.found.items()]
     tree.body = [*imports, *tree.body]
     return _changed(code, tree)
+
+
+def with_wider_spaces(code: str) -> str:
+    """Return lines with two blanks for each one outside of quotes, and one more at the end."""
+    lines = [_QUOTED.split(line) for line in code.splitlines()]
+    wide = ["".join(part if _QUOTED.fullmatch(part) else _BLANK.sub("  ", part) for part in line) for line in lines]
+    return "".join(f"{line} \n" for line in wide)
+
+
+def with_other_hosts(code: str) -> str:
+    """Return lines with other names and addresses of machines."""
+    return _ADDRESS.sub("198.51.100.23", _HOST.sub("tools.lantern.org", code))
+
+
+def with_lines_between(code: str) -> str:
+    """Return lines with another one before, between and behind them."""
+    return "".join(f"zq{number} 1\n{line}\n" for number, line in enumerate(code.splitlines())) + "zq 1\n"
+
+
+def further_in(code: str) -> str:
+    """Return lines with white space before them."""
+    return "".join(f"\t  {line}\n" for line in code.splitlines())
 
 
 def _tree(code: str) -> ast.Module | None:

@@ -1,7 +1,8 @@
 """Attacks written to find holes: most are caught, their benign twins pass, and each kind keeps what it has reached."""
 
-import random
+import hashlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ from scoring.content.submission import Submission
 from tests.conftest import Count
 from tests.scoring.evidence.attack_pairs import Told, read_pairs, told
 
-CAUGHT, FLAGGED = 45, 0  # of 49 pairs: at least, at most
+CAUGHT, FLAGGED = 47, 0  # of 49 pairs: at least, at most
 HIGH, MEDIUM = 0.01, 0.05  # of real diffs, by all scanners: at most
 
 
@@ -33,14 +34,18 @@ def test_benign_twins_are_left_alone(read: list[Told]) -> None:
 
 
 def test_real_diffs_are_seldom_flagged_by_any_scanner(shared: Path, count: Count) -> None:
-    """The reading itself is left out: these diffs were cut when they were collected."""
-    table = pq.read_table(shared / "data" / "pr_diffs.parquet", columns=["diff"])
-    places = random.Random(18).sample(range(table.num_rows), 2_000)[: count(250, 2_000)]
-    worst = [_severities(text) for text in table.take(places)["diff"].to_pylist()]
+    """Of diffs that were cut when they were collected, what the reading says of the cut is left out."""
+    table = pq.read_table(shared / "data" / "pr_diffs.parquet")
+    rows = sorted(table.to_pylist(), key=_hash)[: count(250, 2_000)]
+    worst = [_severities(row["diff"], is_cut=row["truncated"]) for row in rows]
     assert sum(Severity.HIGH in one for one in worst) <= HIGH * len(worst)
     assert sum(bool({Severity.HIGH, Severity.MED} & one) for one in worst) <= MEDIUM * len(worst)
 
 
-def _severities(text: str) -> set[Severity]:
+def _hash(row: dict[str, Any]) -> str:
+    return hashlib.sha256(f"{row['repo']}#{row['number']}".encode()).hexdigest()
+
+
+def _severities(text: str, is_cut: bool) -> set[Severity]:
     found = examine(Submission(read_change(text))).findings
-    return {finding.severity for finding in found if finding.scanner != "reading"}
+    return {finding.severity for finding in found if not (is_cut and finding.scanner == "reading")}

@@ -37,7 +37,8 @@ def example(rule: Rule, text: str, language: str) -> FileChange:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
 def test_every_rule_finds_its_bad_example_and_spares_its_good_one(rule: Rule) -> None:
-    languages = rule.languages[:1] if rule.rule is not None else rule.languages
+    is_by_syntax = rule.rule is not None or rule.statement is not None
+    languages = rule.languages[:1] if is_by_syntax else rule.languages
     for language in languages:
         assert rule.id in rules_found(dangerous.scan, example(rule, rule.bad, language))
         assert rule.id not in rules_found(dangerous.scan, example(rule, rule.good, language))

@@ -1,4 +1,8 @@
-"""A rule on Python finds its bad example however it is written: other names, another order, one step of indirection."""
+"""A rule finds its bad example however it is written.
+
+On Python with other names, in another order and with one step of indirection; on lines of any language with wider
+spaces, other hosts, other lines between and further in.
+"""
 
 from collections.abc import Callable
 from typing import get_args
@@ -7,7 +11,16 @@ import pytest
 
 from scoring.evidence import dangerous
 from scoring.evidence._rules import Rewriting, Rule, rules
-from tests.scoring.evidence.rewriting import by_indirection, in_another_order, with_other_names
+from tests.scoring.evidence.rewriting import (
+    by_indirection,
+    further_in,
+    in_another_order,
+    with_lines_between,
+    with_other_hosts,
+    with_other_names,
+    with_wider_spaces,
+)
+from tests.scoring.evidence.test_dangerous import example
 from tests.scoring.evidence.written import added_lines, rules_found
 
 REWRITTEN: dict[Rewriting, Callable[[str], str | None]] = {
@@ -15,7 +28,15 @@ REWRITTEN: dict[Rewriting, Callable[[str], str | None]] = {
     "order": in_another_order,
     "indirection": by_indirection,
 }
-ON_PYTHON = [rule for rule in rules() if rule.rule is not None and rule.languages == ("python",)]
+ON_PYTHON = [
+    rule
+    for rule in rules()
+    if (rule.rule is not None and rule.languages == ("python",))
+    or (rule.statement is not None and rule.languages[0] == "python")
+]
+ON_LINES = [rule for rule in rules() if rule.lines is not None]
+OF_LINES = (with_wider_spaces, with_other_hosts, with_lines_between, further_in)
+AT_THE_MARGIN = "go-generate-fetches"  # Go itself reads such a line at the margin only
 FRAIL = 0.1  # of all rules
 
 
@@ -42,3 +63,12 @@ def test_the_benign_twin_stays_benign(way: Rewriting) -> None:
 
 def test_few_rules_say_that_they_do_not_survive_one() -> None:
     assert sum(bool(rule.frail) for rule in ON_PYTHON) <= FRAIL * len(ON_PYTHON)
+
+
+@pytest.mark.parametrize("rewrite", OF_LINES, ids=lambda rewrite: rewrite.__name__)
+@pytest.mark.parametrize("rule", ON_LINES, ids=lambda rule: rule.id)
+def test_a_rule_on_lines_survives_what_changes_their_look_alone(rule: Rule, rewrite: Callable[[str], str]) -> None:
+    for language in rule.languages:
+        is_found = rule.id in rules_found(dangerous.scan, example(rule, rewrite(rule.bad), language))
+        assert is_found or (rewrite, rule.id) == (further_in, AT_THE_MARGIN), rewrite(rule.bad)
+        assert rule.id not in rules_found(dangerous.scan, example(rule, rewrite(rule.good), language))

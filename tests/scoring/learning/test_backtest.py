@@ -24,8 +24,8 @@ from scoring.learning.widths import interval_widths, widths_of
 from tests.scoring.learning.people import made_up, material
 
 PLAN = Plan(labels=("label_merge",), quarters=2, draws=20, seed=3)
-FIGURES = {"n", "auc", "brier", "log_loss", "ece", "ece_band"}
-CERTIFICATE = {"lane", "authors", "lane_share", "false_approvals", "rate", "rate_ci"}
+FIGURES = {"n", "auc", "brier", "log_loss", "ece", "ece_band", "newcomers_n", "newcomers_auc"}
+CERTIFICATE = {"lane", "authors", "lane_share", "false_approvals", "rate", "rate_ci", "newcomers", "newcomers_bad"}
 LANE = CERTIFICATE | {"n", "plug_in_rate", "quarters_over", "certificate"}
 
 
@@ -48,6 +48,28 @@ def test_the_figures_have_the_promised_shape(ran: tuple[dict, dict, list[str]]) 
     assert [set(one) for one in low.values()] == [{"n", "months", "sent", "clean_sent", "bad_sent"}] * 2
     assert set(label["repositories"]) == {"one", "two", "three"}
     assert label["newcomers"]["n"] < label["without_push_holders"]["n"] < label["test"]["n"]
+
+
+def test_newcomers_and_people_who_may_not_push_stand_beside_every_figure(ran: tuple[dict, dict, list[str]]) -> None:
+    label = ran[0]["labels"]["label_merge"]
+    for part in (label, label["person"], label["gate"]):
+        outside = part["without_push_holders"]
+        everybody = part["newcomers"]
+        assert (everybody["newcomers_n"], everybody["newcomers_auc"]) == (everybody["n"], everybody["auc"])
+        assert part["test"]["newcomers_auc"] == everybody["auc"]
+        assert outside["newcomers"]["n"] <= everybody["n"] < part["test"]["n"]
+    for part in (label, label["without_push_holders"], label["gate"], label["gate"]["without_push_holders"]):
+        for lane in part["budgets"].values():
+            assert 0 <= lane["newcomers_bad"] <= lane["newcomers"] <= lane["lane"]
+            assert lane["newcomers_bad"] <= lane["false_approvals"]
+    lines = list(table(ran[0]))
+    gate = next(number for number, line in enumerate(lines) if line.startswith("gate: the lower"))
+    assert [line[:24].strip() for line in lines[gate + 1 : gate + 4]] == [
+        "newcomers",
+        "without push-holders",
+        "newcomers",
+    ]
+    assert max(len(line) for line in lines if "budget 10%" in line and not line.startswith("T_LOW")) <= 100
 
 
 def test_how_wide_the_intervals_were_stands_in_figures_table_and_page(ran: tuple[dict, dict, list[str]]) -> None:

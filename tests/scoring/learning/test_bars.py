@@ -73,7 +73,7 @@ def without_trees(material: Material, label: Any) -> dict[str, Any]:
         backtest._score(study, material, *model, plan, lambda words: None)
     person, change = (study.scored[scope, "logistic"] for scope in SCOPES[::-1])
     lane = play(study.past, [change], np.ones(len(study.judged), dtype=bool), study.clock, 0.1)
-    budget = told_budget(study.past, lane, study.came, study.judged, study.clock, 0.1, DRAWS, 0)
+    budget = told_budget(study.past, lane, study.came, study.judged, study.newcomers, study.clock, 0.1, DRAWS, 0)
     return {
         "test": figures_on(study, change, study.tested),
         "newcomers": figures_on(study, change, study.tested & study.newcomers),

@@ -13,7 +13,7 @@ from ingest.past_pulls import import_past
 from ingest.transaction import Rows, Transaction
 from scoring.labels import as_known, clean_as_sent, known_by, outcomes, settled
 from scoring.learning.cases import LABELS, Cases, LabelName
-from scoring.learning.relation import build_cases, read_cases, share_without_checks
+from scoring.learning.relation import build_cases, read_cases
 from tests.ingest.past import DAY, OPENED, merged, past, refused, write
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, at, pull_uri
 from tests.pipeline import Result, opened
@@ -151,8 +151,6 @@ def test_a_follow_up_reads_like_a_fix_by_the_words_of_its_commit(txn: Transactio
 
 
 def test_checks_fail_at_the_second_failure_and_unknown_ones_are_none(txn: Transaction) -> None:
-    build_cases(txn, LATER, 14)
-    assert share_without_checks(txn) == 1
     run = {"pull_uri": OFFERED, "commit_id": "", "workflows": "[]", "state": "failed"}
     txn.append("ci_runs", [run | {"patch_ref": "a", "observed_at": at(1)}])
     assert clean(read(txn)) == [[1], [1], [1]], "one failure is how work goes"

@@ -1,16 +1,21 @@
-"""Inputs on which the rules of gate and review are held: what they make of them stands in outputs.json."""
+"""Inputs on which the rules of gate and review are held: outputs.json says what they make of them."""
 
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ingest.git_reading import GitReading
 from scoring.content.paths import Role
+from scoring.content.reading import compared, read_change
+from scoring.content.submission import Knowledge, Submission
+from scoring.content.whole_files import whole_files
 from scoring.evidence._rules import Rule, rules
 from scoring.inputs import Inputs
 from scoring.rules import CONDITIONS, Thresholds
 from scoring.verdict import AccountChange, Circumstances, Content, Draw, Evidence, LaneClosed
 from tests.scoring.evidence.written import PATH
+from tests.scoring.patched import patch
 from tests.scoring.patches import SUM, mail, one_line
 
 # A trusted contributor's harmless change where nothing stands against the fast lane.
@@ -124,6 +129,25 @@ CHANGES = {
     "long line": one_line("src/app.js", "x" * 30_000),
 }
 
+# A file before and after a change, where the lines that stay decide what the added ones do.
+WHOLE_FILES = {
+    "alias of pickle": ("from pickle import loads as read\n", "def load(data):\n    return read(data)\n"),
+    "alias of json": ("from json import loads as read\n", "def load(data):\n    return read(data)\n"),
+    "shell below a name": ("import os\nrun = os.system\n", "def tell(name):\n    run('tar ' + name)\n"),
+    "command of a constant": ("import os\nNAME = 'a.tar'\n", "os.system('tar ' + NAME)\n"),
+    "client that trusts all": ("import requests\nOPTIONS = {'verify': False}\n", "requests.get(url, **OPTIONS)\n"),
+}
+BETWEEN = "".join(f"ROW_{number} = {number}\n" for number in range(20))  # more than the context of a hunk
+LIKENESS = {"nearly the same": 0.99, "near": 0.85, "not near": 0.84, "unlike": 0.0}
+KNOWN_BAD = "at://did:plc:mallory/sh.tangled.repo.pull/bad"
+GIT_READINGS = {
+    "nobody asked git": None,
+    "git reads the same": GitReading("same"),
+    "git reads otherwise": GitReading("different", 7),
+    "git reads otherwise somewhere": GitReading("different"),
+    "git refuses": GitReading("refused"),
+}
+
 
 def gate_inputs() -> Iterator[tuple[str, Inputs]]:
     """Each case of the gate with its name: FAST, FAST with one thing otherwise, and without a review."""
@@ -154,8 +178,31 @@ def changed(inputs: Inputs, part: str, **told: Any) -> Inputs:
     return replace(inputs, **{part: replace(getattr(inputs, part), **told)})
 
 
+def submissions() -> Iterator[tuple[str, Submission]]:
+    """Each case of the review with its name: patches alone, and what is known besides a patch."""
+    for name, text in patches():
+        yield name, Submission(read_change(text))
+    for name, (above, below) in WHOLE_FILES.items():
+        yield from _with_whole_files(name, above + BETWEEN, below)
+    for name, cosine in LIKENESS.items():
+        known = Knowledge(likeness=lambda change, cosine=cosine: (cosine, KNOWN_BAD))
+        yield f"like a known-bad change: {name}", Submission(read_change(SUM), knowledge=known)
+    for name, reading in GIT_READINGS.items():
+        for kind in ("small change", "encoded mail"):
+            text = CHANGES[kind]
+            yield f"{kind}, {name}", Submission(compared(read_change(text), reading, text))
+
+
+def _with_whole_files(name: str, before: str, added: str) -> Iterator[tuple[str, Submission]]:
+    change = read_change(patch("src/app.py", before, before + added))
+    known = {"the whole file": before, "another base": "# other\n", "the hunk alone": None}
+    for case, base in known.items():
+        whole = whole_files(change, {} if base is None else {"src/app.py": base})
+        yield f"{name}, {case}", Submission(change, whole=whole)
+
+
 def patches() -> Iterator[tuple[str, str]]:
-    """Each case of the review with its name: CHANGES, and both examples of every rule."""
+    """Each patch with its name: CHANGES, and both examples of every rule."""
     yield from CHANGES.items()
     for rule in rules():
         yield f"{rule.id}, bad", _example(rule, rule.bad)

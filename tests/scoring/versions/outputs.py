@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from scoring.content.examine import REVIEW_VERSION, examine
-from scoring.content.reading import read_change
 from scoring.content.submission import Submission
 from scoring.deterministic import review_without_model
 from scoring.gate import GATE_VERSION
 from scoring.inputs import Inputs, judge_inputs
-from tests.scoring.versions.cases import drawn_inputs, gate_inputs, patches
+from tests.scoring.versions.cases import drawn_inputs, gate_inputs, submissions
 
 FILE = Path(__file__).with_name("outputs.json")
 VERSIONS = {"gate": GATE_VERSION, "review": REVIEW_VERSION}
@@ -26,7 +25,7 @@ VERSIONS = {"gate": GATE_VERSION, "review": REVIEW_VERSION}
 def outputs_of(rules: str) -> dict[str, Any]:
     """The outputs of 'gate' or 'review' by the name of the case."""
     if rules == "review":
-        return {name: _read(patch) for name, patch in patches()}
+        return {name: _review(submission) for name, submission in submissions()}
     told: dict[str, Any] = {name: _judge(inputs) for name, inputs in gate_inputs()}
     return told | {"drawn together": digest([_judge(inputs) for inputs in drawn_inputs()])}
 
@@ -52,10 +51,9 @@ def _judge(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _read(patch: str) -> dict[str, Any]:
-    change = read_change(patch)
-    examined = examine(Submission(change))
-    review = review_without_model(change, examined.findings, examined.unfinished)
+def _review(submission: Submission) -> dict[str, Any]:
+    examined = examine(submission)
+    review = review_without_model(submission.change, examined.findings, examined.unfinished)
     return {
         "state": review.state if review.reason is None else f"{review.state}: {review.reason}",
         "risk": review.assessment.content_risk,

@@ -1,4 +1,4 @@
-"""Whatever changes what the rules make of the same inputs raises their version, and only that decides anew."""
+"""A change of what the rules make of the same inputs raises their version, and only that has everything judged anew."""
 
 import pytest
 
@@ -28,3 +28,16 @@ def test_the_cases_reach_every_lane_and_most_rules() -> None:
     assert lanes == {"fast_lane", "normal_queue", "needs_human"}
     assert len({reason[0] for case in gate.values() if isinstance(case, dict) for reason in case["reasons"]}) >= 30
     assert len({finding[0] for case in review.values() for finding in case["findings"]}) >= 100
+
+
+@pytest.mark.parametrize(
+    ("case", "other"),
+    [
+        ("alias of pickle, the whole file", "alias of pickle, the hunk alone"),
+        ("like a known-bad change: near", "like a known-bad change: not near"),
+        ("small change, git reads the same", "small change, git reads otherwise"),
+    ],
+)
+def test_the_cases_show_what_is_known_besides_a_patch(case: str, other: str) -> None:
+    outputs = stored()["review"]["outputs"]
+    assert outputs[case] != outputs[other]

@@ -8,7 +8,6 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from scoring.audit_answers import audited_outcomes
 from tests.ingest.stream import MARA
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, offer
@@ -122,7 +121,7 @@ def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben
     assert "P(clean)" in row_of(Client())
 
 
-def test_the_answer_is_kept_with_its_odds_beside_what_is_mined_later(site: ActingSite, ben: Client) -> None:
+def test_the_answer_is_kept_with_its_odds(site: ActingSite, ben: Client) -> None:
     answer(ben, site, "no")
     site.work()
     (row,) = site.result.rows("select * from audits")
@@ -130,11 +129,6 @@ def test_the_answer_is_kept_with_its_odds_beside_what_is_mined_later(site: Actin
     assert row["drawn_at"] == site.result.value("select drawn_at from audit_draws where pull_uri = ?", [NEXT])
     person = site.result.value("select did from contributors where contributor_id = ?", [row["actor_id"]])
     assert person == BEN
-    with site.result.store.write() as txn:
-        txn.execute("insert into labels values (?, 1, 1, true, ?)", [NEXT, row["known_from"]])
-    with site.result.reading() as rows:
-        (outcome,) = audited_outcomes(rows, row["known_from"])
-    assert (outcome.would_merge, outcome.mined_clean, outcome.weight) == (False, True, 1.0)
     logged = Change.objects.get(what="audit.answered")
     assert (logged.person.did, logged.subject, logged.details["would_merge"]) == (BEN, NEXT, False)
 

@@ -1,14 +1,14 @@
 """`manage.py export_contributor`: what is held about one person, as one JSON document."""
 
-import json
 import os
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ingest.export import export
+from ingest.export import export, pieces
 from ingest.long_texts import LongTexts
 from ingest.snapshot import SnapshotReader
 from triage.erasure import account_of, said_by
@@ -29,18 +29,21 @@ class Command(BaseCommand):
     def handle(self, *args: object, who: str, out: str | None, **options: object) -> None:
         """Write it; CommandError where nothing is held or the file cannot be written."""
         call_command("migrate", verbosity=0, interactive=False)
-        text = self._document(who)
+        document = self._document(who)
         if out is None:
-            self.stdout.write(text)
+            for piece in pieces(document):
+                self.stdout.write(piece, ending="")
+            self.stdout.write("")
             return
         try:
             with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(text + "\n")
+                file.writelines(pieces(document))
+                file.write("\n")
         except OSError as problem:
             raise CommandError(f"{out} cannot be written ({problem.strerror}).", returncode=2) from problem
         self.stderr.write(f"{Path(out).resolve()} holds everything.")
 
-    def _document(self, who: str) -> str:
+    def _document(self, who: str) -> dict[str, Any]:
         folders = (settings.STAGING_DIR, settings.MODEL_DIR, settings.PYG_ROOT, settings.LOG_DIR)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             did = held_did(who, snapshot)
@@ -49,10 +52,9 @@ class Command(BaseCommand):
             account = account_of(did)
             if snapshot is None or (held is None and account is None):
                 raise CommandError(f"Nothing is held about {did[:200]}.", returncode=2)
-            document = {
+            return {
                 "state_of": snapshot.published_at,
                 **(held or {"did": did}),
                 "account": account,
                 "rights": said_by(did),
             }
-        return json.dumps(document, indent=2, ensure_ascii=False, default=str)

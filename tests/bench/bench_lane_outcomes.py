@@ -1,0 +1,70 @@
+"""How many outcomes any certificate takes: `python -m tests.bench.bench_lane_outcomes FILE`, as docs/history.md lists.
+
+By the theorem of docs/method.md, for lanes whose rate is taken from all judged years, half a case worse than it was:
+the one that any method could certify first at the pace of that history, and the first of those that let through at
+least half of what the largest lane within the budget does. Both are picked with hindsight, so they say too little.
+People who may push are left out.
+"""
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from scoring.learning.backtest import SCOPES, Study
+from scoring.learning.budgets import BUDGETS, CERTIFICATE_DELTA
+from scoring.learning.lanes import Judged, Lanes, lanes_of
+from scoring.need import outcomes_needed
+from scoring.threshold import weeks_of
+from tests.bench.lane_past import HALVES, Mask, group_of, read_studies
+
+FEWEST = 10  # pull requests without which a lane's rate says nothing
+
+
+def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
+    """A row for each budget."""
+    cases, told = study.past.cases, np.min([study.served(scope).told for scope in SCOPES], axis=0)
+    which = study.judged & group & ~np.isnan(told)
+    bad = (study.came[which] == 0).astype(np.float64)
+    judged = Judged.of(told[which], bad, cases.authors[which], cases.opened_at[which])
+    lanes, weeks = lanes_of(judged), weeks_of(judged)
+    for budget in BUDGETS:
+        within = lanes.sizes[lanes.rates <= budget]
+        best = float(within.max()) if len(within) else 0.0
+        first = _first(lanes, weeks, budget, FEWEST)
+        half_of_best = _first(lanes, weeks, budget, max(best / 2, FEWEST)) if best else "no lane within the budget"
+        yield (
+            f"{half:<8} {study.label:<16}{budget:>4.0%}: at most {best:,.0f} of {len(judged):,} in {weeks:.0f} weeks; "
+            f"first: {first}; with half of these: {half_of_best}"
+        )
+
+
+def _first(lanes: Lanes, weeks: float, budget: float, least: float) -> str:
+    """The lane of at least so many pull requests that could be certified first."""
+    found = []
+    for size, bad in zip(lanes.sizes.tolist(), lanes.bad.tolist(), strict=True):
+        rate = (bad + 0.5) / (size + 1)
+        outcomes = outcomes_needed(rate, budget, CERTIFICATE_DELTA)
+        if size >= least and math.isfinite(outcomes):
+            found.append((outcomes / size * weeks, outcomes, size, rate))
+    if not found:
+        return "never"
+    took, outcomes, size, rate = min(found)
+    return f"{math.ceil(outcomes):,} outcomes, {math.ceil(took):,} weeks (a lane of {size:.0f}, {rate:.1%} bad)"
+
+
+def main(file: Path) -> None:
+    """The rows of each half and label."""
+    material, studies = read_studies(file)
+    with threadpool_limits(1):
+        for half in HALVES:
+            for study in studies:
+                for row in rows(study, group_of(material, half), half):
+                    print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
