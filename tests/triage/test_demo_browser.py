@@ -1,6 +1,9 @@
-"""The served demo in a real browser: what shadow mode noted, the opened lane, the audit, the change that went wrong."""
+"""The served demo and a served replay in a real browser: shadow mode, the opened lane, the audit, what went wrong."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -8,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
 from tests.waiting import PATIENT_MS
+from trustsite.standins.recording import write_recording
 from trustsite.world import World, build_world
 
 
@@ -26,10 +30,21 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-@pytest.fixture(params=[1440, 390])
-def page(demo: str, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A window in which the maintainer signed in by one click; its pages are not wider than it."""
-    window = browser.new_context(viewport={"width": request.param, "height": 900}, base_url=demo)
+@pytest.fixture
+def replay(world: World, tmp_path: Path) -> Iterator[str]:
+    """The address of a served replay of the same network, which nobody watched before."""
+    port, folder = free_port(), tmp_path / "recording"
+    write_recording(folder, world.recording)
+    # At 5 % the small past of the network offers no lane.
+    place = {"DATA_ROOT": tmp_path, "BIND": f"127.0.0.1:{port}", "FALSE_APPROVAL_BUDGET": "0.12"}
+    with runs.serving("replay", folder, "--serve", port=port, **place):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def signed_in(browser: Browser, address: str, width: int) -> Generator[Page]:
+    """A window in which the maintainer signed in by one click; the page that it ends on is not wider than it."""
+    window = browser.new_context(viewport={"width": width, "height": 900}, base_url=address)
     window.set_default_timeout(PATIENT_MS)
     page = window.new_page()
     page.goto("/sign-in")
@@ -38,6 +53,13 @@ def page(demo: str, browser: Browser, request: pytest.FixtureRequest) -> Iterato
     yield page
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     window.close()
+
+
+@pytest.fixture(params=[1440, 390])
+def page(demo: str, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """The maintainer's window on the demo."""
+    with signed_in(browser, demo, request.param) as page:
+        yield page
 
 
 def test_shadow_mode_shows_a_month_and_offers_the_lane_that_it_would_open(page: Page, world: World) -> None:
@@ -73,7 +95,7 @@ def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> N
 @pytest.mark.parametrize("page", [390], indirect=True)
 def test_an_answer_to_the_audit_shows_the_rest(page: Page) -> None:
     page.goto("/?bucket=normal_queue")
-    row = page.locator(".row", has_text="Drawn for the audit").first
+    row = page.locator(".row", has=page.locator(".pill", has_text=re.compile(r"Audit\s*$"))).first
     page.goto(row.locator("a[href*='open=']").first.get_attribute("href") or "")
     form = page.locator("form[action='/audit']")
     form.get_by_label("Yes").check()
@@ -90,3 +112,16 @@ def test_a_person_closes_the_lane_and_opens_it_again(page: Page, world: World) -
     page.goto(f"/lane?repository={world.watched['lantern']}")
     page.get_by_role("button", name="Open the lane").click()
     expect(page.locator("article", has_text="Open since")).to_contain_text("by ana.example.test")
+
+
+def test_a_replays_maintainer_opens_a_lane_closes_it_and_opens_it_again(replay: str, browser: Browser) -> None:
+    with signed_in(browser, replay, 1440) as page:
+        page.goto("/lane")
+        opened = page.locator("article", has_text="Open since")
+        page.get_by_role("button", name="Open the lane").click()
+        expect(opened).to_contain_text("by ana.example.test")
+        opened.get_by_label("Why it closes").fill("a second look first")
+        opened.get_by_role("button", name="Close the lane").click()
+        page.goto("/lane")
+        page.get_by_role("button", name="Open the lane").click()
+        expect(opened).to_contain_text("by ana.example.test")
