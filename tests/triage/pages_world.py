@@ -132,6 +132,10 @@ class DrawnWorld:
         """The same as what an action is about."""
         return {row.uri: _subject(row) for row in self.pulls(snapshot, tuple(uris))}
 
+    def decided_subjects(self, snapshot: object, uris: Iterable[str]) -> dict[str, read.Subject]:
+        """The same; no decision here has a number."""
+        return self.subjects(snapshot, uris)
+
     def lanes(self, snapshot: object, uris: Sequence[str]) -> dict[str, read.GroupKey]:
         """Where each of them stands."""
         return {row.uri: "own" if row.own else row.verdict.lane.value for row in self.pulls(snapshot, uris)}
@@ -326,8 +330,9 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
-    pages += ("pulls", "subjects", "lanes", "changed_after", "approved", "past_actions", "taken_keys")
-    pages += ("content_review", "forge_home", "newest_patch", "reread", "explain_trust", "vouches_worth_making")
+    pages += ("pulls", "subjects", "decided_subjects", "lanes", "changed_after", "approved")
+    pages += ("past_actions", "taken_keys", "content_review", "forge_home", "newest_patch", "reread")
+    pages += ("explain_trust", "vouches_worth_making")
     pages += ("lane_states", "lane_sum", "estimated_lanes", "lane_past", "watched_repositories")
     for name in (*pages, "fares", "vouch_graph", "lane_results", "score"):
         if world:
