@@ -16,7 +16,7 @@ from scoring.learning.certificate import Certificate, Label
 from scoring.learning.certificate_files import keep_certificate
 from scoring.learning.certificate_store import compare_with_store
 from scoring.learning.certify import Settled, certify
-from scoring.learning.relation import build_cases, read_cases
+from scoring.learning.relation import build_cases, read_cases, read_lane
 from tests.scoring.certified_cases import NOW, TERMS
 
 MADE = NOW.replace(year=NOW.year + 1)
@@ -67,8 +67,8 @@ def of_label(demo_folder: Path, label: Label) -> tuple[list[dict[str, Any]], np.
     with SnapshotReader(demo_folder / "snapshots").pin() as snapshot:
         assert snapshot is not None
         build_cases(snapshot, MADE, 14)
-        cases = read_cases(snapshot)
-    bad = bad_shares(cases, "label_clean" if label == "clean_as_sent" else label, label, {}, MADE)
+        cases, audited = read_cases(snapshot), read_lane(snapshot, MADE).audited
+    bad = bad_shares(cases, "label_clean" if label == "clean_as_sent" else label, label, audited, MADE)
     which = ~cases.push_holder & np.isin(bad, (0.0, 1.0))
     rows = [
         {"pull_uri": key, "author_id": author, "push_holder": False, "clean": not wrong}
