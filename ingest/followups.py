@@ -114,7 +114,7 @@ def mine_followups(store: Store, fetcher: Fetcher, folder: Path, now: Callable[[
 
 
 def _mark(mirror: Row, landings: Sequence[Row], window_days: int) -> str:
-    """The days that merges were followed for, and a hash of all that follow-ups were looked for in, and how."""
+    """Return the days for which merges were followed, with a hash of the inputs and rules of that search."""
     named = ("pull_uri", "commit_id", "by_stranger")
     told = [RULES, mirror["read_refs"], window_days, *([row[name] for name in named] for row in landings)]
     return f"{window_days} {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
@@ -147,10 +147,10 @@ def _mine(store: Store, git: Git, mirror: Row, landings: Sequence[Row], window: 
 
 
 def _holders_words(graph: Graph, landings: Sequence[Row]) -> set[str]:
-    """The commits whose message is by somebody who may push, as far as the pull requests that landed tell."""
+    """Return the commits whose message is by somebody who may push, as far as landed pull requests show it."""
 
     def brought(by_stranger: bool) -> set[str]:
-        # What merges a branch often carries the title and text of its pull request in its message.
+        # The message of a merge commit often repeats the title and text of its pull request.
         landed = {row["commit_id"] for row in landings if row["by_stranger"] is by_stranger}
         return landed | {graph.brought_by[one] for one in landed if one in graph.brought_by}
 
@@ -245,11 +245,14 @@ class _Miner:
         return share > NEARLY_ALL and is_only_that if is_claim else share > MOST
 
     def _compare(self, commit: str, other: str) -> tuple[float, bool]:
-        """How much of what one commit did goes by another, and whether little else comes; once, as it takes seconds."""
+        """Return the share of the changes of `other` that `commit` takes back, and whether it adds little else.
+
+        It takes seconds, so `_undoes` asks once for each pair.
+        """
         own, change, before = OwnLines.of(self._change(other)), self._change(commit), self.graph.parents[commit][0]
         if own.kind == "none":
             return self._restores(commit, other), True
-        if not own.may_go(change):  # so that two states are compared only where it may matter
+        if not own.may_go(change):  # two states are compared only where it may matter
             return 0.0, False
         try:
             between = dict(read_changes(self.git, [before], {before: other}, BETWEEN_SECONDS))[before]

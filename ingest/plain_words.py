@@ -30,7 +30,7 @@ def plain(error: BaseException) -> str:
     """An error in at most 300 characters on one line: the system's errors in our words, others in their own."""
     text = _KIND.sub("", " ".join(str(error).split()))
     if isinstance(error, socket.gaierror):
-        return "its name is not known: see the network, or the spelling"
+        return "DNS finds no such name: check the network first, then the spelling"
     if isinstance(error, ssl.SSLCertVerificationError):
         return "it has no valid certificate for its name"
     found = _NUMBER.search(text)

@@ -8,9 +8,11 @@ from typing import Literal
 from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.verdict import Lane, Measure, Verdict
 
-QueueSort = Literal["findings", "oldest", "newest", "lowest"]
+QueueSort = Literal["need", "oldest", "newest", "lowest"]
+CiState = Literal["passed", "failed", "running", "never_ran"]
 GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
 LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
+PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,11 @@ class TrustExplanation:
     distance: int | None
     paths: tuple[tuple[Person, ...], ...]  # at most three, seed first, which share nobody but seeds
     dominator: Person | None  # the account, no seed, whose loss would end this trust
-    vouchers: tuple[Contribution, ...]  # the most first
+    vouchers: tuple[Contribution, ...]  # the most first, at most 100
     dependents: tuple[Person, ...]  # who keeps s >= `threshold` only through this person's vouches, at most 20
     dependents_total: int
     threshold: float
+    weights: tuple[tuple[float, ...], ...] = ()  # of each vouch of each path, in (0, 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +100,19 @@ class ContributorScore:
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """Which rows of the queue, in which order; every field comes from the URL.
+    """Which rows of the queue, in which order; every field but `snoozed` comes from the URL.
 
-    `size`: at most so many rows of each group, None for all; `page` counts from 1.
+    `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
+    people hid for now, which are in no group and no count.
     """
 
     bucket: GroupKey | None = None
     text: str = ""
     repository: str = ""  # repo_key
-    sort: QueueSort = "findings"
+    sort: QueueSort = "need"
     page: int = 1
     size: int | None = None
+    snoozed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ class QueueRow:
     eigentrust: float
     content_risk: float | None
     path: tuple[Person, ...]
-    sentence: str  # the one-line reason
+    sentence: str  # the one-line reason, which begins with `decided`
     would_change: str  # what would change the lane
     as_of: datetime
     model_version: str
@@ -159,7 +164,10 @@ class QueueRow:
     is_sealed: bool = False
     audited: AuditAnswer | None = None  # what somebody answered before it was unsealed
     borrowed_from: int | None = None  # how many other projects say where it stands among the lowest; None: none does
+    decided: str = ""  # what decided its place, in at most 42 characters
     is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
+    ci: CiState | None = None  # of the round that is shown; None where CI was not asked
+    comments: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,7 @@ class QueueGroup:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The queue for one query; counts are over all open pull requests, own ones apart."""
+    """The queue for one query; counts are over what its repository and text leave of every lane, own ones apart."""
 
     counts: Mapping[Lane, int]
     own_count: int
@@ -208,9 +216,12 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """One contributor in rank order; `provisional` under five settled contributions."""
+    """One contributor in order; `provisional` under five settled contributions.
 
-    rank: int
+    Equal numbers share a `rank`; None without a number.
+    """
+
+    rank: int | None
     person: Person
     verdict: Verdict
     merged: int
@@ -299,6 +310,32 @@ class PullLine:
     state: Literal["open", "merged", "closed", "abandoned"]
     outcome: str  # in words: "clean merge", "closed unmerged", "open", …
     watched: bool = False  # whether its repository is, so that its history has a page
+    result: PullResult = "open"
+    label: str = ""  # as in the queue: "datasette #12", or the last five characters of the record key
+    added: int | None = None  # None: the patch was not read
+    removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How many of a contributor's pull requests came to which result, and when the first and newest were opened."""
+
+    results: Mapping[PullResult, int]
+    first_at: datetime | None = None
+    newest_at: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.results.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that a contributor says of themselves, and whether something other than their word proves it."""
+
+    what: str
+    proof: Literal["handle", "declared", "attested", "revoked", "unverifiable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,3 +362,5 @@ class ContributorPage:
     first_seen_at: datetime
     account_status: str
     stored: tuple[tuple[str, int], ...]  # (what, rows) held about this DID
+    record: Record = field(default_factory=lambda: Record({}))
+    signals: tuple[Signal, ...] = ()

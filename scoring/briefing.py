@@ -9,7 +9,7 @@ from typing import Literal
 
 from scoring.explain_conditions import ATTESTATION_WORDS
 from scoring.explain_content import FLAG_WORDS, missing_words
-from scoring.figures import count_of, hundredths, number_of, things
+from scoring.figures import count_of, hundredths, number_of, percents, things
 from scoring.verdict import Estimate, Lane, Param, Reason, Verdict
 
 Params = Mapping[str, Param]
@@ -56,7 +56,7 @@ def calibrated(estimate: Estimate) -> str:
     """What P(clean) says, as a count of such contributions with its interval and the cases behind it."""
     if estimate.probability is None:
         return NO_PROBABILITY
-    about, (low, high) = round(100 * estimate.probability), hundredths(estimate.low, estimate.high)
+    about, (low, high) = percents(estimate.probability), hundredths(estimate.low, estimate.high)
     cases = f"{estimate.cases:,} settled {'one' if estimate.cases == 1 else 'ones'}"
     return f"About {about} of 100 such contributions stay clean, between {low} and {high}, judged from {cases}."
 

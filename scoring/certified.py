@@ -1,9 +1,9 @@
 """Which thresholds hold in each repository: the certificates', where nothing speaks against them. Pure.
 
 A certificate is pooled over all repositories. What happens in one of them, or in the audit of all, can only shut a
-lane. Where none holds, the lane that a maintainer opened on an estimate stands, until what became known of it since
-breaks its budget. A threshold that an operator set by hand stands where neither does, named as such; outcomes shut it
-too. In shadow mode the threshold is, without any of them, that of the lane which could be opened on an estimate.
+lane. Where none holds, the lane that a maintainer opened on an estimate stands until its outcomes break its budget.
+Where neither holds, a threshold that an operator set by hand stands and is named as such; outcomes shut it too. In
+shadow mode, without any of these, the threshold is that of the lane that could be opened on an estimate.
 A certified T_LOW that sends more clean work to people than its budget is 0 from then on: a low P(clean) sends nobody.
 """
 
@@ -33,9 +33,9 @@ class LaneOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lane that a maintainer opened on these figures, and what became known of it since.
+    """A lane that a maintainer opened on these figures, and its results since.
 
-    `audited` are the answers of its own audit, `outcomes` what became of what it let through.
+    `audited` holds the answers of its own audit, `outcomes` those of the pull requests that it let through.
     """
 
     offer: Offer
@@ -51,8 +51,8 @@ class RepositoryOutcomes:
     `budget` and `alarm_budget` are its own, None for the operator's. `settled` counts its settled pull requests of the
     last year, in the lane or not. `lane` are the settled ones that scored high enough for the lane. `clean` are all
     clean ones by people with a record, of which those count as bad that a low P(clean) sent to a person; of what the
-    fast lane let through only what the audit asked about. `opening` is the estimated lane that stands there, `offer` in
-    shadow mode the one that could be opened. What an estimated lane let through is in no `lane`.
+    fast lane let through only what the audit asked about. `opening` is the estimated lane that stands there, `offer`
+    the one that could be opened in shadow mode. `lane` leaves out what an estimated lane let through.
     """
 
     budget: float | None = None
@@ -66,9 +66,9 @@ class RepositoryOutcomes:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a pass knows: the serving model, the answers of audits, and each repository's outcomes by its number.
+    """The facts of one pass: the serving model, the answers of audits, and each repository's outcomes by its number.
 
-    `audited` are answers from lanes that no maintainer opened on an estimate.
+    `audited` leaves out the answers about lanes that a maintainer opened on an estimate.
 
     With fewer than `traffic` settled pull requests a year a repository has no certified lane: one that went wrong would
     be found out after years.
@@ -146,7 +146,7 @@ def _of_repository(
 
 
 def _opened(base: Thresholds, opening: Opening) -> Thresholds:
-    """The lane that somebody opened on an estimate, shut where the bet against its own budget was won since."""
+    """Return the thresholds of a lane opened on an estimate; it is shut once the bet against its budget is won."""
     base = replace(base, budget=opening.offer.bad_high, since=opening.since)
     rule = AlarmRule(base.budget, base.delta)
     for by, outcomes in (("audit", opening.audited), ("outcomes", opening.outcomes)):
@@ -191,7 +191,7 @@ def _of_attempt(last: Certificate, now: datetime) -> Reason:
 
 
 class _Against(NamedTuple):
-    """Why a lane is shut, and since when."""
+    """The reason why a lane is shut, and the moment of the outcome that shut it."""
 
     reason: Reason
     at: datetime
@@ -215,7 +215,7 @@ def _against(known: Known, its: RepositoryOutcomes, budget: float, delta: float,
 
 
 def _raised(outcomes: Iterable[LaneOutcome], rule: AlarmRule, since: datetime) -> _Raised | None:
-    """The alarm that these outcomes raised; None where they raised none."""
+    """Return the alarm that these outcomes raised; None where they did not raise one."""
     counted = sorted((one.known_from, one.bad, one.weight) for one in outcomes if one.known_from >= since)
     raised_at = watch((bad for _, bad, _ in counted), rule, [weight for *_, weight in counted]).raised_at
     if raised_at is None:

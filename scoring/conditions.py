@@ -33,23 +33,13 @@ TO_A_PERSON: tuple[str, ...] = (
     *("attestation_missing", "attestation_expired", "attestation_revoked", "attestation_unverifiable"),
     "audit_drawn",
 )
+SHUT_LANE: tuple[str, ...] = (
+    *("lane_alarm", "closed_by_outcomes", "estimated_lane_closed", "certificate_expired", "certificate_refused"),
+    *("lane_unsteady", "too_little_traffic", "fast_lane_shut"),
+)
 STRENGTH: tuple[str, ...] = (
     *TO_A_PERSON,
-    *(
-        "lane_closed",
-        "approved_before",
-        "not_enough_evidence",
-        "lane_alarm",
-        "closed_by_outcomes",
-        "estimated_lane_closed",
-        "certificate_expired",
-        "certificate_refused",
-        "lane_unsteady",
-        "too_little_traffic",
-        "fast_lane_shut",
-        "certificate_required",
-        "below_fast_lane",
-    ),
+    *("lane_closed", "approved_before", "not_enough_evidence", *SHUT_LANE, "certificate_required", "below_fast_lane"),
     *("no_trust_path", "trust_too_low", "one_account_path"),
     *("newer_round", "round_unknown", "account_changed", "account_unknown", "back_from_silence", "never_seen_before"),
     *("never_fast_path", "paths_unknown"),

@@ -71,11 +71,12 @@ where s.settled_at is not null;
 
 -- name: marks
 -- A person's mark outranks what was mined, and both are kept. Whoever marks maintains the repository by a role here or
--- may push to it; an author's word about their own change is none, and whose role was taken back has none either.
+-- may push to it; an author's word about their own change is none, and whose role was taken back has none either. What
+-- was not merged has no outcome, whatever an older version let people mark.
 with standing as (
   select m.pull_uri, p.author_id, p.repository_id, m.actor_id, m.outcome, m.made_at, m.known_from
   from maintainer_actions m join pull_requests p using (pull_uri)
-  where m.kind = 'outcome' and m.known_from <= $now and m.actor_id <> p.author_id and (
+  where m.kind = 'outcome' and p.state = 'merged' and m.known_from <= $now and m.actor_id <> p.author_id and (
     exists (from maintainers h where h.contributor_id = m.actor_id and h.repository_id in (p.repository_id, 0))
     or exists (from own_people h where h.contributor_id = m.actor_id and h.repository_id = p.repository_id))
   qualify row_number() over (partition by m.pull_uri order by m.made_at desc, m.action_key desc) = 1

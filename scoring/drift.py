@@ -1,4 +1,4 @@
-"""The alarm over what audits say of the fast lane as time goes on; it may be asked at any moment. Pure.
+"""The alarm on the audited outcomes of the fast lane, which may be checked at any moment. Pure.
 
 A fast-laned pull request that nobody checked is not clean because nobody complained: it does not count at all, and
 one that was audited stands for 1 / odds of them (facts/trust.md §2.3).
@@ -11,7 +11,7 @@ from math import ceil, log, log1p
 
 import numpy as np
 
-MOST = 5_000  # audits of which a lane is followed; a budget of 1 % that is broken twofold takes 604
+MOST = 5_000  # audits for which a lane is followed; a budget of 1 % that is broken twofold takes 604
 MONTH_DAYS = 365.25 / 12
 
 
@@ -69,10 +69,11 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
 
 
 def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | None:
-    """Of how many answered audits a lane with this rate of bad ones is shut with this chance; None: of MOST not.
+    """Return after how many answered audits a lane with this rate is shut with this chance; None: not within MOST.
 
-    Exact for a bet that never fell to its floor, which can only bring the alarm forward. With n audits answered the bet
-    stands at what its bad ones make of it, so the chances of each number of bad ones are carried from audit to audit.
+    `rate` is its share of bad ones. Exact for a bet that never fell to its floor, which can only bring the alarm
+    forward. After n audits the bet depends only on how many were bad, so the chance of each such number is carried from
+    audit to audit.
     """
     lost, won = log1p(-rule.stake * rule.budget), log1p(rule.stake * (1 - rule.budget))
     open_by_bad, shut = np.array([1.0]), 0.0
@@ -80,7 +81,7 @@ def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | N
         grown = np.zeros(len(open_by_bad) + 1)
         grown[:-1] += open_by_bad * (1 - rate)
         grown[1:] += open_by_bad * rate
-        # The fewest bad ones of so many that raise the alarm; a grain less, since the bet is multiplied up in floats.
+        # The fewest bad ones among so many that raise the alarm; slightly less, since the bet is a product of floats.
         raised = max(ceil((-log(rule.delta) - number * lost) / (won - lost) - 1e-9), 0)
         shut += float(grown[raised:].sum())
         open_by_bad = grown[:raised]
@@ -92,10 +93,10 @@ def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | N
 def days_to_shut(
     budget: float, per_month: float, audit_share: float, delta: float = 0.05, times: float = 2.0
 ) -> float | None:
-    """After how many days half of all lanes `times` as bad as their budget are shut by their audit; None: after years.
+    """Return the days until the audit shuts half of all lanes `times` as bad as their budget; None: not within MOST.
 
-    `per_month` pull requests are let through or drawn in a month, `audit_share` of them are audited, and each answer
-    comes at once: what it takes people to answer is not in it. Raises ValueError for what is not above 0.
+    `per_month` pull requests are let through or drawn in a month, and `audit_share` of them are audited. Each answer is
+    taken to come at once. Raises ValueError unless both are above 0.
     """
     if per_month <= 0 or audit_share <= 0:
         raise ValueError("without traffic or an audit nobody finds out how bad a lane is")

@@ -1,4 +1,4 @@
-"""The fast lanes that maintainers opened on an estimate, and what became known of what each let through since."""
+"""Reads the fast lanes that maintainers opened on an estimate, and the outcomes of what each let through since."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scoring.lane_offer import Offer
 from scoring.shaping import People
 
 FIGURES = ("threshold", "source", "cases", "let_through", "bad", "bad_low", "bad_high")
-# In each repository the newest by the web's clock, whatever order messages came in, unless somebody ended that one.
+# The newest opening of each repository by the web's clock, in whatever order messages came, unless it was ended.
 STANDING = """
 select * from (
   from estimated_lanes where known_from <= $now
@@ -22,21 +22,22 @@ select * from (
 NAMED = f"""
 select e.*, r.repo_key from ({STANDING}) e join repositories r using (repository_id) order by opened_at, opening_key
 """
-# Answers of the audit about what estimated lanes let through. Who opens a lane anew answers to those before, so these
-# two are compared by the web's clock: that of a stream may stand still between them.
+# Answers of the audit about what estimated lanes let through. Those from before a lane was opened anew do not count
+# against it. Both are compared by the web's clock, since the stream's may stand still between them.
 AUDITED = """
 select e.repository_id, 'audited' as what, a.answered_at as at, not a.would_merge as bad
 from audits a join standing e on a.repository_id = e.repository_id and a.answered_at >= e.opened_at
 where a.estimated and a.known_from <= $now
 """
-# What became of what such a lane let through, drawn or not: it has a draw. The push-holders' own are in no count.
+# Outcomes of what such a lane let through or its audit drew: all of it has a row in audit_draws. Push-holders' own
+# pull requests do not count.
 OUTCOMES = """
 select l.pull_uri, l.repository_id, l.known_from, not l.clean as bad
 from labels l semi join (from audit_draws where estimated) d using (pull_uri)
 anti join own_people o on o.repository_id = l.repository_id and o.contributor_id = l.author_id
 where l.known_from <= $now
 """
-# What the audit of the standing lanes answered since they were opened, and what became known of them.
+# Answers of the audit, and outcomes, since the standing lanes were opened.
 SINCE = f"""
 with standing as ({STANDING})
 {AUDITED}
@@ -48,10 +49,10 @@ from ({OUTCOMES}) o join standing e on o.repository_id = e.repository_id and o.k
 
 @dataclass(frozen=True, slots=True)
 class EstimatedLane:
-    """An estimated lane that stands: who opened it on what, and what became known since.
+    """A standing estimated lane: who opened it, on which offer, and the counts since.
 
-    `opener` is None where they were erased since; `audited` are answers of the audit, `settled` outcomes of what it let
-    through, both since the opening.
+    `opener` is None where they were erased; `audited` counts answers of the audit, `settled` outcomes of what the lane
+    let through.
     """
 
     key: str
@@ -66,7 +67,7 @@ class EstimatedLane:
 
 
 def openings(rows: Rows, now: datetime) -> dict[int, Opening]:
-    """The opening that stands in each repository by its number, with what became known since."""
+    """Return the standing opening of each repository by its number, with its outcomes since."""
     standing = rows.rows(STANDING, {"now": now})
     known = _since(rows, now) if standing else {}
     return {
@@ -76,7 +77,7 @@ def openings(rows: Rows, now: datetime) -> dict[int, Opening]:
 
 
 def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
-    """Every opening that stands, the oldest first, also where the bet has shut the lane since."""
+    """Return every standing opening, the oldest first, even where the bet has shut the lane since."""
     standing = rows.rows(NAMED, {"now": now})
     if not standing:
         return ()
@@ -86,7 +87,7 @@ def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
 
 
 def offer_of_row(row: Mapping[str, Any]) -> Offer:
-    """The figures that an opening was made on."""
+    """Return the figures on which an opening was made."""
     return Offer(**{name: row[name] for name in FIGURES})
 
 

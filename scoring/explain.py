@@ -9,15 +9,27 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from scoring.explain_certificate import CERTIFICATE_SENTENCES
-from scoring.explain_conditions import ATTESTATION_WORDS, CONDITION_CLAUSES, CONDITION_SENTENCES, WOULD_LIFT
-from scoring.explain_content import ALARMS, CONTENT_CLAUSES, CONTENT_SENTENCES, UNCLEAR
+from scoring.explain_conditions import ATTESTATION_WORDS, CONDITION_SENTENCES, WOULD_LIFT
+from scoring.explain_content import ALARMS, CONTENT_SENTENCES, UNCLEAR
+from scoring.explain_decided import (
+    NOTHING_KNOWN,
+    ChangeOutline,
+    basis,
+    causes,
+    decided,
+    joined,
+    record_words,
+    told_last,
+)
 from scoring.explain_ways import ways
 from scoring.figures import (
     count_of,
     number_of,
+    percent_against,
+    percent_interval,
+    percent_threshold,
     shown,
     shown_against,
-    shown_interval,
     shown_threshold,
     things,
     visible_name,
@@ -33,8 +45,8 @@ Params = Mapping[str, Param]
 TOO_WEAK = {"no_trust_path", "trust_too_low", "one_account_path"}  # codes that a seed's vouch would lift
 
 FACTOR_LABELS: Mapping[str, str] = {
-    "clean": "Contributions that stayed clean",
-    "not_clean": "Contributions that did not stay clean",
+    "clean": "Merged and stayed clean",
+    "not_clean": "Not merged, or needed a fix",
     "structural_trust": "Trust from the seeds",
     "eigentrust": "EigenTrust (for comparison)",
     "distance": "Hops from the nearest seed",
@@ -59,11 +71,11 @@ def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
     )
 
 
-def explain(verdict: Verdict, evidence: Evidence) -> str:
-    """One line for a row: trust path, track record, then what decided; without a full stop."""
-    clauses = [_trust_clause(verdict, evidence), _track_clause(_counts(evidence))]
-    clauses += [CLAUSES[reason.code](reason.params) for reason in told_reasons(verdict) if reason.code in CLAUSES]
-    return _capital("; ".join(dict.fromkeys(clauses)))
+def explain(verdict: Verdict, evidence: Evidence, change: ChangeOutline = NOTHING_KNOWN) -> str:
+    """One line for a row: what decided, then the record and the trust path; without a full stop."""
+    first = decided(verdict, evidence, change)
+    known = [_record_clause(evidence, first), _trust_clause(verdict, evidence)]
+    return joined([first, *causes(verdict, change), *basis(verdict), *known, *told_last(verdict)])
 
 
 def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, inputs: Inputs | None = None) -> str:
@@ -84,11 +96,11 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
     if "low_probability" not in codes and codes & set(ATTESTATION_WORDS):
         return "A valid attestation of the contributor's jurisdiction would have it judged like any other."
     if verdict.lane is Lane.NEEDS_HUMAN:
-        low = shown_threshold(thresholds.t_low)
+        low = percent_threshold(thresholds.t_low)
         towards = f"Contributions that stay clean raise P(clean); from {low} on this goes to the normal queue."
         return towards + _how_much(inputs, verdict, thresholds.t_low)
     if verdict.lane is Lane.FAST_LANE:
-        high = shown_threshold(thresholds.t_high or 0.0)
+        high = percent_threshold(thresholds.t_high or 0.0)
         return f"P(clean) below {high}, a denounce by a seed or the loss of trust would end the fast lane."
     if thresholds.t_high is None and thresholds.shut is not None:
         return sentence(thresholds.shut)
@@ -110,7 +122,7 @@ def lane_notice(thresholds: Thresholds) -> str:
 
 
 def lane_reason(thresholds: Thresholds) -> Reason | None:
-    """Why the fast lane is shut, or what it rests on instead of a certificate; None where one holds."""
+    """Return why the fast lane is shut, or what it rests on instead of a certificate; None where one holds."""
     if thresholds.t_high is None:
         return shut_reason(thresholds)
     if thresholds.estimated is not None:
@@ -140,24 +152,14 @@ def _need(count: int) -> str:
     return "is needed" if count == 1 else "are needed"
 
 
-def _counts(evidence: Evidence) -> Params:
-    return {
-        "merged_here": evidence.merged_here,
-        "settled_here": evidence.settled_here,
-        "clean": evidence.clean,
-        "cases": evidence.clean + evidence.not_clean,
-        "waiting": evidence.waiting,
-    }
-
-
 def _trust_clause(verdict: Verdict, evidence: Evidence) -> str:
     """The trust path in words, as the verdict names it; a seed's denounce stands in its place."""
     if evidence.denounced_by_seed:
-        return "denounced by a seed here"
+        return ""  # the decisive clause says so
     if evidence.is_seed:
         return "a seed of trust here"
     if evidence.structural_trust <= 0:
-        return "no trust path from the seeds here yet"
+        return "no trust path yet"
     path = next((reason.params for reason in verdict.reasons if reason.code == "trust_path"), None)
     return _path_words(path) if path else "trust from the seeds reaches this contributor"
 
@@ -173,15 +175,26 @@ def _path_words(params: Params) -> str:
     return f"{hops} hops from the seed {seed} via {voucher}"
 
 
-def _track_clause(params: Params) -> str:
-    """What became of earlier contributions, here first."""
-    merged_here, settled_here = count_of(params["merged_here"]), count_of(params["settled_here"])
+def _record_clause(evidence: Evidence, told: str) -> str:
+    """The record here and over all, without what the decisive clause has `told`; "" where nothing is left to say."""
+    cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
+    if not evidence.settled_here:
+        return here if cases and here not in told else ""
+    overall = f"{evidence.clean} of {cases} clean over all" if cases != evidence.settled_here else ""
+    return overall if here in told else ", ".join(filter(None, (here, overall)))
+
+
+def _say_record(params: Params) -> str:
+    """Every settled pull request by what became of it; one that was not merged is not called unclean."""
+    merged, settled = count_of(params["merged_here"]), count_of(params["settled_here"])
     clean, cases, waiting = count_of(params["clean"]), count_of(params["cases"]), count_of(params["waiting"])
-    here = f"{merged_here} of {settled_here} merged here" if settled_here else "no settled contribution here yet"
-    scope = "" if cases == settled_here else " over all" if settled_here else " elsewhere"
-    overall = f", {clean} of {cases} clean{scope}" if cases and (clean, cases) != (merged_here, settled_here) else ""
-    watched = f", {waiting} merged and still being watched" if waiting and not settled_here else ""
-    return here + overall + watched
+    parts = [f"{merged} merged" if settled else "no settled pull request"]
+    if settled == cases and merged > clean:
+        parts[0] += f", {merged - clean} needed a fix"
+    parts += [f"{settled - merged} not merged"] if settled > merged else []
+    parts += [f"{clean} of {cases} clean over all"] if cases != settled else []
+    parts += [f"{waiting} merged and not counted yet"] if waiting else []
+    return f"Here: {'; '.join(parts)}."
 
 
 def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
@@ -206,7 +219,7 @@ def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
         return f"{_capital(' and '.join(wanted))} would put this in the fast lane."
     together = f" together with {' and '.join(wanted)}" if wanted else ""
     return (
-        f"P(clean) of {shown_threshold(t_high)} or more{together} would put this in the fast lane; "
+        f"P(clean) of {percent_threshold(t_high)} or more{together} would put this in the fast lane; "
         f"contributions that stay clean raise it.{how_much}"
     )
 
@@ -223,21 +236,21 @@ def _say_low(params: Params) -> str:
     low = number_of(params["t_low"])
     budget = params.get("budget")  # None where no certificate stands behind the threshold
     few = "" if budget is None else f", where at most {100 * number_of(budget):.3g} % of all clean work is"
-    told = f"{shown_against(number_of(params['probability']), low)}{_within(params)}"
-    return f"P(clean) is {told}, below {shown_threshold(low)}{few}."
+    told = f"{percent_against(number_of(params['probability']), low)}{_within(params)}"
+    return f"P(clean) is {told}, below {percent_threshold(low)}{few}."
 
 
 def _say_below(params: Params) -> str:
     high = number_of(params["t_high"])
     return (
-        f"P(clean) is {shown_against(number_of(params['probability']), high)}{_within(params)}; "
-        f"the fast lane starts at {shown_threshold(high)}."
+        f"P(clean) is {percent_against(number_of(params['probability']), high)}{_within(params)}; "
+        f"the fast lane starts at {percent_threshold(high)}."
     )
 
 
 def _within(params: Params) -> str:
     """The interval in brackets, where it is told."""
-    return f" ({shown_interval(number_of(params['low']), number_of(params['high']))})" if "low" in params else ""
+    return f" ({percent_interval(number_of(params['low']), number_of(params['high']))})" if "low" in params else ""
 
 
 def _say_too_low(params: Params) -> str:
@@ -281,24 +294,12 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f"Trust from the seeds reaches this contributor ({shown(number_of(params['structural_trust']))})."
     ),
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params))}.",
-    "track_record": lambda params: f"{_capital(_track_clause(params))}.",
+    "track_record": _say_record,
     "threshold_not_certified": lambda params: (
-        f"The fast lane's threshold {shown_threshold(number_of(params['t_high']))} was set by hand: no certificate "
+        f"The fast lane's threshold {percent_threshold(number_of(params['t_high']))} was set by hand: no certificate "
         "says how many bad changes it lets through."
     ),
     **CERTIFICATE_SENTENCES,
     **CONDITION_SENTENCES,
     **CONTENT_SENTENCES,
-}
-
-# What a row's one line adds to trust path and track record; the other reasons stand in the open row. Anybody who may
-# read is told this line, so it names no threshold.
-CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "low_probability": lambda params: f"P(clean) is low, {shown(number_of(params['probability']))}{_within(params)}",
-    "trusted_denouncers": _say_denounced,
-    "not_enough_evidence": lambda params: "not enough evidence yet",
-    "threshold_not_certified": lambda params: "threshold not certified",
-    "threshold_estimated": lambda params: "threshold estimated, not certified",
-    **CONDITION_CLAUSES,
-    **CONTENT_CLAUSES,
 }

@@ -1,8 +1,8 @@
-"""Why the fast lane is shut although it was open, and what it rests on while it is open, in plain words. Pure."""
+"""Explains in plain words why the fast lane is shut, and what it rests on while it is open. Pure."""
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import count_of, hundredths, number_of, shown_threshold, things
+from scoring.figures import count_of, hundredths, number_of, percent_threshold, things
 from scoring.need import Need, say_need
 from scoring.verdict import Param
 
@@ -36,15 +36,16 @@ def _say_refused(params: Params) -> str:
 
 
 def _say_estimated(params: Params) -> str:
+    threshold = percent_threshold(number_of(params["t_high"]))
     return (
-        f"The fast lane's threshold {shown_threshold(number_of(params['t_high']))} is estimated: of past pull requests "
-        f"like these {bad_in_hundred(number_of(params['bad_low']), number_of(params['bad_high']))} needed work, and no "
+        f"The fast lane's threshold {threshold} is estimated: of past pull requests like these "
+        f"{bad_in_hundred(number_of(params['bad_low']), number_of(params['bad_high']))} needed work, and no "
         "certificate says so."
     )
 
 
 def bad_in_hundred(low: float, high: float) -> str:
-    """The interval of a share of bad ones as '4 to 9 in 100', rounded outwards."""
+    """Return the interval of a share of bad ones as '4 to 9 in 100', rounded outwards."""
     below, above = hundredths(low, high)
     return f"{above} in 100" if below == above else f"{below} to {above} in 100"
 

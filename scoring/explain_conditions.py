@@ -6,7 +6,7 @@ A condition says what is asked for and never what a person might be up to: an ac
 from collections.abc import Callable, Mapping
 
 from scoring.content.touched import PATTERN
-from scoring.figures import count_of, number_of, shown_threshold, things, visible_name
+from scoring.figures import count_of, number_of, percent_threshold, things, visible_name
 from scoring.verdict import Param
 
 Params = Mapping[str, Param]
@@ -74,11 +74,6 @@ def _say_changed(params: Params) -> str:
     return f"{_whose_account(params)} {_change(params)}; the fast lane asks for {_days(params['needed'])} since."
 
 
-def _clause_changed(params: Params) -> str:
-    whose = "the account" if params["who"] == "author" else f"the account of {visible_name(params['name'])}"
-    return f"{whose} {CHANGE_WORDS.get(str(params['kind']), 'changed')} lately"
-
-
 def _whose_account(params: Params) -> str:
     if params["who"] == "author":
         return "The contributor's account"
@@ -137,7 +132,7 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "It changed after somebody approved it: what it is now was approved by nobody.",
     "people_unknown": lambda params: "Whether somebody objected to this or approved another round of it is not known.",
     "certificate_required": lambda params: (
-        f"The threshold {shown_threshold(number_of(params['t_high']))} "
+        f"The threshold {percent_threshold(number_of(params['t_high']))} "
         f"{'is estimated' if params.get('estimated') else 'was set by hand'}, and the fast lane opens here only by a "
         "certificate."
     ),
@@ -163,18 +158,4 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
         "whatever they are."
     ),
     **{code: _say_attestation(code) for code in ATTESTATION_WORDS},
-}
-CONDITION_CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "objection_open": lambda params: (
-        "a maintainer objects for the contributor" if params.get("by") == "maintainer" else "the contributor objects"
-    ),
-    "approved_before": lambda params: "changed after it was approved",
-    "newer_round": lambda params: "a newer round arrived",
-    "account_changed": _clause_changed,
-    "back_from_silence": lambda params: "back after a long silence",
-    "never_fast_path": lambda params: f"touches {_touched(params)}",
-    "enrichment_pending": lambda params: "look-ups under way",
-    "lane_closed": lambda params: f"fast lane closed by {visible_name(params['by'])}",
-    "audit_drawn": lambda params: "drawn for the audit",
-    **dict.fromkeys(ATTESTATION_WORDS, lambda params: "no valid attestation"),
 }

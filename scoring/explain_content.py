@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import count_of, number_of, shown, shown_against, shown_threshold, things, visible_name
+from scoring.figures import count_of, number_of, percent_against, percent_threshold, things, visible_name
 from scoring.verdict import Param
 
 Params = Mapping[str, Param]
@@ -18,6 +18,18 @@ FLAG_WORDS: Mapping[str, str] = {
     "untested": "code without a test",
     "oversized": "too much to be read at once",
     "other": "something that a person should see",
+}
+# The same as the name of a finding.
+FLAG_NAMES: Mapping[str, str] = {
+    "subtle_bug": "Possible bug",
+    "slop": "Filler in place of work",
+    "security": "Security problem",
+    "secret_leak": "Secret in the code",
+    "license": "Licence problem",
+    "intent_mismatch": "Does more than it says",
+    "untested": "Code without a test",
+    "oversized": "Too large to review at once",
+    "other": "Needs a close look",
 }
 # Why there is no content verdict, by its code.
 MISSING_WORDS: Mapping[str, str] = {
@@ -80,12 +92,12 @@ def _flag(params: Params) -> str:
 
 def _say_risk(params: Params) -> str:
     high = number_of(params["r_high"])
-    return f"Content risk is {shown_against(number_of(params['risk']), high)}, {shown_threshold(high)} or more."
+    return f"Content risk {percent_against(number_of(params['risk']), high)}, limit {percent_threshold(high)}."
 
 
 def _say_risk_above(params: Params) -> str:
     risk, low = number_of(params["risk"]), number_of(params["r_low"])
-    return f"Content risk is {shown(risk)}; the fast lane takes {shown_threshold(low)} at most."
+    return f"Content risk {percent_against(risk, low)}; the fast lane takes {percent_threshold(low)} at most."
 
 
 def _say_no_verdict(params: Params) -> str:
@@ -110,13 +122,4 @@ CONTENT_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "content_partly_read": _say_partly,
     "content_risk_above": _say_risk_above,
     "review_recommended": _say_recommended,
-}
-CONTENT_CLAUSES: Mapping[str, Callable[[Params], str]] = {
-    "content_not_reviewed": lambda params: "content not reviewed yet",
-    "high_flag": lambda params: f"review found {_flag(params)}",
-    "content_risk_high": lambda params: f"content risk {shown(number_of(params['risk']))}",
-    "no_content_verdict": lambda params: "no verdict on the content",
-    "content_partly_read": lambda params: "content read in part",
-    "content_risk_above": lambda params: f"content risk {shown(number_of(params['risk']))}",
-    "review_recommended": lambda params: "review recommended",
 }

@@ -13,6 +13,27 @@ def shown(probability: float) -> str:
     return f"{_floor(probability, 2)}"
 
 
+def percent(share: float) -> str:
+    """A chance in whole percents, rounded down like `shown`: .899 is "89 %"."""
+    return f"{percents(share)} %"
+
+
+def percents(share: float) -> int:
+    """The number of `percent`."""
+    return int(_floor(share, 2) * 100)
+
+
+def percent_interval(low: float, high: float) -> str:
+    """The ends of an interval in whole percents, rounded outwards, with a dash between them."""
+    below, above = hundredths(low, high)
+    return f"{below}\N{EN DASH}{above} %"
+
+
+def one_decimal_up(share: float) -> str:
+    """How many or what share is bad, with one decimal, rounded up: never fewer than what is known."""
+    return f"{Decimal(str(round(share, 9))).quantize(Decimal('0.1'), rounding=ROUND_CEILING)}"
+
+
 def shown_against(probability: float, threshold: float) -> str:
     """`shown`, with as many decimals as it takes to stand on the true side of a finer threshold (.907 against .905)."""
     exact = Decimal(str(probability))
@@ -39,6 +60,20 @@ def shown_threshold(threshold: float) -> str:
     """A threshold in full, with at least two decimals."""
     exact = Decimal(str(threshold))
     return f"{exact:f}" if exact != exact.quantize(Decimal("0.01")) else f"{exact:.2f}"
+
+
+def percent_against(share: float, threshold: float) -> str:
+    """`shown_against` in percents: .907 against .905 is "90.7 %"."""
+    return _in_percents(shown_against(share, threshold))
+
+
+def percent_threshold(threshold: float) -> str:
+    """`shown_threshold` in percents: .905 is "90.5 %"."""
+    return _in_percents(shown_threshold(threshold))
+
+
+def _in_percents(written: str) -> str:
+    return f"{(100 * Decimal(written)).normalize():f} %"
 
 
 def basis_points(probability: float) -> int:

@@ -193,9 +193,9 @@ def _track_record(evidence: Evidence) -> Reason:
 
 
 def _uncertified(lane: Lane, held: Sequence[Reason], thresholds: Thresholds) -> tuple[Reason, ...]:
-    """That no certificate stands behind the fast lane that was chosen; empty for another lane.
+    """Return the reason that no certificate backs the chosen fast lane; empty for another lane.
 
-    What the audit drew from a lane that rests on an estimate says so too.
+    What the audit drew from an estimated lane has it too.
     """
     is_drawn = any(reason.code == "audit_drawn" for reason in held)
     if thresholds.estimated is not None and (lane is Lane.FAST_LANE or is_drawn):
@@ -206,7 +206,7 @@ def _uncertified(lane: Lane, held: Sequence[Reason], thresholds: Thresholds) -> 
 
 
 def estimated_reason(thresholds: Thresholds) -> Reason:
-    """That the fast lane begins at an estimate, with the interval of the share of bad ones; ValueError without one."""
+    """Return the reason that T_HIGH is an estimate, with the interval of the bad share; ValueError without one."""
     if thresholds.estimated is None:
         raise ValueError("these thresholds rest on no estimate")
     low, high = thresholds.estimated

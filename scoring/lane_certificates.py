@@ -18,8 +18,8 @@ from scoring.repository_settings import RepositorySettings
 from scoring.rules import Thresholds
 
 CERTIFICATES = "certificates"  # their folder, below that of the models
-# What the fast lane let through, or would have but for the audit; the push-holders' own are in no count, nor is what
-# rests on an estimate (`scoring.estimated_lanes.OUTCOMES`).
+# Outcomes of what the fast lane let through, or would have but for the audit. Push-holders' own pull requests do not
+# count, nor does what an estimated lane let through (`scoring.estimated_lanes.OUTCOMES`).
 LANE = """
 select l.pull_uri, l.repository_id, l.known_from, not l.clean as bad
 from labels l semi join (
@@ -61,7 +61,7 @@ from known k join records r using (author_id)
 anti join own_people o on o.repository_id = k.repository_id and o.contributor_id = k.author_id
 where k.known_from >= $since and r.recorded_from < k.seen_at
 """
-# What an offer is counted on, in a few figures that others hardly ever share.
+# A fingerprint of the data behind an offer: other data hardly ever has the same.
 LEARNED = """
 select (select count(*) from imported_pulls) as imported,
   (select count(*) from audits where known_from <= $now) as audited,
@@ -92,9 +92,10 @@ class Certificates:
 
 
 class Offers:
-    """What could be opened on an estimate as of the last midnight, by budget: everybody is judged anew by another one.
+    """The lanes that could be opened on an estimate as of the last midnight, by budget.
 
-    Held while the day, the rules and what was known by that midnight stay the same.
+    They are held while the day, the rules and the data known by that midnight stay the same, since a changed offer has
+    everybody judged anew.
     """
 
     def __init__(self) -> None:
@@ -104,11 +105,11 @@ class Offers:
     def of(
         self, rows: Rows, policy: Policy, model: str, budgets: Iterable[float], now: datetime
     ) -> dict[float, Offer | None]:
-        """The offer of each of these budgets under the model that serves, None where nothing can be offered."""
+        """Return the offer for each of these budgets under the serving model; None where nothing can be offered."""
         wanted = set(budgets)
         if not wanted:
             return {}
-        from scoring.lane_curve import present_offer  # and SciPy with it, of which a site without shadow mode is spared
+        from scoring.lane_curve import present_offer  # loads SciPy, which a site without shadow mode is spared
 
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         basis = (rows.row(LEARNED, {"now": midnight}), replace(policy, audit_key=b""), model, midnight)
@@ -148,7 +149,7 @@ def thresholds_of(
 def _with_offers(
     rows: Rows, known: Known, policy: Policy, own: Mapping[int, RepositorySettings], now: datetime
 ) -> dict[int, RepositoryOutcomes]:
-    """With what may be opened on an estimate in each repository in shadow mode where no threshold was set by hand."""
+    """Add the lane that may be opened on an estimate in each repository in shadow mode, unless T_HIGH was set."""
     told = dict(known.repositories)
     if policy.thresholds.t_high is not None:
         return told

@@ -1,4 +1,4 @@
-"""What the fast lane let through, or would have while it only watched, row by row with what became of it."""
+"""Lists what the fast lane let through, or would have let through in shadow mode, with the outcome of each row."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from scoring.shaping import People
 from scoring.verdict import Estimate
 
 DAYS = 30  # of a report
-ENOUGH = 10  # settled rows from which a shadow report speaks of opening the lane
+ENOUGH = 10  # settled rows from which on a shadow report offers to open the lane
 
 # Rounds that would have been fast lane in shadow mode, and those that an estimated lane let through. What its audit
-# drew is in no list until somebody answered: whoever answers knows neither lane nor score.
+# drew is listed only once somebody has answered, since the person who answers must not know lane or score.
 SHADOW = "select pull_uri, round, patch_id, repository_id, decided_at from shadow_rounds"
 OPEN = """
 select pull_uri, round, coalesce(patch_id, '') as patch_id, repository_id, drawn_at as decided_at from audit_draws
 where estimated and not drawn
 """
-# A round that landed was merged as it was sent, whatever came after it. Of each pull request the first round counts: it
-# is what would have gone through unread.
+# A round that landed was merged as it was sent, whatever came after it. Only the first round of a pull request counts:
+# it would have gone through unread.
 ROWS = """
 with taken as (
   from ({rounds}) where repository_id = $repository and decided_at >= $since and decided_at <= $now
@@ -49,7 +49,7 @@ Happened = Literal[
     "merged_as_sent", "fixed_after_merge", "changed_and_merged", "changed_and_open", "changed_and_closed", "closed",
     "withdrawn", "open",
 ]  # fmt: skip
-# What a row says of the lane: with what people did then, and with what was known of it later.
+# HAPPENED is what people did with a row; AGREEMENTS are what that says of the lane, given the later outcome.
 HAPPENED: tuple[Happened, ...] = get_args(Happened)
 Agreement = Literal["agrees", "agrees_so_far", "stricter", "wrong", "unknown"]
 AGREEMENTS: tuple[Agreement, ...] = get_args(Agreement)
@@ -72,24 +72,24 @@ class LaneRow:
 
 @dataclass(frozen=True, slots=True)
 class LaneHistory:
-    """The rows of one repository, the newest first, since a moment; `began` is since when there are any at all."""
+    """The rows of one repository since a moment, the newest first; `began` is when its first row ever was decided."""
 
     rows: tuple[LaneRow, ...]
     began: datetime | None
 
     def count(self, agreement: Agreement) -> int:
-        """How many rows say this of the lane."""
+        """Return how many rows say this of the lane."""
         return sum(one.agreement == agreement for one in self.rows)
 
     @property
     def settled(self) -> int:
-        """How many rows are settled: nothing that comes later changes what they say."""
+        """Return how many rows are settled: nothing that comes later changes what they say."""
         return sum(one.agreement in SETTLED for one in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneSum:
-    """What came of some rows in sum; `offered` counts every pull request of the same days, push-holders' own apart."""
+    """The totals of a lane; `offered` counts every pull request of the same days except push-holders' own."""
 
     offered: int
     let_through: int
@@ -98,12 +98,12 @@ class LaneSum:
 
 
 def shadow_history(rows: Rows, repository: int, now: datetime, days: int = DAYS) -> LaneHistory:
-    """What the lane of the repository with this number would have let through in the last days of shadow mode."""
+    """Return what the lane of this repository (its number) would have let through in the last days of shadow mode."""
     return _history(rows, SHADOW, repository, now - timedelta(days=days), now)
 
 
 def open_history(rows: Rows, repository: int, since: datetime, now: datetime) -> LaneHistory:
-    """What the estimated lane of this repository let through without a person since that moment."""
+    """Return what the estimated lane of this repository let through without a person since that moment."""
     return _history(rows, OPEN, repository, since, now)
 
 
@@ -142,7 +142,7 @@ def _happened(state: str, as_sent: bool, clean: bool | None) -> Happened:
 
 
 def _agreement(happened: Happened, clean: bool | None) -> Agreement:
-    """What was closed is not clean, as in every count of bad ones; what its author took back says nothing."""
+    """Return what a row says of the lane: closed is not clean, as in every count; a withdrawn one says nothing."""
     if happened in ("fixed_after_merge", "closed", "changed_and_closed"):
         return "wrong"
     if happened == "changed_and_merged":
@@ -152,8 +152,8 @@ def _agreement(happened: Happened, clean: bool | None) -> Agreement:
     return "unknown"
 
 
-# Of the last days: every round of others that was decided on, what of it went through or would have, and what came of
-# that. A repository that is not in shadow mode counts what its open lane let through.
+# The pull requests decided on in the last days, push-holders' own apart; how many of them went through, or would have
+# in shadow mode; and the outcomes of those.
 MONTH = """
 with decided as (
   select distinct s.pull_uri from scores s
@@ -172,7 +172,7 @@ from decided d left join taken t using (pull_uri) left join labels l using (pull
 
 
 def lane_sum(rows: Rows, repositories: Iterable[str], shadow: bool, now: datetime, days: int = DAYS) -> LaneSum:
-    """What the lane of these repositories (repo_key) let through in the last days, or in `shadow` mode would have."""
+    """Sum up what the lanes of these repositories (repo_key) let through lately, or would have in `shadow` mode."""
     given = {"repositories": sorted(repositories), "since": now - timedelta(days=days), "shadow": shadow}
     row = rows.row(MONTH, given) or {}
     return LaneSum(**row)

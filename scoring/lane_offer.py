@@ -1,12 +1,13 @@
-"""Past outcomes over thresholds, and the offer of an estimated fast lane that is made from them. Pure, and light.
+"""Past outcomes by threshold, and the offer of an estimated fast lane that they support. Pure, and light to import.
 
-An estimated lane is opened by a maintainer who saw these figures. They are counted on cases that chose the threshold
-too, so they promise nothing: the bet against `Offer.bad_high` (`scoring.drift`) is what shuts a lane that is worse.
+A maintainer who saw these figures opens an estimated lane. The same cases chose its threshold, so the figures promise
+nothing: the bet against `Offer.bad_high` (`scoring.drift`) shuts a lane that is worse.
 """
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+STEP = 100  # thresholds of a curve from 0 to 1, one each hundredth
 Source = Literal["own", "starter"]  # settled pull requests of this site, or those of the projects of the starter model
 
 
@@ -26,16 +27,36 @@ class LanePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """The lane of one group of senders, in weights: STEP + 1 columns, one for each hundredth from 0 to 1.
+
+    `cases` counts the group's settled pull requests with and without a score.
+    """
+
+    cases: float
+    let_through: tuple[float, ...]
+    bad: tuple[float, ...]
+
+    def at(self, threshold: float) -> tuple[float, float]:
+        """Return how many go through from this threshold upwards, and how many of those were bad."""
+        place = round(STEP * threshold)
+        return self.let_through[place], self.bad[place]
+
+
+@dataclass(frozen=True, slots=True)
 class LaneCurve:
     """Every threshold from the strictest to the loosest on `cases` settled pull requests of `days` days.
 
-    Pull requests by people who may push are in no count. `source` says whose past it is.
+    Pull requests by people who may push do not count; `everybody` counts them too. `newcomers` are those of whom
+    nothing was settled when they opened it. Either is None where nobody counted it. `source` says whose past it is.
     """
 
     source: Source
     cases: float
     days: float
     points: tuple[LanePoint, ...]
+    newcomers: Group | None = None
+    everybody: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +82,7 @@ class Offer:
 
 
 def check_offer(offer: Offer) -> None:
-    """Raises ValueError for figures that no lane can be opened on: numbers out of range, or no share to bet on."""
+    """Raise ValueError for figures that no lane can be opened on: numbers out of range, or no share to bet on."""
     if offer.source not in get_args(Source):
         raise ValueError(f"an offer rests on one of {', '.join(get_args(Source))}, not {str(offer.source)[:20]!r}")
     if not 0 <= offer.threshold <= 1:

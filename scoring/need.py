@@ -23,9 +23,9 @@ def items_needed(budget: float, delta: float) -> int:
 def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5) -> float:
     """Independent outcomes that every certificate takes on average: kl(power | delta) / kl(rate | budget).
 
-    For a lane whose share of bad ones is `rate`, whatever the method, if it certifies a lane at `budget` with a chance
-    of at most `delta` and this one with a chance of at least `power` (docs/method.md has the proof). inf where the rate
-    is not below the budget, 0 for a power that chance alone has. Raises ValueError for shares outside [0, 1].
+    It holds for a lane whose share of bad ones is `rate`, and for every method that certifies a lane at `budget` with a
+    chance of at most `delta` and this one with a chance of at least `power` (docs/method.md has the proof). inf where
+    the rate is not below the budget, 0 for a power that chance alone has. Raises ValueError for shares outside [0, 1].
     """
     if not (0 <= rate <= 1 and 0 < budget < 1 and 0 < delta < 1 and 0 <= power <= 1):
         raise ValueError("rate and power must lie in [0, 1], budget and delta strictly between")
@@ -35,7 +35,7 @@ def outcomes_needed(rate: float, budget: float, delta: float, power: float = 0.5
 
 
 def _divergence(one: float, other: float) -> float:
-    """Of a coin of chance `one` from another of chance `other` (Kullback and Leibler), in nats."""
+    """Return the Kullback-Leibler divergence of a coin of chance `one` from one of chance `other`, in nats."""
     parts = ((one, other), (1 - one, 1 - other))
     return sum(part * math.log(part / against) for part, against in parts if part > 0)
 
@@ -81,10 +81,10 @@ def soonest(
 def earliest(
     lanes: Sequence[tuple[float, float, float]], weeks: float, longest: float, budget: float, delta: float, starts: int
 ) -> Need | None:
-    """The need of the lane that a certificate could reach first if it stays as good as it was; None where none ever is.
+    """Return the need of the lane that could be certified first if it stays as good as it was; None where none could.
 
     Each lane is (threshold, let through, bad) in the last `weeks`; its rate is taken half a case worse than it was. It
-    takes what every method takes, and at least the fewest that `starts` sequences of tests ask for.
+    needs what every method needs, and at least the fewest that `starts` sequences of tests ask for.
     """
     fewest = items_needed(budget, delta / starts)
     rates = [(bad + 0.5) / (size + 1) for _, size, bad in lanes]

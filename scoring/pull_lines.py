@@ -1,23 +1,39 @@
 """The pull requests of one contributor with what became of each, in words: what was mined, and what a person marked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ingest.transaction import Rows
-from scoring.answers import PullLine
+from scoring.answers import PullLine, Record
 from scoring.derived import display_name
 from scoring.shaping import CLAIMS
 
 SHOWN = 100
 SUBJECT = 80  # characters of a commit's subject that are shown
+# A person's mark counts before what was mined, as in the record that a score rests on.
+RESULT = """
+case when p.state = 'abandoned' then 'deleted' when p.state = 'open' then 'open'
+  when p.state <> 'merged' then 'unmerged'
+  when p.merge_proof is distinct from 'verified' then 'uncounted'
+  when k.pull_uri is not null then if(k.outcome = 'clean', 'clean', 'bad')
+  when l.clean is null then 'watching' when l.clean then 'clean' else 'bad' end
+"""
 UNMERGED = {"open": "open", "closed": "closed unmerged"}
 MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
-PULLS = """
-select p.*, coalesce(r.name, r.repo_key) as name,
-  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, w.repository_id is not null as watched
+PULLS = f"""
+select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
+  case when k.pull_uri is null then l.clean else k.mined_clean end as clean, w.repository_id is not null as watched,
+  {RESULT} as result
 from pull_requests p join repositories r using (repository_id) left join labels l using (pull_uri)
 left join marks k using (pull_uri) left join watched_repositories w using (repository_id)
+left join pull_pages h using (pull_uri)
+left join patches x on x.pull_uri = p.pull_uri and x.patch_ref = p.patch_ref and x.state = 'read'
 where p.author_id = ? order by p.opened_at desc, p.pull_uri limit ?
+"""
+COUNTED = f"""
+select {RESULT} as result, count(*) as pulls, min(p.opened_at) as first_at, max(p.opened_at) as newest_at
+from pull_requests p left join labels l using (pull_uri) left join marks k using (pull_uri)
+where p.author_id = ? group by 1
 """
 MARKED = """
 select k.pull_uri, k.outcome, k.mined_clean, c.did, c.handle, c.handle_verified
@@ -39,8 +55,7 @@ TROUBLES = {"reverted": "reverted by commit", "patched": "its lines changed by c
 def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
     """The newest 100 pull requests of the contributor with this number, newest first."""
     found = rows.rows(PULLS, [number, SHOWN])
-    uris = [row["pull_uri"] for row in found]
-    marks, troubles = marks_in_words(rows, uris), troubles_in_words(rows, uris)
+    outcomes = outcomes_in_words(rows, found)
     return tuple(
         PullLine(
             row["pull_uri"],
@@ -48,10 +63,31 @@ def pull_lines(rows: Rows, number: int) -> tuple[PullLine, ...]:
             row["name"],
             row["opened_at"],
             row["state"],
-            _both(marks.get(row["pull_uri"]), _outcome(row, troubles.get(row["pull_uri"]))),
+            outcomes[row["pull_uri"]],
             row["watched"],
+            row["result"],
+            f"{row['name']} #{row['number']}" if row["number"] else f"{row['name']} · {row['pull_uri'][-5:]}",
+            row["added"],
+            row["removed"],
         )
         for row in found
+    )
+
+
+def outcomes_in_words(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Say what became of each of these pull requests, rows of PULLS, by address."""
+    uris = [row["pull_uri"] for row in found]
+    marks, troubles = marks_in_words(rows, uris), troubles_in_words(rows, uris)
+    return {uri: _both(marks.get(uri), _outcome(row, troubles.get(uri))) for uri, row in zip(uris, found, strict=True)}
+
+
+def record_of(rows: Rows, number: int) -> Record:
+    """How many pull requests of the contributor with this number came to which result."""
+    found = rows.rows(COUNTED, [number])
+    return Record(
+        {row["result"]: row["pulls"] for row in found},
+        min((row["first_at"] for row in found), default=None),
+        max((row["newest_at"] for row in found), default=None),
     )
 
 

@@ -16,11 +16,14 @@ from scoring.answers import (
     LeaderboardSort,
     Person,
     PullLine,
+    PullResult,
     Queue,
     QueueGroup,
     QueueQuery,
     QueueRow,
     QueueSort,
+    Record,
+    Signal,
     TrustExplanation,
     VouchesWorth,
     VouchLine,
@@ -45,17 +48,31 @@ from scoring.read_approvals import (
     subjects,
     taken_keys,
 )
-from scoring.read_contributors import contributor
+from scoring.read_backlog import AnswerMonth, Answers, Week, actable, answers, weeks
+from scoring.read_change_facts import ChangeFacts, CiRun, FileOwner, change_facts, ci_run
+from scoring.read_contributors import contributor, estimate_after
 from scoring.read_first import FirstReading, first_reading
 from scoring.read_incidents import BudgetState, Incident, LikeIt, Shared, incident
 from scoring.read_lane_page import AuditCount, LanePast, lane_past, opened_lane, watched_lane
 from scoring.read_lane_results import LaneMonth, lane_results
-from scoring.read_lanes import Basis, LaneState, Standing, audits_due, lane_states, opened_since, standings
+from scoring.read_lanes import Basis, LaneState, Standing, audits_due, lane_states, standings
 from scoring.read_leaderboard import leaderboard
+from scoring.read_lists import (
+    RowState,
+    Settled,
+    SettledOutcome,
+    SettledQuery,
+    SettledRow,
+    row_states,
+    settled,
+    unmarked_merges,
+)
 from scoring.read_pull_pages import pull_at
 from scoring.read_queue import (
     dashboard,
+    labels,
     lanes,
+    opened_since,
     pull,
     pulls,
     queue,
@@ -71,21 +88,24 @@ from scoring.read_rounds import ForgeHome, Round, forge_home, kept_text, newest_
 from scoring.read_scores import hidden_among, hidden_because, score, score_at, scores
 from scoring.read_trial import reread
 from scoring.read_trust import explain_trust, renew
-from scoring.read_vouch_graph import Neighbour, VouchGraph, vouch_graph
 from scoring.read_waiting import Fare, fares
 from scoring.read_worth import vouches_worth_making
 from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.shadow import ShadowDay, ShadowReport, shadow_report
-from scoring.shaping import persons
+from scoring.shaping import dids_of_handles, persons
 
 __all__ = [
+    "AnswerMonth",
+    "Answers",
     "Approved",
     "AuditAnswer",
     "AuditCount",
     "Basis",
     "Bin",
     "BudgetState",
+    "ChangeFacts",
     "ChangedApproval",
+    "CiRun",
     "Closure",
     "ContentReview",
     "Contribution",
@@ -94,6 +114,7 @@ __all__ = [
     "Dashboard",
     "EstimatedLane",
     "Fare",
+    "FileOwner",
     "FirstReading",
     "ForgeHome",
     "GroupKey",
@@ -109,40 +130,53 @@ __all__ = [
     "LeaderboardRow",
     "LeaderboardSort",
     "LikeIt",
-    "Neighbour",
     "PastAction",
     "Person",
     "PullLine",
+    "PullResult",
     "Queue",
     "QueueGroup",
     "QueueQuery",
     "QueueRow",
     "QueueSort",
+    "Record",
     "RecordObjection",
     "Round",
+    "RowState",
     "Seen",
+    "Settled",
+    "SettledOutcome",
+    "SettledQuery",
+    "SettledRow",
     "ShadowDay",
     "ShadowReport",
     "Shared",
     "ShownFinding",
     "ShownFlag",
+    "Signal",
     "Standing",
     "Stored",
     "Subject",
     "TrustExplanation",
-    "VouchGraph",
     "VouchLine",
     "VouchWorth",
     "VouchesWorth",
     "WatchedRepository",
+    "Week",
+    "actable",
+    "answers",
     "approved",
     "audits_due",
+    "change_facts",
     "changed_after",
+    "ci_run",
     "closed_because",
     "content_review",
     "contributor",
     "dashboard",
     "decided_subjects",
+    "dids_of_handles",
+    "estimate_after",
     "estimated_lanes",
     "explain_trust",
     "fares",
@@ -154,6 +188,7 @@ __all__ = [
     "is_left_out",
     "kept_patch",
     "kept_text",
+    "labels",
     "lane_past",
     "lane_results",
     "lane_states",
@@ -182,9 +217,11 @@ __all__ = [
     "reread",
     "round_review",
     "rounds",
+    "row_states",
     "score",
     "score_at",
     "scores",
+    "settled",
     "shadow_report",
     "standings",
     "stored",
@@ -192,10 +229,11 @@ __all__ = [
     "subjects",
     "taken_keys",
     "troubles_in_words",
+    "unmarked_merges",
     "unsealed",
-    "vouch_graph",
     "vouches_worth_making",
     "watched_lane",
     "watched_repositories",
     "watched_repository",
+    "weeks",
 ]

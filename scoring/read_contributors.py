@@ -1,14 +1,25 @@
 """Everything that is shown about one contributor, read from a snapshot."""
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 from ingest.transaction import Rows
-from scoring.answers import ContributorPage, HistoryPoint, Person, VouchLine
+from scoring.answers import ContributorPage, ContributorScore, HistoryPoint, Person, Signal, VouchLine
 from scoring.circle import CIRCLE, circle_of
 from scoring.derived import display_name
-from scoring.pull_lines import pull_lines
+from scoring.estimators import SHRUNK_RATE, shrunk_rate
+from scoring.policy import Policy
+from scoring.pull_lines import pull_lines, record_of
 from scoring.read_scores import score, scores_everywhere
-from scoring.verdict import Lane
+from scoring.verdict import Estimate, Lane
 
 HISTORY_SHOWN = 200
+LINKS_SHOWN = 3
+PROOFS = """
+select k.statement, k.proof from attestation_checks k where k.contributor_id = ? and k.statement is not null
+order by k.checked_at desc, k.uri limit 3
+"""
 
 
 def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorPage | None:
@@ -29,7 +40,38 @@ def contributor(rows: Rows, did: str, viewer: str | None = None) -> ContributorP
         first_seen_at=person["first_seen_at"] or overall.as_of,
         account_status=person["account_status"],
         stored=_stored(rows, number, did),
+        record=record_of(rows, number),
+        signals=tuple(_signals(rows, person)),
     )
+
+
+def estimate_after(score: ContributorScore, not_clean: int, policy: Policy) -> Estimate | None:
+    """P(clean) after so many more contributions that are not clean; None where a trained model says it.
+
+    What a model would say then depends on more than the counts, so nothing is guessed.
+    """
+    held = {factor.name: factor.value for factor in score.verdict.factors}
+    clean, other = held.get("clean"), held.get("not_clean")
+    if score.model_version != SHRUNK_RATE or not isinstance(clean, int) or not isinstance(other, int):
+        return None
+    return shrunk_rate(clean, other + not_clean, policy.prior, policy.strength)
+
+
+def _signals(rows: Rows, person: dict[str, Any]) -> Iterator[Signal]:
+    """Read what a contributor shows of themselves; their place, pronouns and picture are left out."""
+    number = person["contributor_id"]
+    if person["handle"]:
+        yield Signal(f"Handle {person['handle']}", "handle" if person["handle_verified"] else "declared")
+    for row in rows.rows(PROOFS, [number]):
+        yield Signal(f"Attested: {row['statement']}", "attested" if row["proof"] == "proven" else row["proof"])
+    keys = rows.value("select count(*) from public_keys where author_id = ? and deleted_at is null", [number])
+    if keys:
+        yield Signal("1 public key" if keys == 1 else f"{keys:,} public keys", "declared")
+    newest = (
+        "select links from profiles where author_id = ? and deleted_at is null order by changed_at desc, uri limit 1"
+    )
+    for link in json.loads(rows.value(newest, [number]) or "[]")[:LINKS_SHOWN]:
+        yield Signal(str(link), "declared")
 
 
 def _vouches(rows: Rows, number: int, viewer: str | None) -> tuple[VouchLine, ...]:
@@ -65,8 +107,8 @@ def _stored(rows: Rows, number: int, did: str) -> tuple[tuple[str, int], ...]:
         ("events in the log", "events where did = ?", did),
         ("pull requests", "pull_requests where author_id = ?", number),
         ("statuses written", "statuses where actor_id = ?", number),
-        ("vouches given, every version", "vouches where voucher_id = ?", number),
-        ("vouches received, every version", "vouches where subject_id = ?", number),
+        ("vouches given", "vouches where voucher_id = ?", number),
+        ("vouches received", "vouches where subject_id = ?", number),
         ("scores and decisions", "scores where contributor_id = ?", number),
     )
     return tuple((what, rows.value(f"select count(*) from {where}", [key])) for what, where, key in asked)

@@ -71,8 +71,9 @@ with laned as (
   where a.repository_id = $repository and a.state in ('{IN_FORCE}', '{MERGED}')
   qualify row_number() over (partition by a.action_key order by {NAMED} desc, {NEWEST}) = 1
 ), marked as (
-  select pull_uri, outcome from maintainer_actions where kind = 'outcome'
-  qualify row_number() over (partition by pull_uri order by made_at desc, action_key desc) = 1
+  select m.pull_uri, m.outcome from maintainer_actions m join pull_requests p using (pull_uri)
+  where m.kind = 'outcome' and p.state = 'merged'
+  qualify row_number() over (partition by m.pull_uri order by m.made_at desc, m.action_key desc) = 1
 )
 select distinct l.pull_uri, coalesce(m.outcome <> 'clean', not b.clean, false) as bad
 from laned l left join marked m using (pull_uri) left join labels b using (pull_uri) where l.lane = 'fast_lane'

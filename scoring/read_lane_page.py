@@ -1,9 +1,10 @@
-"""All that the page of the fast lane shows of one repository, read from a snapshot: the past, the offer, the rows."""
+"""Reads what the fast-lane page shows of one repository from a snapshot: its past, the offer and the rows."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from ingest.transaction import Rows
+from scoring.estimated_lanes import STANDING
 from scoring.lane_curve import is_served, lent_curve, offer_of, read_curve, speaking
 from scoring.lane_history import LaneHistory, open_history, shadow_history
 from scoring.lane_offer import LaneCurve, Offer
@@ -28,11 +29,12 @@ select count(distinct d.pull_uri) as drawn, count(distinct a.pull_uri) as answer
 from audit_draws d left join audits a on a.pull_uri = d.pull_uri and a.estimated and a.known_from >= $since
 where d.repository_id = $repository and d.estimated and d.drawn and d.drawn_at >= $since
 """
+OPENING = f"select opening_key from ({STANDING}) where repository_id = $repository"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditCount:
-    """Of what an estimated lane let through: how many were drawn, answered, and would not have been merged."""
+    """The audit of an estimated lane: how many were drawn, answered, and would not have been merged."""
 
     drawn: int
     answered: int
@@ -41,11 +43,12 @@ class AuditCount:
 
 @dataclass(frozen=True, slots=True)
 class LanePast:
-    """The past that speaks of one repository's lane under its budget, and what may be opened on it.
+    """The past of one repository's lane, and the offer that it supports under the repository's budget.
 
-    `own` and `starter` are both curves, either of which may be missing; `offer` rests on one of them. `need` says what
-    a certificate lacks at the earliest, None where enough have settled. `a_month` is how many pull requests settle here
-    in thirty days. `has_model`: a trained model serves, without which nothing is ever certified.
+    `own` and `starter` are curves, and either may be missing; `offer` rests on one of them. `need` is the least that a
+    certificate still lacks, None where enough have settled. `a_month` is how many pull requests settle here in thirty
+    days. `has_model`: a trained model serves; without one nothing is ever certified. `opening` is the key of the
+    estimated lane that stands, "" without one.
     """
 
     repository: WatchedRepository
@@ -57,6 +60,7 @@ class LanePast:
     need: Need | None
     a_month: float
     has_model: bool
+    opening: str
 
     @property
     def spoken(self) -> LaneCurve | None:
@@ -65,20 +69,20 @@ class LanePast:
 
     @property
     def basis(self) -> Basis:
-        """On what the present lane rests, or that it is shut."""
+        """The basis of the present lane, or "shut"."""
         return basis_of(self.thresholds)
 
     @property
     def shut_itself(self) -> bool:
-        """Whether an estimated lane was open here until the bet against it was won."""
+        """Return whether an estimated lane was open here until the bet against it was won."""
         return _shut_itself(self.thresholds)
 
 
 def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast | None:
-    """The past that speaks of this repository's lane, as of the last midnight; None where no such one is watched.
+    """Return the past of this repository's lane as of the last midnight; None where the repository is not watched.
 
-    What may be opened is counted once a day, as the decisions in shadow mode are (`scoring.lane_certificates.Offers`).
-    After a lane shut itself what shut it counts at once.
+    The offer is counted once a day, as it is for decisions in shadow mode (`scoring.lane_certificates.Offers`). After a
+    lane shut itself, the outcomes that shut it count at once.
     """
     found = watched_repository(rows, key)
     if found is None:
@@ -101,6 +105,7 @@ def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast |
         need=_need(own, offer, budget, policy.thresholds.delta),
         a_month=rows.value(A_MONTH, {"repository": found.number, "now": now}) or 0.0,
         has_model=is_served(policy.models),
+        opening=rows.value(OPENING, {"repository": found.number, "now": now}) or "",
     )
 
 
@@ -109,7 +114,7 @@ def _shut_itself(thresholds: Thresholds) -> bool:
 
 
 def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: float) -> Need | None:
-    """What a certificate lacks at the earliest, of the lanes from the offer's threshold upwards."""
+    """Return the least that a certificate still lacks for a lane at the offer's threshold or above."""
     nothing = Need(items_needed(budget, delta / len(DEFAULT.starts)), 0)
     if own is None or offer is None:
         return nothing
@@ -119,12 +124,12 @@ def _need(own: LaneCurve | None, offer: Offer | None, budget: float, delta: floa
 
 
 def watched_lane(rows: Rows, past: LanePast, now: datetime) -> LaneHistory:
-    """What the lane would have let through while it watched."""
+    """Return what the lane would have let through in shadow mode."""
     return shadow_history(rows, past.repository.number, now)
 
 
 def opened_lane(rows: Rows, past: LanePast, opening: str, now: datetime) -> tuple[LaneHistory, AuditCount]:
-    """What the estimated lane of this opening let through, and what its audit asked; nothing before it arrived."""
+    """Return what the lane of this opening let through, and its audit; nothing until the opening is stored."""
     since = rows.value("select known_from from estimated_lanes where opening_key = ?", [opening])
     if since is None:
         return LaneHistory((), None), AuditCount(0, 0, 0)

@@ -31,10 +31,6 @@ select c.pull_uri from current_decisions c join pull_requests p on p.pull_uri = 
 semi join watched_repositories w on w.repository_id = c.repository_id
 where {SEALED} order by p.opened_at, c.pull_uri
 """
-SINCE = """
-select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
-semi join watched_repositories w on w.repository_id = c.repository_id where not c.own and p.opened_at >= ?
-"""
 DRAWN_ONLY = ("audit_drawn",)
 
 
@@ -65,11 +61,11 @@ Basis = Literal["certified", "estimated", "by_hand", "shut"]
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """The gate's fast lane in one repository: open on what, or shut; `shadow`: that is what it would be.
+    """The gate's fast lane in one repository; with `shadow`, as it would be outside shadow mode.
 
     `because` is the code of what shut it, "" where it is open; `bad` the 95 % interval of the share of bad ones where
-    it is estimated, else None. `since` is naive UTC, None where nobody knows. `notice` says it in one sentence with
-    exact figures, `plain` without a threshold; "" where a certificate holds.
+    it is estimated, else None. `since` is naive UTC, None where nobody knows. `notice` says all this in one sentence
+    with exact figures, `plain` without a threshold; both are "" where a certificate holds.
     """
 
     repository: str  # repo_key
@@ -82,7 +78,7 @@ class LaneState:
     since: datetime | None = None
     notice: str = ""
     plain: str = ""
-    budget: float = 0.0  # the share of bad ones that may go through; of an estimated lane that of its opening
+    budget: float = 0.0  # the share of bad ones that may go through; an estimated lane has that of its opening
 
 
 def standings(rows: Rows) -> tuple[Standing, ...]:
@@ -126,7 +122,7 @@ def _lane_state(repository: str, shadow: bool, thresholds: Thresholds) -> LaneSt
 
 
 def basis_of(thresholds: Thresholds) -> Basis:
-    """What the fast lane is open on, or that it is shut."""
+    """Return what the fast lane is open on, or "shut"."""
     if thresholds.t_high is None:
         return "shut"
     if thresholds.certified:
@@ -137,8 +133,3 @@ def basis_of(thresholds: Thresholds) -> Basis:
 def audits_due(rows: Rows) -> tuple[str, ...]:
     """The at-uris of what the audit drew and nobody answered, the oldest first."""
     return tuple(row["pull_uri"] for row in rows.rows(DUE))
-
-
-def opened_since(rows: Rows, moment: datetime) -> int:
-    """How many of what is open in watched repositories came since that moment, push-holders' own apart."""
-    return rows.value(SINCE, [moment])

@@ -22,7 +22,8 @@ with reverted as (
   group by q.author_id
 ), placed as (
   select c.contributor_id, c.probability, p.did, p.handle, p.handle_verified, f.merged_here as merged, t.distance,
-    coalesce(r.reverts, 0) as reverts
+    coalesce(r.reverts, 0) as reverts, {{number}} as number,
+    if(number is null, null, rank() over (order by number {{direction}} nulls last)) as rank
   from current_scores c join contributors p using (contributor_id)
   left join features f using (contributor_id, repository_id) left join trust t using (contributor_id, repository_id)
   left join reverted r using (contributor_id)
@@ -37,6 +38,13 @@ LEADERBOARD_ORDER: Mapping[LeaderboardSort, str] = {
     "reverts": "reverts {}, c.probability desc nulls last, did",
     "hops": "distance {} nulls last, c.probability desc nulls last, did",
 }
+# The number that is shown in the column: who has the same one shares a rank, and who has none has no rank.
+NUMBERS: Mapping[LeaderboardSort, str] = {
+    "score": "floor(round(c.probability * 100, 9))",
+    "merged": "coalesce(f.merged_here, 0)",
+    "reverts": "coalesce(r.reverts, 0)",
+    "hops": "t.distance",
+}
 
 
 def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) -> Leaderboard:
@@ -46,16 +54,16 @@ def leaderboard(rows: Rows, sort: LeaderboardSort, descending: bool, page: int) 
     total = counts["listed"]
     pages = max(1, -(-total // PAGE))
     page = min(max(page, 1), pages)
-    order = LEADERBOARD_ORDER[sort].format("desc" if descending else "asc")
-    found = rows.rows(LEADERBOARD.replace("{order}", order), [PAGE, (page - 1) * PAGE])
-    first = (page - 1) * PAGE + 1
-    shown = tuple(_leaderboard_row(first + place, row) for place, row in enumerate(found))
+    direction = "desc" if descending else "asc"
+    order = LEADERBOARD_ORDER[sort].format(direction)
+    sql = LEADERBOARD.format(order=order, number=NUMBERS[sort], direction=direction)
+    shown = tuple(map(_leaderboard_row, rows.rows(sql, [PAGE, (page - 1) * PAGE])))
     return Leaderboard(shown, total, page, pages, score_ground(rows).seeds.get(0, ()), counts["scored"] - total)
 
 
-def _leaderboard_row(rank: int, row: Mapping[str, Any]) -> LeaderboardRow:
+def _leaderboard_row(row: Mapping[str, Any]) -> LeaderboardRow:
     return LeaderboardRow(
-        rank=rank,
+        rank=row["rank"],
         person=Person(row["did"], display_name(row)),
         verdict=read_verdict(row),
         merged=row["merged"] or 0,

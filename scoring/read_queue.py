@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ingest.archive import COUNT
 from ingest.clock import from_microseconds
@@ -12,12 +16,13 @@ from ingest.watch import find_repository
 from scoring.answers import AuditAnswer, Bin, Dashboard, GroupKey, Queue, QueueGroup, QueueQuery, QueueRow, QueueSort
 from scoring.approvals import current
 from scoring.audit_answers import DRAWN, SEALED, answers
-from scoring.content.finding import Severity
-from scoring.deterministic import FLOOR
 from scoring.explain import explain, lane_notice, would_change
+from scoring.explain_decided import ChangeOutline, decided
 from scoring.gate import Thresholds
 from scoring.inputs import read_inputs
+from scoring.queue_order import Positions, Waiting, order_lane
 from scoring.read_repositories import in_shadow
+from scoring.read_reviews import standing_findings
 from scoring.review_costs import newest_costs
 from scoring.sealing import is_drawn, seal
 from scoring.shaping import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
@@ -26,42 +31,53 @@ from scoring.verdict import Lane
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
 KEY = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
-# One statement for all groups, counts and order together: sorting 5,000 narrow rows takes 3 ms, wide ones 60.
-GROUPS = f"""
-with listed as (
-  select {KEY} as key, c.*, p.opened_at, {{where}} as found,
-    coalesce(f.settled_here, 0) = 0 as first_timer
-  from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
-  left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
-  where not list_contains(?, c.pull_uri)
-)
-select key, count(*) as everything, count(*) filter (found) as total, min(opened_at) filter (found) as oldest,
-  min(opened_at) filter (found and first_timer) as oldest_first_timer,
-  list(pull_uri order by not list_contains(?, c.pull_uri), {{order}}) filter (found) as uris
-from listed c group by key
+# The author has the next word where somebody who may push had the last one, after the newest round.
+ON_AUTHOR = """
+select p.pull_uri from comments m join pull_requests p on p.pull_uri = m.subject_uri
+join pull_rounds r on r.pull_uri = p.pull_uri and r.round = p.round and r.patch_ref = p.patch_ref
+left join own_people o on o.repository_id = p.repository_id and o.contributor_id = m.author_id
+where p.state = 'open' and m.deleted_at is null and (m.author_id = p.author_id or o.contributor_id is not null)
+group by p.pull_uri
+having max(m.written_at) > max(coalesce(r.created_at, r.seen_at)) and arg_max(m.author_id <> p.author_id, m.written_at)
 """
+# One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
+LISTED = f"""
+select c.pull_uri, {KEY} as key, {SEALED} as sealed, list_contains(?, c.pull_uri) as changed, {{where}} as narrowed,
+  coalesce(c.probability, c.borrowed, 'nan') as chance, coalesce(c.content_risk, 'nan') as risk,
+  coalesce(date_diff('day', p.seen_at, (select max(as_of) from current_scores)), 0)::double as waited, p.opened_at,
+  coalesce(f.settled_here, 0) = 0 as first_timer,
+  c.pull_uri in ({ON_AUTHOR}) as on_author
+from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri
+left join features f on f.contributor_id = c.contributor_id and f.repository_id = c.repository_id
+where not list_contains(?, c.pull_uri)
+order by c.pull_uri
+"""
+DECIDED = "select count(*) from pull_requests where state <> 'open' and list_contains(?, repository_id)"
 DECISIONS = """
 select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
   coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
-  g.number, g.url
+  g.number, g.url, r.state as ci,
+  (select count(*) from comments m where m.subject_uri = c.pull_uri and m.deleted_at is null) as comments
 from current_decisions c
 join pull_requests p on p.pull_uri = c.pull_uri
 left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
 left join trust t on t.contributor_id = c.contributor_id and t.repository_id = c.repository_id
 left join pull_pages g on g.pull_uri = c.pull_uri
+left join ci_runs r on r.pull_uri = c.pull_uri and r.patch_ref = p.patch_ref
 """
-QUEUE_ORDER: Mapping[QueueSort, str] = {
-    # Nobody reads off its place what is sealed. Findings have a risk from the floor of a low one on.
-    "findings": f"not {SEALED} and coalesce(c.content_risk, 0) >= {FLOOR[Severity.LOW]} desc, c.opened_at, c.pull_uri",
-    "lowest": f"case when {SEALED} then null else coalesce(c.probability, c.borrowed) end asc nulls last, "
-    "c.opened_at, c.pull_uri",
-    "oldest": "c.opened_at, c.pull_uri",
-    "newest": "c.opened_at desc, c.pull_uri",
-}
 GAP_REASON = "select arg_max(reason, (found_clock, from_us)) from gaps where filled_clock is null"
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
 Clause = tuple[str, list[object]]
 Watched = Mapping[int, tuple[str, str]]  # repository_id -> repo_key, name
+
+
+class Listed(NamedTuple):
+    """One group of the queue: how many are in it, and in order the at-uris of those that the query asks for."""
+
+    everything: int
+    uris: Sequence[str]
+    oldest: datetime | None
+    oldest_first_timer: datetime | None
 
 
 def queue(rows: Rows, query: QueueQuery) -> Queue:
@@ -70,34 +86,59 @@ def queue(rows: Rows, query: QueueQuery) -> Queue:
     What is approved and not merged yet is left out; what changed after it was approved comes first in its group.
     """
     watched = _watched(rows)
-    listed = _listed(rows, query, watched)
-    groups = {row["key"]: row for row in listed}
-    found = _page(rows, query, listed, watched)
-    counts = {key: row["everything"] for key, row in groups.items()}
+    groups = _listed(rows, query, watched)
+    found = _page(rows, query, groups, watched)
+    counts = {key: group.everything for key, group in groups.items()}
     return Queue(
         counts={lane: counts.get(str(lane), 0) for lane in Lane},
         own_count=counts.get("own", 0),
-        groups=tuple(
-            _group(key, groups[key], found) for key in get_args(GroupKey) if key in groups and groups[key]["total"]
-        ),
+        groups=tuple(_group(key, group, found) for key, group in groups.items() if group.uris),
         repositories=tuple(sorted(watched.values(), key=lambda one: (one[1], one[0]))),
     )
 
 
 def queue_order(rows: Rows, query: QueueQuery) -> tuple[str, ...]:
     """The at-uris of all of them in the order in which `queue` shows them, whatever page the query names."""
-    uris = {row["key"]: row["uris"] or () for row in _listed(rows, query, _watched(rows))}
-    return tuple(uri for key in get_args(GroupKey) for uri in uris.get(key, ()))
+    return tuple(uri for group in _listed(rows, query, _watched(rows)).values() for uri in group.uris)
 
 
-def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> Sequence[Mapping[str, Any]]:
+def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, Listed]:
+    """The groups in the order of the page."""
     where, params = _queue_filter(query, watched)
-    approved, changed = ([row["pull_uri"] for row in found] for found in current(rows))
-    return rows.rows(_groups_sql(where, query.sort), [*params, approved, changed])
+    standing, voided = current(rows)
+    approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
+    sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
+    columns = rows.columns(sql, [changed, *params, [*approved, *query.snoozed]])
+    verdicts = rows.value(DECIDED, [list(watched)]) + sum(row["newest"]["state"] == "open" for row in standing)
+    waiting = Waiting(
+        # Nobody reads off its place what is sealed.
+        chance=np.where(columns["sealed"], np.nan, columns["chance"]),
+        risk=np.where(columns["sealed"], np.nan, columns["risk"]),
+        **{name: columns[name] for name in ("waited", "opened_at", "first_timer", "changed", "on_author")},
+    )
+    of_group = {key: np.flatnonzero(columns["narrowed"] & (columns["key"] == key)) for key in get_args(GroupKey)}
+    return {
+        key: _lane(
+            columns["pull_uri"],
+            waiting,
+            which if query.bucket in (None, key) else which[:0],
+            len(which),
+            query.sort,
+            verdicts,
+        )
+        for key, which in of_group.items()
+        if len(which)
+    }
 
 
-def _groups_sql(where: str, sort: QueueSort) -> str:
-    return GROUPS.replace("{where}", where).replace("{order}", QUEUE_ORDER[sort])  # KEY holds braces of its own
+def _lane(
+    uris: NDArray[np.object_], waiting: Waiting, which: Positions, everything: int, sort: QueueSort, verdicts: int
+) -> Listed:
+    asked = waiting.select(which)
+    ages, first = asked.opened_at.astype("datetime64[us]"), asked.first_timer
+    ordered = uris[which[order_lane(asked, sort, verdicts)]].tolist()
+    oldest, oldest_first_timer = (some.min().item() if len(some) else None for some in (ages, ages[first]))
+    return Listed(everything, ordered, oldest, oldest_first_timer)
 
 
 def _watched(rows: Rows) -> Watched:
@@ -110,11 +151,9 @@ def repository_names(rows: Rows) -> dict[str, str]:
 
 
 def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
+    """Return what narrows all groups alike, by repository and text."""
     clauses = ["list_contains(?, c.repository_id)"]
     params: list[object] = [list(watched)]
-    if query.bucket:
-        clauses.append(f"{KEY} = ?")
-        params.append(str(query.bucket))
     if query.repository:
         clauses.append("list_contains(?, c.repository_id)")
         params.append([number for number, (key, _) in watched.items() if key == query.repository])
@@ -128,22 +167,52 @@ def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
     return " and ".join(clauses), params
 
 
-def _page(rows: Rows, query: QueueQuery, groups: Sequence[Mapping[str, Any]], watched: Watched) -> Sequence[QueueRow]:
+def _page(rows: Rows, query: QueueQuery, groups: Mapping[GroupKey, Listed], watched: Watched) -> Sequence[QueueRow]:
     """The rows of the page asked for, in order; of the last page where that one does not exist."""
     cut = slice(None)
     if query.size is not None:
-        pages = max((-(-row["total"] // query.size) for row in groups), default=1)
+        pages = max((-(-len(group.uris) // query.size) for group in groups.values()), default=1)
         last = min(max(query.page, 1), pages) * query.size
         cut = slice(last - query.size, last)
-    return pulls(rows, [uri for row in groups for uri in (row["uris"] or ())[cut]], watched)
+    return pulls(rows, [uri for group in groups.values() for uri in group.uris[cut]], watched)
 
 
-def lanes(rows: Rows, uris: Sequence[str]) -> dict[str, GroupKey]:
-    """In which group of the queue each of these pull requests stands, where it does."""
-    found = rows.rows(
-        f"select c.pull_uri, {KEY} as key from current_decisions c where list_contains(?, c.pull_uri)", [uris]
+def lanes(rows: Rows, uris: Sequence[str], query: QueueQuery | None = None) -> dict[str, GroupKey]:
+    """Return the group of each of these pull requests that the queue shows in its repositories and for its text."""
+    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    sql = (
+        f"select c.pull_uri, {KEY} as key from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
+        f"where {where} and list_contains(?, c.pull_uri)"
     )
-    return {row["pull_uri"]: row["key"] for row in found}
+    return {row["pull_uri"]: row["key"] for row in rows.rows(sql, [*params, uris])}
+
+
+def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) -> int:
+    """Count what the queue shows for its repository and text and came since then, push-holders' own apart."""
+    where, params = _queue_filter(query or QueueQuery(), _watched(rows))
+    sql = (
+        "select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
+        f"where {where} and not c.own and p.opened_at >= ?"
+    )
+    return rows.value(sql, [*params, moment])
+
+
+def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:
+    """Return the short names of these pull requests, as `QueueRow.label`."""
+    sql = (
+        "select p.pull_uri, p.repository_id, g.number from pull_requests p left join pull_pages g using (pull_uri) "
+        "where list_contains(?, p.pull_uri)"
+    )
+    watched = _watched(rows)
+    return {
+        row["pull_uri"]: _label(watched[row["repository_id"]][1], row)
+        for row in rows.rows(sql, [uris])
+        if row["repository_id"] in watched
+    }
+
+
+def _label(name: str, row: Mapping[str, Any]) -> str:
+    return f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}"
 
 
 def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tuple[QueueRow, ...]:
@@ -156,9 +225,9 @@ def pulls(rows: Rows, uris: Sequence[str], watched: Watched | None = None) -> tu
     return tuple(by_uri[uri] for uri in uris if uri in by_uri)
 
 
-def _group(key: GroupKey, totals: Mapping[str, Any], found: Sequence[QueueRow]) -> QueueGroup:
+def _group(key: GroupKey, listed: Listed, found: Sequence[QueueRow]) -> QueueGroup:
     rows = tuple(row for row in found if _key(row) == key)
-    return QueueGroup(key, rows, totals["total"], totals["oldest"], totals["oldest_first_timer"])
+    return QueueGroup(key, rows, len(listed.uris), listed.oldest, listed.oldest_first_timer)
 
 
 def _key(row: QueueRow) -> str:
@@ -189,7 +258,8 @@ def _queue_rows(
     found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
     shadowed = in_shadow(rows) if found else frozenset()
-    made = [_queue_row(row, people, *watched[row["repository_id"]]) for row in found]
+    outlines = _outlines(rows, found)
+    made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
     pairs = zip(made, found, strict=True)
     shown = [replace(one, shadow=row["repository_id"] in shadowed) for one, row in pairs]
     drawn = [row for row, one in zip(found, shown, strict=True) if is_drawn(one.verdict)]
@@ -199,13 +269,28 @@ def _queue_rows(
     return [seal(one, told.get(one.uri)) if is_drawn(one.verdict) else one for one in shown]
 
 
-def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> QueueRow:
+def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:
+    """What the reasons of these rows may name of each change."""
+    uris = [row["pull_uri"] for row in found]
+    findings = standing_findings(rows, uris)
+    return {
+        row["pull_uri"]: ChangeOutline(
+            findings=findings.get(row["pull_uri"], ()),
+            files=row["files"] or 0,
+            lines=(row["added"] or 0) + (row["removed"] or 0),
+            tests_fail=row["ci"] == "failed",
+        )
+        for row in found
+    }
+
+
+def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str, outline: ChangeOutline) -> QueueRow:
     verdict, path = read_verdict(row), people.path(row["path"])
     known, thresholds = verdict_evidence(row, verdict, path), read_thresholds(row)
     return QueueRow(
         uri=row["pull_uri"],
         title=row["title"] or "(no title)",
-        label=f"{name} #{row['number']}" if row["number"] else f"{name} · {row['pull_uri'][-5:]}",
+        label=_label(name, row),
         page=row["url"],
         repository_key=key,
         repository_name=name,
@@ -224,13 +309,16 @@ def _queue_row(row: Mapping[str, Any], people: People, key: str, name: str) -> Q
         eigentrust=row["eigentrust"],
         content_risk=row["content_risk"],
         path=path,
-        sentence=explain(verdict, known),
+        sentence=explain(verdict, known, outline),
+        decided=decided(verdict, known, outline),
         would_change=would_change(verdict, known, thresholds, read_inputs(row["inputs"]) if row["inputs"] else None),
         as_of=row["as_of"],
         model_version=row["model_version"],
         trust_measure=row["trust_measure"],
         claim=CLAIMS.get(row["merge_proof"], ""),
         is_shut_here=thresholds.t_high is None,
+        ci=row["ci"],
+        comments=row["comments"],
         borrowed_from=row["borrowed_from"] if row["probability"] is None else None,
     )
 

@@ -1,12 +1,12 @@
 """What was found in the content of a pull request, read from a snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from ingest.transaction import Rows
 from scoring.answers import ContentReview
-from scoring.review_rows import shown_findings, shown_flags
+from scoring.review_rows import ShownFinding, shown_findings, shown_flags
 
 # What the decision which is shown was made from.
 STANDS = "select patch_ref, md5(concat_ws(chr(31), title, body)) as said from pull_requests where pull_uri = ?"
@@ -18,6 +18,12 @@ select content_risk, recommended, coverage, state, missing, reviewer, asked_beca
 from content_reviews where pull_uri = ? and patch_ref = ? and state <> 'running'
 """
 
+OF_STANDING = """
+select r.pull_uri, r.findings, r.reviewed_clock from content_reviews r join pull_requests p
+  on p.pull_uri = r.pull_uri and p.patch_ref = r.patch_ref and r.said = md5(concat_ws(chr(31), p.title, p.body))
+where list_contains(?, p.pull_uri) and r.state <> 'running' order by r.rules
+"""
+
 
 def content_review(rows: Rows, uri: str) -> ContentReview | None:
     """The newest review of the round that stands; None where nobody has read it yet."""
@@ -25,6 +31,16 @@ def content_review(rows: Rows, uri: str) -> ContentReview | None:
     if stands is None:
         return None
     return _newest(rows.rows(f"{OF_ROUND} and said = ?", [uri, stands["patch_ref"], stands["said"]]))
+
+
+def standing_findings(rows: Rows, uris: Sequence[str]) -> dict[str, tuple[ShownFinding, ...]]:
+    """The findings of the rounds that stand, by at-uri, strongest first; only where there are any."""
+    newest: dict[str, Mapping[str, Any]] = {}
+    for row in rows.rows(OF_STANDING, [list(uris)]) if uris else ():
+        before = newest.get(row["pull_uri"])
+        if before is None or (row["reviewed_clock"] or datetime.min) > (before["reviewed_clock"] or datetime.min):
+            newest[row["pull_uri"]] = row
+    return {uri: found for uri, row in newest.items() if (found := shown_findings(row))}
 
 
 def round_review(rows: Rows, uri: str, patch_ref: str) -> ContentReview | None:

@@ -6,9 +6,10 @@ Five sixths of that are the graph, which is the same for every seed set.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from threading import Lock
 
 import numpy as np
@@ -30,7 +31,7 @@ from scoring.transfers import Transfers
 from scoring.worth import blast_radius
 
 THRESHOLD = 0.5  # from this s on the work that somebody takes in may count (scoring/derived.sql)
-SHOWN = 20
+SHOWN, VOUCHERS = 20, 100
 KEPT = 8  # seed sets
 RENEWED = 2  # seed sets that are computed anew for each snapshot, asked for or not
 
@@ -118,7 +119,7 @@ def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
     hanging = _hanging(rows, view, place)
     dominator, distance = int(view.dominator[place]), int(passage.distance[place])
     ids = view.graph.contributor_ids
-    named = [*(one for path in paths for one in path), *voucher[:SHOWN], *hanging[:SHOWN], max(dominator, 0)]
+    named = [*(one for path in paths for one in path), *voucher[:VOUCHERS], *hanging[:SHOWN], max(dominator, 0)]
     people = People(rows, ids[np.array(named, dtype=np.int64)]).persons
     subject = np.full(len(voucher), place)
     merges, evidence = view.graph.merges_behind(voucher, subject), view.graph.evidence_behind(voucher, subject)
@@ -129,12 +130,22 @@ def _explained(rows: Rows, view: SeedView, place: int) -> TrustExplanation:
         dominator=people[int(ids[dominator])] if dominator != NOBODY else None,
         vouchers=tuple(
             Contribution(people[int(ids[one])], share, int(merged), int(named))
-            for one, share, merged, named in list(zip(voucher, shares, merges, evidence, strict=True))[:SHOWN]
+            for one, share, merged, named in list(zip(voucher, shares, merges, evidence, strict=True))[:VOUCHERS]
         ),
         dependents=tuple(people[int(ids[one])] for one in hanging[:SHOWN]),
         dependents_total=len(hanging),
         threshold=THRESHOLD,
+        weights=tuple(_weights(view.graph, path) for path in paths),
     )
+
+
+def _weights(graph: Graph, path: Sequence[int]) -> tuple[float, ...]:
+    """The weight of each vouch along a path."""
+    vouches, weights = graph.vouches, list[float]()
+    for voucher, subject in pairwise(path):
+        places = vouches.places(np.array([voucher]))
+        weights.append(float(vouches.weight[places[vouches.subject[places] == subject]][0]))
+    return tuple(weights)
 
 
 def _hanging(rows: Rows, view: SeedView, place: int) -> list[int]:

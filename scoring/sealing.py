@@ -5,7 +5,8 @@ from dataclasses import replace
 from scoring.answers import AuditAnswer, QueueRow
 from scoring.verdict import Estimate, Lane, Reason, Verdict
 
-ASKED = "Drawn for the audit: read it, then say whether you would have merged it as sent"
+DRAWN_CLAUSE = "Random audit"
+ASKED = f"{DRAWN_CLAUSE}: read it, then say whether you would have merged it as sent"
 UNKNOWN = Estimate(None, 0.0, 1.0, 0)
 
 
@@ -30,6 +31,7 @@ def seal(row: QueueRow, answer: AuditAnswer | None) -> QueueRow:
         content_risk=None,
         path=(),
         sentence=ASKED,
+        decided=DRAWN_CLAUSE,
         would_change="",
         is_sealed=True,
         borrowed_from=None,

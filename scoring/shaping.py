@@ -65,6 +65,15 @@ def persons(rows: Rows, dids: Iterable[str]) -> dict[str, Person]:
     return {row["did"]: Person(row["did"], display_name(row)) for row in rows.rows(sql, [sorted(set(dids))])}
 
 
+def dids_of_handles(rows: Rows, handles: Iterable[str]) -> dict[str, str]:
+    """The DIDs of those of these handles (lower case) that the network confirms for exactly one person here."""
+    sql = (
+        "select lower(handle) as handle, min(did) as did from contributors where handle_verified "
+        "and list_contains(?, lower(handle)) group by 1 having count(*) = 1"
+    )
+    return {row["handle"]: row["did"] for row in rows.rows(sql, [sorted(set(handles))])}
+
+
 def read_verdict(row: Mapping[str, Any]) -> Verdict:
     """The verdict that a row of current_scores or current_decisions stores."""
     factors = decode_json(row["factors"], tuple[Factor, ...])

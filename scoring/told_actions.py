@@ -12,7 +12,18 @@ from ingest.transaction import Transaction
 from scoring.approvals import IN_FORCE, NEWEST, RELEASED, VOIDED
 
 log = logging.getLogger(__name__)
-KINDS = ("approve", "pull_for_review", "release", "outcome", "note")
+KINDS = (
+    "approve",
+    "pull_for_review",
+    "release",
+    "outcome",
+    "note",
+    "comment",
+    "request_changes",
+    "close",
+    "dismiss_finding",
+    "restore_finding",
+)
 OUTCOMES = ("clean", "needed_fix", "reverted")
 NOTE_LENGTH = 2_000
 # Messages may arrive in another order than they were made: a release ends what was approved before it, and that alone.

@@ -1,6 +1,6 @@
-"""Closures of the fast lane that people made on the pages or the command line, taken into the store, each once.
+"""Takes what people decided about the fast lane, on the pages or the command line, into the store, each once.
 
-So are the lanes that maintainers opened on an estimate, and what they ended of these.
+The decisions are closures and the end of a closure, and estimated lanes that maintainers open and end.
 """
 
 from collections.abc import Mapping
@@ -66,19 +66,7 @@ def close(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> 
 
 def reopen(store: Store, payload: Mapping[str, Any], now: datetime) -> bool:
     """Open the lane again; False where that was taken before. `payload` has closure, because, person and made_at."""
-    with store.write() as txn:
-        if txn.value("select count(*) from lane_openings where closure_key = ?", [payload["closure"]]):
-            return False
-        row = {
-            "closure_key": payload["closure"],
-            "actor_id": _person(txn, payload),
-            "because": str(payload["because"])[:REASON_LENGTH],
-            "opened_at": read_moment(payload["made_at"]),
-            "known_from": now,
-        }
-        _append(txn, "lane_openings", row)
-        txn.inputs_changed()
-    return True
+    return _end(store, "lane_openings", {"closure_key": payload["closure"]}, "opened_at", payload, now)
 
 
 def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: datetime) -> bool:
@@ -110,17 +98,28 @@ def end_estimate(store: Store, payload: Mapping[str, Any], now: datetime) -> boo
 
     It may come before the opening itself, which then never stands.
     """
+    return _end(store, "estimated_ends", {"opening_key": payload["opening"]}, "ended_at", payload, now)
+
+
+def _end(
+    store: Store, table: str, ended: Mapping[str, str], moment: str, payload: Mapping[str, Any], now: datetime
+) -> bool:
+    """Append the end of a closure or of an opening, `ended` by its key column; False where that was taken before.
+
+    `moment` is the column of the web's time.
+    """
+    ((column, key),) = ended.items()
     with store.write() as txn:
-        if txn.value("select count(*) from estimated_ends where opening_key = ?", [payload["opening"]]):
+        if txn.value(f"select count(*) from {table} where {column} = ?", [key]):
             return False
         row = {
-            "opening_key": payload["opening"],
+            **ended,
             "actor_id": _person(txn, payload),
             "because": str(payload["because"])[:REASON_LENGTH],
-            "ended_at": read_moment(payload["made_at"]),
+            moment: read_moment(payload["made_at"]),
             "known_from": now,
         }
-        _append(txn, "estimated_ends", row)
+        _append(txn, table, row)
         txn.inputs_changed()
     return True
 
@@ -131,13 +130,13 @@ def read_moment(told: str) -> datetime:
 
 
 def _append(txn: Transaction, table: str, row: Mapping[str, object]) -> None:
-    """Also where its words name somebody erased, of whom the store takes nothing: a closure must not be lost."""
+    """Append a row; where its words name somebody erased, it is kept without them: a closure must not be lost."""
     if not txn.append_new(table, [row]):
         txn.append(table, [{**row, "because": STRUCK}])
 
 
 def _person(txn: Transaction, payload: Mapping[str, Any]) -> int | None:
-    """Whose decision it is; None where they were erased since."""
+    """Return the number of the person who decided; None where they were erased since."""
     return txn.person_ids([payload["person"]]).get(payload["person"]) if payload["person"] else None
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ingest.transaction import Rows
 from scoring.explain import sentence
-from scoring.figures import shown, visible_name
+from scoring.figures import percent, percent_interval, visible_name
 from scoring.gate import GATE_VERSION
 from scoring.inputs import judge_inputs, read_inputs
 from scoring.shaping import read_verdict
@@ -96,11 +96,12 @@ def _probability(verdict: Verdict) -> str:
     estimate = verdict.estimate
     if estimate.probability is None:
         return "not enough evidence"
-    return f"{shown(estimate.probability)} ({shown(estimate.low)} to {shown(estimate.high)}, {estimate.cases} cases)"
+    interval = percent_interval(estimate.low, estimate.high)
+    return f"{percent(estimate.probability)} ({interval}, {estimate.cases} cases)"
 
 
 def _figure(value: float | None) -> str:
-    return "not known" if value is None else shown(value)
+    return "not known" if value is None else percent(value)
 
 
 def _known(stored: str | None) -> list[str]:

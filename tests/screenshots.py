@@ -1,8 +1,8 @@
 """Pictures of every page and state in light, dark and on a phone: `make screenshots`.
 
 They lie in the folder that SCREENSHOTS names, below LOG_DIR by default: one file for each page, state and look. The
-site behind them is that of the browser tests: drawn rows in every lane, a real store for what people did, and the one
-of hostile texts. Needs Chromium.
+site behind them is that of the browser tests: drawn rows in every lane, a real store for what people did, the one of
+hostile texts, and a served demo and replay for the life of a fast lane. Needs Chromium.
 """
 
 import os
@@ -19,7 +19,7 @@ def main() -> int:
     for old in target.glob("*.png"):
         old.unlink()
     os.environ["SCREENSHOTS"] = str(target)
-    status = pytest.main(["-q", "tests/triage/pictures.py"])
+    status = pytest.main(["-q", "tests/triage/pictures.py", "tests/triage/lane_pictures.py"])
     print(f"{len(list(target.glob('*.png')))} pictures in {target}", file=sys.stderr)  # noqa: T201
     return int(status)
 

@@ -52,23 +52,23 @@ PURE_IN = {
         conditions cost_gate denounces deterministic dominators drift edge_files eigentrust explain
         explain_certificate explain_conditions explain_content explain_ways figures gate graph incremental
         inputs labels lane_offer licences low_threshold named_graph need own_rules paths placing promotion prompt
-        readings rendering repository_settings returns round_difference rules sealing threshold tightened
+        queue_order readings rendering repository_settings returns round_difference rules sealing threshold tightened
         transfers trust verdict worth
     """,
     "scoring/content": "touched",
     "scoring/learning": """
         arrivals backtest_words blended boosted budgets card cases certificate certify counterfactual design
-        figures lane_statistics lanes low_budgets lowered measures paired recompute report rolling self_lift
-        simple trees waved weighed widths
+        figures lane_statistics lanes low_budgets lowered measures paired queue_orders recompute report rolling
+        self_lift simple trees waved weighed widths
     """,
     "scoring/packages": "comparison likeness matching",
     "scoring/redteam": """
         attack bombing farming fitting limits measures ratings report rewiring rivals shapes table words
     """,
     "triage": """
-        about_words approval_charts attacked charts diff_forms diff_notes diff_places diff_words forge_links
-        gauges help_words incident_words lane_charts lane_words learned_charts missing pills plots rows settings_form
-        setup_words spoken state syntax toggling trust_words vouch_drawing webhook_events webhook_signing
+        about_words approval_charts attacked backlog_charts charts contributor_page diff_forms diff_notes diff_places
+        diff_words forge_links gauges help_words incident_words lane_charts lane_words learned_charts missing pills
+        plots rows settings_form setup_words spoken state syntax trust_words webhook_events webhook_signing
     """,
 }
 PURE = {f"{folder}/{name}.py" for folder, names in PURE_IN.items() for name in names.split()}

@@ -9,6 +9,7 @@ from scoring import read
 from scoring.objections import DAYS
 from triage.about_words import Facts, sections
 from triage.access import may_read
+from triage.actions import false_alarms
 from triage.middleware import Request
 
 
@@ -41,6 +42,7 @@ def facts_from_settings(readers: tuple[int, int] | None) -> Facts:
         asks_advisories=settings.ASK_ADVISORIES,
         objection_days=DAYS,
         is_recording=settings.STREAM_CLOCK,
+        false_alarms=false_alarms() if readers is not None else {},
     )
 
 

@@ -1,9 +1,10 @@
 """How the site works, what it never uses, what leaves the machine and how to object, from its real settings. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from scoring.explain_findings import scanner_words
 from scoring.verdict import Measure
 
 SEEDS = "Trust starts at the seeds: owners of what is watched, people who may push to it, and its maintainers. "
@@ -41,6 +42,7 @@ class Facts:
     asks_advisories: bool
     objection_days: int
     is_recording: bool
+    false_alarms: Mapping[str, int] = field(default_factory=dict)  # by scanner, the most first
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def _method(facts: Facts) -> tuple[str, ...]:
         "P(clean) is a calibrated probability of that, with a 95 % interval. Without a settled contribution there is "
         "no number: unknown is not bad.",
         "What: scanners read every change of a watched repository, and content can only lower a lane, never lift one. "
-        + _reader(facts),
+        + _reader(facts)
+        + _false_alarms(facts.false_alarms),
         f"The fast lane opens only at a score whose share of bad approvals is at most {_percent(facts.budget)}, shown "
         f"on past outcomes with a risk of error of {_percent(facts.delta)}." + by_hand,
         f"Of what is fast-laned, at least {_percent(facts.audited)} is drawn for a person to check without seeing the "
@@ -101,6 +104,13 @@ def _reader(facts: Facts) -> str:
     if facts.readers is not None:
         told += f", now {facts.readers[0]:,} of {facts.readers[1]:,}"
     return f"{told}, for at most ${facts.dollars:,.2f} a day; it is told nothing about who wrote them."
+
+
+def _false_alarms(counts: Mapping[str, int]) -> str:
+    if not counts:
+        return ""
+    told = ", ".join(f"{scanner_words(scanner)} {count:,}" for scanner, count in counts.items())
+    return f" Findings that maintainers here called false alarms: {told}."
 
 
 def _never() -> tuple[str, ...]:

@@ -1,11 +1,14 @@
 """What the forms of the rows say, read back: nothing of it is trusted beyond naming what stood on the screen."""
 
+import re
 from collections.abc import Mapping
 
 from scoring.read import Seen
 from triage.actions import NOTE_LENGTH, ActionProblem, Wanted
 
 URI_LENGTH = 600
+FINDINGS_AT_ONCE = 110  # as many as a review keeps, and as a column of digests takes
+_DIGEST = re.compile("[0-9a-f]{16}")
 UNREADABLE = "This form could not be read, so nothing was done. Load the page anew and try again."
 HIGHEST = 10**6
 
@@ -18,7 +21,11 @@ def read_wanted(values: Mapping[str, str]) -> Wanted:
             f"A note may have {NOTE_LENGTH:,} characters, this one has {len(note):,}: nothing was done."
         )
     seen, version = read_seen(values), _number(values.get("version", ""))
-    return Wanted(values.get("kind", ""), _text(values, "uri"), seen, version, values.get("outcome", ""), note)
+    named = dict.fromkeys(values.get("findings", "").split())
+    if len(named) > FINDINGS_AT_ONCE or not all(_DIGEST.fullmatch(one) for one in named):
+        raise ActionProblem(UNREADABLE)
+    outcome = values.get("outcome", "")
+    return Wanted(values.get("kind", ""), _text(values, "uri"), seen, version, outcome, note, tuple(named))
 
 
 def read_choice(value: str) -> Wanted:

@@ -7,6 +7,11 @@ DONE = {
     "pull_for_review": "pulled it into their review",
     "release": "released it",
     "note": "noted",
+    "comment": "commented, not sent to Tangled",
+    "request_changes": "asked for changes, not sent to Tangled",
+    "close": "would close it, not sent to Tangled",
+    "dismiss_finding": "called a finding a false alarm",
+    "restore_finding": "called a finding a problem again",
 }
 OUTCOMES = {"clean": "clean", "needed_fix": "needing a fix", "reverted": "reverted"}
 BECAME = {

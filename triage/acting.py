@@ -9,13 +9,13 @@ from django.contrib.auth.models import AnonymousUser
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.read import ChangedApproval, Queue, QueueRow, Seen
+from scoring.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
 from scoring.verdict import Lane
-from triage import actions
+from triage import actions, snoozing
 from triage.actions import Standing
 from triage.as_shown import changed_after
 from triage.middleware import Request
-from triage.models import Person
+from triage.models import Action, Person, Snooze
 from triage.permissions import Role, Roles
 from triage.pills import row_pill
 from triage.words import visible
@@ -36,22 +36,30 @@ class RowActs:
     mark: str
     version: int
     can_act: bool
-    can_approve: bool  # not in shadow mode, nor what the audit asks about
+    can_approve: bool  # not in shadow mode, nor what the audit asks about, nor the viewer's own
     done: str  # "Approved by you"
     is_approved: bool
     is_reviewed: bool
     undo_key: str
+    undo_left_ms: int  # for how long from now
     looked_at: str  # "ana is looking"
     changed: str  # "changed after ana approved it"
+    snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
+    snooze_key: str = ""
+    notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One thing that can still be undone, as the toast words it; `left_ms` is for how long from now."""
+    """One thing that can still be undone, as the toast words it; `left_ms` is for how long from now.
+
+    `waits`: it takes effect only then.
+    """
 
     key: str
     words: str
     left_ms: int
+    waits: bool = True
 
 
 def refused_approval(row: QueueRow) -> str:
@@ -59,6 +67,12 @@ def refused_approval(row: QueueRow) -> str:
     if row.shadow:
         return "Its repository is in shadow mode, in which nothing is approved here, so nothing was done."
     return "It was drawn for the audit: answer its question first. Nothing was done." if row.is_sealed else ""
+
+
+def dismissal_words(uri: str) -> dict[str, str]:
+    """Who calls a finding of a pull request a false alarm, and why, by the digest of the finding."""
+    found = actions.dismissals(uri)
+    return {digest: f"{visible(str(one.person))}: {visible(one.note)}" for digest, one in found.items()}
 
 
 def seen_in(row: QueueRow) -> Seen:
@@ -81,31 +95,49 @@ def acts_of(
         for key in {row.repository_key for row in shown.values()}
     }
     stand = actions.standings({uri: seen_in(row) for uri, row in shown.items()}, now) if person else {}
+    snoozed = {one.pull_uri: one for one in snoozing.in_force(snapshot, now)}
     return {
-        uri: row_acts(person, row, stand.get(uri, Standing()), changed.get(uri), may[row.repository_key], now)
+        uri: row_acts(
+            person, row, stand.get(uri, Standing()), changed.get(uri), may[row.repository_key], now, snoozed.get(uri)
+        )
         for uri, row in shown.items()
     }
 
 
 def row_acts(
-    viewer: Person | None, row: QueueRow, stand: Standing, changed: ChangedApproval | None, may: bool, now: datetime
+    viewer: Person | None,
+    row: QueueRow,
+    stand: Standing,
+    changed: ChangedApproval | None,
+    may: bool,
+    now: datetime,
+    snooze: Snooze | None = None,
 ) -> RowActs:
     """The same for one row from what is known of it; pure."""
     done = stand.approval or stand.review
-    words = {"approve": "Approved by", "pull_for_review": "In review by"}
+    words = {
+        "approve": "Approved by",
+        "pull_for_review": "Assigned to",
+        "request_changes": "Changes requested by",
+        "close": "To be closed, says",
+    }
     lease = stand.lease
     return RowActs(
         seen=seen_in(row),
         mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
         version=stand.version,
         can_act=may,
-        can_approve=may and not refused_approval(row),
+        can_approve=may and not refused_approval(row) and not (viewer and viewer.did == row.author.did),
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
+        undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
         looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",
         changed=f"changed after {visible(changed.approver.name)} approved it" if changed else "",
+        snoozed=snoozing.snooze_words(snooze) if snooze else "",
+        snooze_key=str(snooze.key) if snooze else "",
+        notes=stand.notes,
     )
 
 
@@ -113,23 +145,32 @@ def offers_to(request: Request, now: datetime) -> list[Offer]:
     """What whoever asks can still undo; asked once for a request, by its tag and by its frame."""
     known = getattr(request, "offers", None)
     if known is None:
-        known = request.offers = offers(request.user, now) if isinstance(request.user, Person) else []
+        viewer = request.user
+        known = request.offers = offers(viewer, request.snapshot, now) if isinstance(viewer, Person) else []
     return known
 
 
-def offers(viewer: Person, now: datetime) -> list[Offer]:
+def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Offer]:
     """What the viewer can still undo, newest first; a bulk approval is one offer."""
-    found: dict[str, list[actions.Action]] = {}
+    found: dict[str, list[Action]] = {}
     for action in actions.undoable(viewer, now):
         found.setdefault(action.batch or action.key, []).append(action)
-    return [
-        Offer(key, _offer_words(some), int((some[0].effective_at - now).total_seconds() * 1000))
-        for key, some in found.items()
+    waiting = [
+        Offer(key, done_words(some, snapshot), _left_ms(some[0].effective_at, now)) for key, some in found.items()
     ]
+    snoozes = snoozing.made_since(viewer, now - actions.WINDOW)
+    done = [
+        Offer(one.key, snoozing.offer_words(one), _left_ms(one.made_at + actions.WINDOW, now), False) for one in snoozes
+    ]
+    return [*done, *waiting]
 
 
-def less_in_flight(found: Queue, snapshot: Snapshot, now: datetime) -> Queue:
-    """The queue with counts that leave out what was approved and does not stand so in the snapshot yet."""
+def _left_ms(ends_at: datetime, now: datetime) -> int:
+    return max(0, int((ends_at - now).total_seconds() * 1000))
+
+
+def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: datetime) -> Queue:
+    """The queue of this query with counts that leave out what was approved and the snapshot does not know yet."""
     made = actions.in_flight(now, IN_FLIGHT)
     taken = read.taken_keys(snapshot, [action.key for action in made])
     waiting = {action.pull_uri: action for action in made if action.key not in taken}
@@ -138,24 +179,32 @@ def less_in_flight(found: Queue, snapshot: Snapshot, now: datetime) -> Queue:
     current = {one.uri: one.seen for one in read.subjects(snapshot, waiting).values()}
     uris = [uri for uri, action in waiting.items() if current.get(uri) == actions.seen_by(action)]
     counts = dict(found.counts)
-    for key in read.lanes(snapshot, uris).values():
+    for key in read.lanes(snapshot, uris, query).values():
         if key != "own":
             counts[Lane(key)] = max(counts.get(Lane(key), 0) - 1, 0)
     return replace(found, counts=counts)
 
 
-OFFER_WORDS = {
-    "approve": "Approved",
-    "pull_for_review": "Pulled into your review",
-    "release": "Released",
-    "outcome": "Outcome noted",
-    "note": "Note kept",
+DONE_WORDS = {
+    "approve": "Approved {}.",
+    "pull_for_review": "Assigned {} to you.",
+    "release": "Unassigned {}.",
+    "outcome": "Outcome of {} saved.",
+    "note": "Note added to {}.",
+    "comment": "Comment on {} kept.",
+    "request_changes": "Request for changes to {} kept.",
+    "close": "Wish to close {} kept.",
+    "dismiss_finding": "False alarm noted in {}.",
+    "restore_finding": "Problem noted again in {}.",
 }
 
 
-def _offer_words(some: Sequence[actions.Action]) -> str:
-    said = OFFER_WORDS[some[0].kind]
-    return f"{said} {len(some)} pull requests." if len(some) > 1 else f"{said}."
+def done_words(some: Sequence[Action], snapshot: Snapshot | None) -> str:
+    """Say what was just done, to which pull request or to how many: "Approved driftwood #58."."""
+    uri = some[0].pull_uri
+    names = read.labels(snapshot, [uri]) if snapshot and len(some) == 1 else {}
+    named = visible(names.get(uri, "the pull request")) if len(some) == 1 else f"{len(some)} pull requests"
+    return DONE_WORDS[some[0].kind].format(named)
 
 
 def _name(person: Person, viewer: Person | None) -> str:

@@ -1,6 +1,7 @@
 """Acting on pull requests: POST only, by maintainers of the repository, answered with the row as it stands now."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -9,6 +10,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
@@ -16,22 +18,30 @@ from django_htmx.http import HttpResponseClientRedirect
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import Subject
-from triage import acting, actions, as_shown, rows
+from triage import acting, actions, as_shown, rows, snoozing
 from triage.access import safe_next, viewing
 from triage.act_forms import read_wanted
 from triage.actions import ActionProblem, Conflict, Wanted
-from triage.context import present, told_dashboard
+from triage.context import present
 from triage.forms import QueueFilters, read_queue
+from triage.inbox_view import PANE, pane
 from triage.incidents import opened_by
 from triage.middleware import Request
 from triage.models import Action, Person
 from triage.permissions import Role, SignInNeeded, require
+from triage.pills import row_pill
 from triage.problems import CHALLENGE, mark_private
-from triage.views import expanded
+from triage.reading_times import note_verdict
+from triage.review_words import review_notes
+from triage.views import at_address
 
-TWICE = "Nothing was done: that came so soon that it may be the second of two clicks. Press it again if you mean it."
+TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
 NO_ROW = "It was not judged yet, or its author's account is not there any more, so nothing was done."
+SAY_WHY = "It is flagged: say why you approve it anyway. Nothing was done."
+NO_FINDING = "This finding is not in the change as it stands now, so nothing was done."
 SIGNED_OUT = "You are not signed in any more, so nothing was done. Copy what you wrote, and sign in."
+VERDICTS = {Action.Kind.APPROVE, Action.Kind.PULL_FOR_REVIEW}
+ENDINGS = {Action.Kind.APPROVE, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE}  # after which the next one opens
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
 
@@ -64,12 +74,16 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
         return _answer_second_click(request)
     try:
         _check_approvable(snapshot, wanted, subject)
+        wanted = _with_scanner(snapshot, wanted, subject)
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
+    if made.kind in VERDICTS:
+        note_verdict(person, subject.uri, now)
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
-    return answer_rows(request, snapshot, [subject.uri], now)
+    said = acting.done_words([made], snapshot)
+    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next=made.kind in ENDINGS)
 
 
 def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> None:
@@ -79,26 +93,47 @@ def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> N
     row = as_shown.pull(snapshot, wanted.uri)
     if sentence := acting.refused_approval(row) if row else NO_ROW:
         raise Conflict(sentence, [wanted.uri])
+    if row and row_pill(row).kind == "flag" and not wanted.note.strip():
+        raise Conflict(SAY_WHY, [wanted.uri])
+
+
+def _with_scanner(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> Wanted:
+    """The same with the scanner of its findings, read from the review; Conflict for what no page offers."""
+    if not wanted.findings:
+        return wanted
+    row, review = as_shown.pull(snapshot, subject.uri), read.content_review(snapshot, subject.uri)
+    if row is None or row.is_sealed or review is None:
+        raise Conflict(NO_FINDING, [wanted.uri])
+    known = {note.digest: note.source for note in review_notes(review, subject.seen.patch_id) if note.digest}
+    if not set(wanted.findings) <= known.keys():
+        raise Conflict(NO_FINDING, [wanted.uri])
+    return replace(wanted, scanner=known[wanted.findings[0]].partition(":")[0][:60])
 
 
 @acting_page
 def undo(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Undo within 10 s; 409 in words afterwards. A bulk approval is undone as a whole."""
+    """Undo within 10 s; 409 in words afterwards. A bulk approval is undone as a whole.
+
+    The toast is nowhere that an Approve was, so its Undo is never taken for the second click.
+    """
     person, now = request.user, timezone.now()
     if not isinstance(person, Person):
         raise SignInNeeded("Sign in first.")
     key = request.POST.get("key", "")
-    if not request.htmx and actions.is_second_click(person, now, key=key):
+    is_in_row = request.POST.get("from") != "toast"
+    if is_in_row and not request.htmx and actions.is_second_click(person, now, key=key):
         return _answer_second_click(request)
+    if snoozing.take_back(person, key, now):
+        return answer_rows(request, snapshot, (), now, "")
     try:
         undone = actions.undo(person, key, now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
-    return answer_rows(request, snapshot, [action.pull_uri for action in undone], now)
+    return answer_rows(request, snapshot, [action.pull_uri for action in undone], now, "Undone.")
 
 
 def _answer_second_click(request: Request) -> HttpResponse:
-    """The page as it was. Approve and Undo stand in one place, and without scripts nothing else holds a second click.
+    """The page as it was. A row has Approve and Undo in one place, and without scripts only this stops a second click.
 
     With scripts the page itself does (static/js/page.js).
     """
@@ -115,25 +150,34 @@ def look(request: Request, snapshot: Snapshot) -> HttpResponse:
     return HttpResponse(status=204) if request.htmx else HttpResponseRedirect(safe_next(request))
 
 
-def answer_rows(request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime) -> HttpResponse:
-    """What htmx swaps: the one row, the tiles and the toast; without scripts, and for several rows, the page again."""
+def answer_rows(
+    request: Request, snapshot: Snapshot, uris: Sequence[str], now: datetime, said: str, opens_next: bool = False
+) -> HttpResponse:
+    """Answer with what htmx swaps: the pane or the row, the counts, the toast and what is said aloud.
+
+    Without scripts, and for several rows, the page is shown again. `opens_next`: the pane goes on to the next row.
+    """
     if not request.htmx:
         return HttpResponseRedirect(safe_next(request))
     if len(uris) != 1 or request.POST.get("whole"):
         return HttpResponseClientRedirect(safe_next(request))
-    return render(request, "_fragments/acted.html", _row_context(request, snapshot, uris[0], "", now))
+    shown = _row_context(request, snapshot, uris[0], now, opens_next) | {"said": said}
+    response = render(request, "_fragments/acted.html", shown)
+    return at_address(response, bool(shown["in_pane"]), str(shown["next"]))
 
 
 def answer_conflict(request: Request, snapshot: Snapshot, conflict: Conflict, now: datetime) -> HttpResponse:
-    """409 with how it stands now: the fresh row as a fragment, or a page of the rows concerned."""
+    """Answer 409 with how it stands now: the fresh pane or row as a fragment, or a page of the rows concerned."""
     if request.htmx and len(conflict.uris) == 1 and not request.POST.get("whole"):
-        shown = _row_context(request, snapshot, conflict.uris[0], str(conflict), now) | {"wrote": _wrote(request)}
+        shown = _row_context(request, snapshot, conflict.uris[0], now)
+        shown |= {"wrote": _wrote(request), "said": str(conflict), "told": str(conflict)}
+        shown |= {} if shown["in_pane"] else {"note": str(conflict)}
         return render(request, "_fragments/acted.html", shown, status=409)
     found = as_shown.pulls(snapshot, conflict.uris)
     shown = {
         "sentence": str(conflict),
         "wrote": _wrote(request),
-        "items": [rows.row_view(row, present(snapshot), False, QueueFilters()) for row in found],
+        "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in found],
         "acts": acting.acts_of(request.user, viewing(request), snapshot, found, now),
         "next": safe_next(request),
         "filters": QueueFilters(),
@@ -146,23 +190,39 @@ def filters_of(request: Request) -> QueueFilters:
     return read_queue(dict(parse_qsl(urlsplit(safe_next(request)).query)))
 
 
-def _row_context(request: Request, snapshot: Snapshot, uri: str, note: str, now: datetime) -> dict[str, object]:
-    """The row as it stands now with the note on it, and the counts; `item` is None where it is not open any more."""
+def _row_context(
+    request: Request, snapshot: Snapshot, uri: str, now: datetime, opens_next: bool = False
+) -> dict[str, object]:
+    """Return the row as it is now, the counts and, for a form of the pane, the pane; `row` is None once closed."""
     row, filters = as_shown.pull(snapshot, uri), filters_of(request)
-    found = acting.less_in_flight(as_shown.queue(snapshot, filters.query()), snapshot, now)
-    opened = row is not None and filters.opened == uri
-    more = expanded(request, snapshot, row) if row is not None and opened else rows.NOTHING
-    return {
-        "item": rows.row_view(row, present(snapshot), opened, filters, more) if row else None,
+    query = filters.query()
+    found = acting.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
+    bucket = next((group.key for group in found.groups for one in group.rows if one.uri == uri), None)
+    in_pane = request.htmx.target == PANE
+    if in_pane:
+        listed = [one.uri for group in found.groups for one in group.rows]
+        filters = replace(filters, opened=_next_uri(listed, uri) if opens_next else uri)
+    shown: dict[str, object] = pane(request, snapshot, filters.opened, filters) if in_pane else {}
+    return shown | {
+        "in_pane": in_pane,
+        "row": rows.row_view(row, present(snapshot), filters) if row else None,
         "anchor": rows.row_anchor(uri),
         "acts": acting.acts_of(request.user, viewing(request), snapshot, [row] if row else [], now),
-        "note": note,
         "filters": filters,
         "tiles": rows.tiles(found),
+        "bucket": bucket,
+        "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,
-        "board": told_dashboard(request, snapshot),
-        "next": safe_next(request),
+        "next": reverse("queue") + filters.search() if in_pane else safe_next(request),
     }
+
+
+def _next_uri(listed: Sequence[str], uri: str) -> str:
+    """Return the one below in the list, at its end the one above; "" where there is no other."""
+    if uri not in listed:
+        return listed[0] if listed else ""
+    place = listed.index(uri)
+    return next(iter([*listed[place + 1 :], *reversed(listed[:place])]), "")
 
 
 def _subject(snapshot: Snapshot, uri: str) -> Subject:

@@ -5,6 +5,7 @@ SQLite's write lock from its start, so of two people who act on the same row at 
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,13 +25,18 @@ SECOND_CLICK = timedelta(seconds=1.5)  # a slow double click takes 0.9 s, and th
 LEASE = timedelta(minutes=5)
 NOTE_LENGTH = 2_000
 OUTBOX_KIND = "action"
+ON_FINDINGS = (Action.Kind.DISMISS_FINDING, Action.Kind.RESTORE_FINDING)
 CHANGED_MEANWHILE = "It changed since you looked at it, so nothing was done. This is how it stands now."
 YOU_WERE_FIRST = "You acted on it already, so nothing more was done. This is how it stands now."
 OTHER_WAS_FIRST = "Somebody acted on it since you looked at it, so nothing was done. This is how it stands now."
+WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
+REVIEWS = (Action.Kind.PULL_FOR_REVIEW, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
 UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
 APPROVED = "select 1 from triage_action where made_at >= %s and kind = 'approve' and undone_at is null limit 1"
+OWN_WORK = "You sent this pull request, so somebody else approves it. Nothing was done."
+NOT_MERGED = "It was not merged, so it has no outcome. Nothing was done."
 TOO_LATE = "The 10 seconds are over: it took effect and cannot be undone any more."
 
 
@@ -63,6 +69,8 @@ class Wanted:
     version: int
     outcome: str = ""
     note: str = ""
+    findings: tuple[str, ...] = ()  # digests
+    scanner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,9 @@ class Standing:
 
     version: int = 0  # actions and undos so far: two people whose screens agree hold the same number
     approval: Action | None = None
-    review: Action | None = None  # pulled for review by its person
+    review: Action | None = None  # its person has it in hand
     lease: Lease | None = None
+    notes: tuple[Action, ...] = ()  # of whichever round, the oldest first
 
 
 def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted], now: datetime) -> list[Action]:
@@ -94,7 +103,7 @@ def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted
             newest = Action.objects.filter(pull_uri__in=uris).order_by("pk").last()
             raise Conflict(YOU_WERE_FIRST if newest and newest.person == person else OTHER_WAS_FIRST, uris)
         for one in wanted:
-            _check(one, subjects[one.uri])
+            _check(person, one, subjects[one.uri])
         return [_put(person, subjects[one.uri], one, batch, now) for one in wanted]
 
 
@@ -160,6 +169,28 @@ def standings(seen: Mapping[str, Seen], now: datetime) -> dict[str, Standing]:
     return {uri: standing(actions, seen[uri], held.get(uri)) for uri, actions in _by_uri(seen).items()}
 
 
+def dismissals(uri: str) -> dict[str, Action]:
+    """The findings of a pull request that are called false alarms, by digest, with the action that says so last."""
+    done = Action.objects.filter(pull_uri=uri, kind__in=ON_FINDINGS, undone_at=None).select_related("person")
+    return {digest: action for (_, digest), action in _dismissed(done.order_by("pk")).items()}
+
+
+def false_alarms() -> dict[str, int]:
+    """How many findings people call false alarms, by scanner, the most first."""
+    done = Action.objects.filter(kind__in=ON_FINDINGS, undone_at=None).order_by("pk")
+    return dict(Counter(action.scanner for action in _dismissed(done).values()).most_common())
+
+
+def _dismissed(done: Iterable[Action]) -> dict[tuple[str, str], Action]:
+    found: dict[tuple[str, str], Action] = {}
+    for action in done:
+        for digest in action.findings.split():
+            found.pop((action.pull_uri, digest), None)
+            if action.kind == Action.Kind.DISMISS_FINDING:
+                found[action.pull_uri, digest] = action
+    return found
+
+
 def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
     named = list(uris)
     if not is_any(LOOKED_AT, now, among(named)):
@@ -175,11 +206,12 @@ def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) 
             continue
         if action.kind == Action.Kind.RELEASE:
             approval = review = None
-        elif action.kind == Action.Kind.PULL_FOR_REVIEW:
+        elif action.kind in REVIEWS:
             review = action
         elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
             approval = action
-    return Standing(_version(actions), approval, review, lease)
+    notes = tuple(one for one in actions if one.kind in WRITTEN and one.undone_at is None)
+    return Standing(_version(actions), approval, review, lease, notes)
 
 
 def seen_by(action: Action) -> Seen:
@@ -212,19 +244,34 @@ def _is_changed(wanted: Wanted, subject: Subject | None) -> bool:
     return subject is None or subject.seen != wanted.seen
 
 
-def _check(wanted: Wanted, subject: Subject) -> None:
-    """Refuse what cannot be done to what stands now."""
+def _check(person: Person, wanted: Wanted, subject: Subject) -> None:
+    """Refuse what this person cannot do to what stands now."""
     if wanted.kind not in Action.Kind.values:
         raise ActionProblem("There is no such action.")
-    if wanted.kind in (Action.Kind.APPROVE, Action.Kind.PULL_FOR_REVIEW) and subject.state != "open":
+    if wanted.kind in (Action.Kind.APPROVE, *REVIEWS) and subject.state != "open":
         raise Conflict(f"It is {subject.state} by now, so nothing was done.", [wanted.uri])
     if wanted.kind == Action.Kind.APPROVE and subject.seen.patch_id is None:
         sentence = "Its patch was not read yet, or cannot be read: there is nothing that could be approved."
         raise Conflict(sentence, [wanted.uri])
+    if wanted.kind == Action.Kind.APPROVE and subject.author.did == person.did:
+        raise Conflict(OWN_WORK, [wanted.uri])
     if (wanted.outcome in Action.Outcome.values) != (wanted.kind == Action.Kind.OUTCOME):
         raise ActionProblem("Choose how it turned out: clean, needed a fix, or reverted.")
-    if wanted.kind == Action.Kind.NOTE and not wanted.note.strip():
-        raise ActionProblem("Write something first: the note is empty.")
+    if wanted.kind == Action.Kind.OUTCOME and subject.state != "merged":
+        raise Conflict(NOT_MERGED, [wanted.uri])
+    _check_words(person, wanted, subject)
+
+
+def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
+    """Refuse what lacks its text or its findings, and an author's word on what was found in their own change."""
+    if wanted.kind in WRITTEN and not wanted.note.strip():
+        raise ActionProblem("Write something first: there is no text.")
+    if (wanted.kind in ON_FINDINGS) != bool(wanted.findings):
+        raise ActionProblem("Choose a finding of this change first.")
+    if wanted.kind in ON_FINDINGS and subject.author.did == person.did:
+        raise ActionProblem("This is your own change: another maintainer decides whether a finding is a problem.")
+    if wanted.kind == Action.Kind.DISMISS_FINDING and not wanted.note.strip():
+        raise ActionProblem("Say why it is not a problem: the other maintainers read it.")
 
 
 def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:
@@ -236,6 +283,8 @@ def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: date
         kind=wanted.kind,
         outcome=wanted.outcome,
         note=wanted.note.strip()[:NOTE_LENGTH],
+        findings=" ".join(wanted.findings),
+        scanner=wanted.scanner,
         record_cid=wanted.seen.record_cid,
         round=wanted.seen.round,
         patch_id=wanted.seen.patch_id,

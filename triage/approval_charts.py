@@ -5,10 +5,11 @@ Both are drawn against the budget, told apart by the form of their marks, and st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from scoring.figures import shown_threshold
 from scoring.learning.shown_model import ShownLane, ShownMonth, ShownShare
-from scoring.read_lane_results import LaneMonth
+from scoring.read_lane_results import LaneMonth, share_interval
 from scoring.verdict import Lane
 from triage.plots import (
     Box,
@@ -20,10 +21,12 @@ from triage.plots import (
     Table,
     is_drawn,
     line,
+    month_words,
     percent_words,
     places,
     round_up,
     some_of,
+    whiskers,
 )
 
 FRAME = Frame(left=92, right=555, top=16, bottom=212)  # the name of the budget stands to the right of it
@@ -65,15 +68,21 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
     level = frame.y(budget)
     return Plot(
         key=key,
-        title="False approvals by month against the budget",
+        title="Bad ones the lane let through, by month",
         summary=_summary(series, budget),
         height=250,
         table=_table(series),
         wide=True,
+        note="Across: month. Up: the share that turned out bad. Whiskers: 95 % interval; an arrow: it goes on.",
         rules=frame.rules((0, frame.highest / 2, frame.highest)),
         strokes=(
             Stroke(line([(frame.left, level), (frame.right, level)]), "flag", "6 4"),
-            *(_whisker(one, xs[one.month] + its.beside, frame) for its in series for one in its.months),
+            *(
+                mark
+                for its in series
+                for one in its.months
+                for mark in whiskers(xs[one.month] + its.beside, one.low, one.high, frame)
+            ),
         ),
         dots=tuple(_dot(one, xs, frame, budget) for its in series if its.beside < 0 for one in its.months),
         boxes=tuple(_square(one, xs, frame, budget) for its in series if its.beside > 0 for one in its.months),
@@ -82,10 +91,26 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end")
                 for at in (0, frame.highest / 2, frame.highest)
             ),
-            *(Label(xs[names[at]], 238, names[at][2:]) for at in some_of(len(names), TICKS)),
+            *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
             Label(frame.right + 12, level + 5, f"budget {100 * budget:g} %", "start"),
         ),
     )
+
+
+def lane_answer(results: Sequence[LaneMonth], budget: float) -> tuple[str, str]:
+    """Answer how much of what the lane let through turned out bad: a figure, and what it rests on; "" for nothing."""
+    settled, bad = sum(one.n for one in results), sum(one.bad for one in results)
+    if not settled:
+        return "", ""
+    _, high = share_interval(bad, settled)
+    within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
+    told = f"{bad:,} of them turned out bad: {_up(bad / settled)}, at most {_up(high)} (95 %)."
+    return f"{settled:,} settled.", f"{told} That is {within} the budget of {100 * budget:g} %."
+
+
+def _up(share: float) -> str:
+    """A share of bad ones in per cent, rounded up to one decimal."""
+    return f"{ceil(round(1000 * share, 7)) / 10:g} %"
 
 
 def _frame(series: Sequence[_Series], budget: float) -> Frame:
@@ -93,10 +118,6 @@ def _frame(series: Sequence[_Series], budget: float) -> Frame:
     highest = max(one.bad / one.n for its in series for one in its.months)
     top = min(1.0, round_up(max(2 * budget, 1.2 * highest)))
     return Frame(FRAME.left, FRAME.right, FRAME.top, FRAME.bottom, top)
-
-
-def _whisker(one: Month, x: float, frame: Frame) -> Stroke:
-    return Stroke(line([(x, frame.y(one.low)), (x, frame.y(one.high))]))
 
 
 def _dot(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Dot:
@@ -112,7 +133,7 @@ def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Bo
 
 def _summary(series: Sequence[_Series], budget: float) -> str:
     told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the budget of {100 * budget:g} %; a month alone may be, the lane as a whole may not"
+    return f"{told} above the budget of {100 * budget:g} %; single months may exceed it, the total may not"
 
 
 def _over(over: int, months: int) -> str:
@@ -127,7 +148,7 @@ def _table(series: Sequence[_Series]) -> Table:
 def _row(one: Month, name: str) -> tuple[str, ...]:
     edges = f"{percent_words(one.low)} to {percent_words(one.high)}"
     counts = (f"{one.n:,.6g}", f"{one.bad:,.6g}")
-    return f"{one.month}, {name.partition(' ')[0]}", *counts, percent_words(one.bad / one.n), edges
+    return f"{month_words(one.month)}, {name.partition(' ')[0]}", *counts, percent_words(one.bad / one.n), edges
 
 
 def like_these(lane: ShownLane | None) -> Mapping[str, str]:

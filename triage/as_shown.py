@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from django.utils import timezone
+
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.kept import PerSnapshot
 from scoring.read import Approved, ChangedApproval, Incident, PastAction, Queue, QueueQuery, QueueRow
+from triage import snoozing
 from triage.auditing import unsealed
 from triage.closing import lowered, lowered_row, standing_closures
 from triage.forms import QueueFilters
@@ -19,15 +22,22 @@ _changed = PerSnapshot[tuple[ChangedApproval, ...]](1)
 
 
 def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
-    """`read.queue` with closures of the lane and answers to the audit that the snapshot does not know yet."""
+    """`read.queue` without snoozed rows, with what people closed and answered since that snapshot."""
+    query = unsnoozed(snapshot, query)
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     groups = tuple(replace(group, rows=tuple(unsealed(snapshot, row) for row in group.rows)) for group in found.groups)
     return lowered(replace(found, groups=groups), standing_closures(snapshot))
 
 
+def unsnoozed(snapshot: Snapshot, query: QueueQuery) -> QueueQuery:
+    """The query with the rows that it leaves out because somebody snoozed them."""
+    found = snoozing.in_force(snapshot, timezone.now())
+    return replace(query, snoozed=tuple(sorted(one.pull_uri for one in found))) if found else query
+
+
 def prepare(snapshot: Snapshot) -> None:
     """Read what the queue's first page shows of a snapshot, before anybody asks for it."""
-    query = QueueFilters().query()
+    query = unsnoozed(snapshot, QueueFilters().query())
     _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
     _approved.get(snapshot, "", lambda: read.approved(snapshot))
     _changed.get(snapshot, "", lambda: tuple(read.changed_after(snapshot).values()))

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from scoring.figures import shown, shown_interval
+from scoring.figures import one_decimal_up, percent, percent_interval
 from scoring.read import QueueRow
 from scoring.verdict import Lane
-from triage.actions import ActionProblem, Conflict, Wanted
+from triage.actions import OWN_WORK, ActionProblem, Conflict, Wanted
 
 TYPED_ABOVE = 20  # more at once are approved only by somebody who types how many
 AT_MOST = 200
@@ -17,15 +17,16 @@ LEFT_THE_LANE = "Not all of them are in the fast lane any more, so nothing was d
 class BulkSummary:
     """What stands to be approved.
 
-    `expected_bad` is how many of them would not be clean at the worst end of what is known: the sum over the rows of
-    1 minus the lower end of the 95 % interval of P(clean).
+    `expected_bad` is how many of them may need a fix: the sum over the rows of 1 minus P(clean). `worst_bad` is the
+    same at the lower ends of the 95 % intervals, where the rows without a P(clean) count as bad. Both round up.
     """
 
     count: int
     lines: int
-    lowest: str  # the lowest P(clean), rounded down
+    lowest: str  # the lowest P(clean) in whole percents, rounded down
     interval: str  # of that one, 95 %; "" where there is none
-    expected_bad: float
+    expected_bad: str
+    worst_bad: str
     must_type: bool
 
 
@@ -36,15 +37,20 @@ def summary(found: Sequence[QueueRow]) -> BulkSummary:
     return BulkSummary(
         count=len(found),
         lines=sum((row.added or 0) + (row.removed or 0) for row in found),
-        lowest="none" if lowest is None else shown(lowest.probability or 0.0),
-        interval="" if lowest is None else shown_interval(lowest.low, lowest.high),
-        expected_bad=sum(1 - row.verdict.estimate.low for row in found),
+        lowest="none" if lowest is None else percent(lowest.probability or 0.0),
+        interval="" if lowest is None else percent_interval(lowest.low, lowest.high),
+        expected_bad=one_decimal_up(sum(1 - (row.verdict.estimate.probability or 0.0) for row in found)),
+        worst_bad=one_decimal_up(sum(1 - row.verdict.estimate.low for row in found)),
         must_type=len(found) > TYPED_ABOVE,
     )
 
 
-def check_lane(wanted: Sequence[Wanted], found: Mapping[str, QueueRow], changed: Collection[str]) -> None:
+def check_lane(
+    wanted: Sequence[Wanted], found: Mapping[str, QueueRow], changed: Collection[str], approver: str
+) -> None:
     """ActionProblem for none or too many, Conflict naming those that are not in the fast lane as it stands now.
+
+    The same for those that the approver, a DID, sent themselves.
 
     What changed after somebody approved it, what its author could push themselves, what the audit asks about and what
     is in shadow mode are never approved in bulk.
@@ -53,6 +59,9 @@ def check_lane(wanted: Sequence[Wanted], found: Mapping[str, QueueRow], changed:
         raise ActionProblem("Select at least one pull request first.")
     if len(wanted) > AT_MOST or len({one.uri for one in wanted}) != len(wanted):
         raise ActionProblem(f"At most {AT_MOST} different pull requests can be approved together.")
+    own = [one.uri for one in wanted if (row := found.get(one.uri)) and row.author.did == approver]
+    if own:
+        raise Conflict(OWN_WORK, own)
     outside = [one.uri for one in wanted if one.uri in changed or not _is_fast(found.get(one.uri))]
     if outside:
         raise Conflict(LEFT_THE_LANE, outside)

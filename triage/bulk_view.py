@@ -9,7 +9,7 @@ from django.utils import timezone
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import QueueRow
-from triage import actions, as_shown, bulk, rows
+from triage import acting, actions, as_shown, bulk, rows
 from triage.access import safe_next
 from triage.act_forms import read_choice, written_choice
 from triage.action_views import acting_page, answer_conflict, answer_rows
@@ -28,15 +28,15 @@ def bulk_approve(request: Request, snapshot: Snapshot) -> HttpResponse:
     found = {row.uri: row for row in as_shown.pulls(snapshot, [one.uri for one in wanted])}
     person = _person(request, list(found.values()))
     try:
-        bulk.check_lane(wanted, found, read.changed_after(snapshot).keys())
+        bulk.check_lane(wanted, found, read.changed_after(snapshot).keys(), str(person.did))
         chosen = [found[one.uri] for one in wanted]
         if not request.POST.get("confirmed"):
             return render(request, "bulk.html", _confirmation(request, snapshot, wanted, chosen))
         bulk.check_typed(len(wanted), request.POST.get("typed", ""))
-        actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
+        made = actions.act(person, read.decided_subjects(snapshot, found), wanted, timezone.now())
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, timezone.now())
-    return answer_rows(request, snapshot, list(found), timezone.now())
+    return answer_rows(request, snapshot, list(found), timezone.now(), acting.done_words(made, snapshot))
 
 
 def _person(request: Request, found: Sequence[QueueRow]) -> Person:
@@ -51,7 +51,7 @@ def _confirmation(
 ) -> dict[str, object]:
     return {
         "summary": bulk.summary(chosen),
-        "items": [rows.row_view(row, present(snapshot), False, QueueFilters()) for row in chosen],
+        "items": [rows.row_view(row, present(snapshot), QueueFilters()) for row in chosen],
         "choices": [written_choice(one.uri, one.seen, one.version) for one in wanted],
         "next": safe_next(request),
     }

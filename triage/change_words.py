@@ -10,9 +10,16 @@ WORDS: Mapping[str, str] = {
     "action.pull_for_review": "Pulled into review",
     "action.release": "Released",
     "action.outcome": "Marked how it turned out",
-    "action.note": "Kept a note",
+    "action.note": "Added a note",
+    "action.comment": "Commented",
+    "action.request_changes": "Requested changes",
+    "action.close": "Wanted it closed",
+    "action.dismiss_finding": "Called a finding a false alarm",
+    "action.restore_finding": "Called a finding a problem again",
     "action.undone": "Undid an action",
     "audit.answered": "Answered the audit",
+    "incident.handled": "Handled an incident",
+    "incident.reopened": "Opened an incident again",
     "lane.closed": "Closed the fast lane",
     "lane.opened": "Opened the fast lane again",
     "lane.estimated": "Opened the fast lane on an estimate",
@@ -26,12 +33,49 @@ WORDS: Mapping[str, str] = {
     "objection.rejected": "Rejected an objection",
     "repository.watched": "Had a repository watched",
     "role.changed": "Changed a role",
+    "row.shown": "Showed a snoozed row again",
+    "row.snoozed": "Snoozed a row",
     "settings.changed": "Changed settings",
     "token.made": "Made a token",
     "token.revoked": "Revoked a token",
 }
-NAMES: Mapping[str, str] = {"would_merge": "would have merged it as sent", "since": "now", "kind": "what"}
-VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none", "needed_fix": "needed a fix"}
+NAMES: Mapping[str, str] = {
+    "would_merge": "would have merged it as sent",
+    "since": "now",
+    "kind": "it was",
+    "purpose": "for",
+    "source": "from",
+    "let_through": "would have let through",
+    "bad": "bad ones of these",
+    "bad_low": "bad share at least",
+    "bad_high": "bad share at most",
+}
+VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
+# Words of ours that are stored as codes, by the name of the detail: elsewhere the same word may be somebody's own.
+CODES: Mapping[str, Mapping[object, str]] = {
+    "kind": {
+        "approve": "an approval",
+        "pull_for_review": "an assignment",
+        "release": "a release",
+        "outcome": "an outcome",
+        "note": "a note",
+        "comment": "a comment",
+        "request_changes": "a request for changes",
+        "close": "a wish to close",
+        "dismiss_finding": "a false alarm",
+        "restore_finding": "a problem noted again",
+    },
+    "outcome": {"needed_fix": "needed a fix"},
+    "purpose": {"data": "everything stored", "decision": "one decision"},
+    "source": {
+        "link": "a private link",
+        "self": "the contributor, signed in",
+        "record": "a record on the network",
+        "maintainer": "a maintainer",
+        "own": "the past of this site",
+        "starter": "the past of the starter model's projects",
+    },
+}
 HIDDEN = frozenset({"key", "batch", "pull_uri"})  # identifiers that join tables and tell a reader nothing
 
 
@@ -46,9 +90,14 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(changes, dict):
         return change_words(changes)
     shown = ((name, value) for name, value in details.items() if name not in HIDDEN and value != "")
-    return tuple(f"{NAMES.get(name, name)}: {_value(value)}" for name, value in shown)
+    return tuple(f"{NAMES.get(name, name)}: {_value(name, value)}" for name, value in shown)
 
 
-def _value(value: Any) -> str:
+def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:
+    """Return whether a change is about no repository: a link to all that is stored shows what is of every one."""
+    return what.startswith("link.") and details.get("purpose") == "data"
+
+
+def _value(name: str, value: Any) -> str:
     is_word = value is None or isinstance(value, bool | str)  # 1 is no True
-    return VALUES.get(value, str(value)) if is_word else str(value)
+    return {**VALUES, **CODES.get(name, {})}.get(value, str(value)) if is_word else str(value)

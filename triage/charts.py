@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from scoring.figures import shown, shown_interval, shown_threshold
-from scoring.read import Bin, Dashboard, Fare, HistoryPoint
+from scoring.figures import shown_threshold
+from scoring.read import Bin, Dashboard, Fare
 from scoring.verdict import Lane
-from triage.plots import Box, Label, Plot, Table, Tone, is_drawn, line, outline, percent_words, within
+from triage.plots import Box, Label, Plot, Table, Tone, percent_words, within
 
 WIDTH, HEIGHT = 720, 270
 TOP, BASE = 46, 234  # where the tallest bar ends and where all stand
@@ -76,19 +76,6 @@ class Share:
     percent: str
     x: float
     width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """Recorded scores in order of time as points of a polyline, within their intervals."""
-
-    points: str
-    band: str
-    last_x: float
-    last_y: float
-    summary: str
-    width: int = 240
-    height: int = 48
 
 
 def histogram(board: Dashboard) -> Histogram:
@@ -166,31 +153,19 @@ def lane_shares(board: Dashboard) -> tuple[Share, ...]:
     return tuple(shares)
 
 
+def lane_now_words(actable: int, watched: int, total: int) -> str:
+    """Say how many open pull requests are fast lane now, and how many only would be, in repositories that watch."""
+    if not total:
+        return "No pull request is open."
+    told = f"{actable:,} of {total:,} open {'is' if actable == 1 else 'are'} fast lane now."
+    if not watched:
+        return told
+    return f"{told} {watched:,} more would be, where the lane is shut and only watches."
+
+
 def percent(part: int, whole: int) -> str:
     """A share with one decimal, "none" where there is nothing to share."""
     return percent_words(part / whole) if whole else "none"
-
-
-def trend(history: Sequence[HistoryPoint]) -> Trend | None:
-    """A contributor's scores over time; None where fewer than two have a number."""
-    known = [(point.as_of, point.probability, point) for point in history if point.probability is not None]
-    known = [one for one in known if is_drawn(one[1], one[2].low, one[2].high)]
-    if len(known) < 2:
-        return None
-    known.sort(key=lambda pair: pair[0])
-    step = 232 / (len(known) - 1)
-    xs = [round(4 + index * step, 1) for index in range(len(known))]
-    spots, low, high = (
-        [(x, _height(value)) for x, value in zip(xs, values, strict=True)]
-        for values in ([one[1] for one in known], [one[2].low for one in known], [one[2].high for one in known])
-    )
-    first, last = (f"{shown(value)} ({shown_interval(one.low, one.high)})" for _, value, one in (known[0], known[-1]))
-    summary = f"P(clean) with its 95 % interval went from {first} to {last} over {len(known)} recorded scores"
-    return Trend(line(spots), outline(high, low), *spots[-1], summary)
-
-
-def _height(value: float) -> float:
-    return round(44 - 40 * within(value), 1)
 
 
 def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
@@ -250,7 +225,7 @@ def _newcomers_table(fares: Sequence[Fare], now: datetime) -> Table:
     rows += [("Open for, median", *median), ("Open for, longest", *oldest)]
     rows.append(("Merged or closed in a year", *(f"{one.decided:,}" for one in fares)))
     days = ("none" if one.median_days is None else f"{one.median_days:,.1f} days" for one in fares)
-    return Table(("", *(WHO[one.first_timers] for one in fares)), (*rows, ("After, median", *days)))
+    return Table(("Pull requests", *(WHO[one.first_timers] for one in fares)), (*rows, ("After, median", *days)))
 
 
 def _wait(moment: datetime | None, now: datetime) -> str:

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.explain import CLAUSES
+from scoring.explain_decided import CLAUSES, joined
 from scoring.figures import visible_name
 from scoring.read import Closure, Queue, QueueGroup, QueueRow, closed_because
 from scoring.verdict import Lane, Reason
@@ -169,8 +169,9 @@ def told_to_readers(closures: Iterable[Closure]) -> tuple[Closure, ...]:
 def _lowered(row: QueueRow, reason: Reason) -> QueueRow:
     kept = tuple(one for one in row.verdict.reasons if one.code not in OPEN_ONLY)
     verdict = replace(row.verdict, lane=Lane.NORMAL_QUEUE, reasons=(reason, *kept))
-    sentence = f"{row.sentence}; {CLAUSES[reason.code](reason.params)}"
-    return replace(row, verdict=verdict, sentence=sentence, would_change=WOULD_LIFT)
+    clause = CLAUSES[reason.code](reason.params)
+    sentence = joined([clause, *row.sentence.split("; ")])
+    return replace(row, verdict=verdict, decided=clause, sentence=sentence, would_change=WOULD_LIFT)
 
 
 def read_reason(text: str) -> str:

@@ -1,20 +1,24 @@
 """The dashboard: how the score is doing, every figure with its denominator and every chart with its table."""
 
+from datetime import datetime, timedelta
+
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.learning.shown_backtest import read_backtest
 from scoring.learning.shown_model import ShownLane, read_serving
 from scoring.redteam.last_run import read_last_run
 from scoring.serving import LABEL
 from scoring.verdict import Lane
-from triage import approval_charts, attacked, charts, learned_charts, missing, words
+from triage import approval_charts, attacked, backlog_charts, charts, learned_charts, missing
 from triage.access import viewing
 from triage.conditional import unless_held
 from triage.context import present, told_dashboard
 from triage.incidents import banners
+from triage.lists import count_lists
 from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.plots import percent_words
@@ -30,24 +34,37 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
     shown = {
         "board": board,
         "closures": banners(request, snapshot),
-        "recorded": settings.STREAM_CLOCK,
+        "lists": count_lists(request, snapshot),
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)) if exact else (),
-        "lag": words.lag_words(board.newest_event_at, now, settings.STREAM_CLOCK),
         "newcomers": charts.newcomers(fares, now),
-        **_lanes(board),
+        **_moving(snapshot, board, now),
+        **_lanes(board, read.actable(snapshot)),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
 
-def _lanes(board: read.Dashboard) -> dict[str, object]:
-    """What is counted on the snapshot."""
+def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime) -> dict[str, object]:
+    """Return whether the backlog shrinks, and how long people wait."""
+    weeks, found = read.weeks(snapshot, now), read.answers(snapshot, now)
+    return {
+        "backlog": backlog_charts.backlog(weeks),
+        "backlog_said": backlog_charts.backlog_answer(weeks, sum(board.lanes.values())),
+        "trend_from": now + timedelta(weeks=2),
+        "waits": backlog_charts.waits(found),
+        "waiting_said": backlog_charts.waiting_answer(found),
+        "no_waits": backlog_charts.missing_answers(found),
+        "longest": backlog_charts.longest_words(found, now),
+    }
+
+
+def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
+    """Return what is counted on the snapshot; `actable` open pull requests are fast lane where the lane is open."""
     fast, total = board.lanes.get(Lane.FAST_LANE, 0), sum(board.lanes.values())
     return {
-        "fast": fast,
         "open": total,
-        "fast_rate": charts.percent(fast, total),
+        "lane_now": charts.lane_now_words(actable, fast - actable, total),
         "histogram": charts.histogram(board),
         "histogram_table": charts.histogram_table(board),
         "shares": charts.lane_shares(board),
@@ -64,9 +81,12 @@ def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> d
         "model": model,
         "reliability": learned_charts.reliability("reliability", model.change.bins) if model else None,
         "no_reliability": missing.no_reliability(name, model),
+        "order_words": learned_charts.order_words(read_backtest(settings.LOG_DIR), LABEL),
         "approvals": approval_charts.false_approvals("approvals", lane, results, budget),
         "no_approvals": missing.no_false_approvals(name, model, exact, fewest),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
+        "lane_said": approval_charts.lane_answer(results, budget),
+        "score_said": learned_charts.score_answer(model.change.bins if model else ()),
         "lane_words": approval_charts.lane_words(lane, exact) if lane else "",
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",

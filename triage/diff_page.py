@@ -1,7 +1,7 @@
 """What one page shows of a change, or of the difference between two rounds, from the texts of their patches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from scoring.content.change import Change, Mail
 from scoring.content.finding import Finding
@@ -11,7 +11,15 @@ from scoring.round_difference import compare_rounds
 from triage.diff_notes import masks, place_notes, with_ids
 from triage.diff_rows import FileView, How, file_views, lines_of
 from triage.diff_words import comparison_words, rest_words
-from triage.review_words import NoteView, finding_notes, review_notes, strongest_first
+from triage.review_words import (
+    NoteGroup,
+    NoteView,
+    finding_notes,
+    group_notes,
+    review_notes,
+    strongest_first,
+    with_dismissals,
+)
 from triage.words import visible
 
 LIMITS = Limits(lines=50_000, seconds=1.5)  # what a page waits for: 50,000 lines take .5 s of CPU
@@ -31,15 +39,35 @@ class DiffPage:
     rest: str = ""
     missing: tuple[str, str] = ("", "")  # why there is nothing to show, and what to do
 
+    @property
+    def groups(self) -> tuple[NoteGroup, ...]:
+        """The findings by name, file and severity."""
+        return group_notes(self.findings)
 
-def change_page(text: str, review: ContentReview | None, masked: bool, sealed: bool, only: int = 0) -> DiffPage:
+
+@dataclass(frozen=True, slots=True)
+class Dismissals:
+    """Findings of one patch that people called false alarms: words on them by digest."""
+
+    patch_id: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def change_page(
+    text: str,
+    review: ContentReview | None,
+    masked: bool,
+    sealed: bool,
+    only: int = 0,
+    dismissals: Dismissals | None = None,
+) -> DiffPage:
     """A whole round; nothing of its review where it is `sealed`, no secret that its scanner found where `masked`.
 
     `only` names one file from 1; 0, or one that is not there: all of them.
     """
     change = read_change(text, LIMITS)
     only = only if only <= len(change.files) else 0
-    notes = _notes(change, None if sealed else review)
+    notes = _notes(change, None if sealed else review, dismissals or Dismissals())
     placed, loose = place_notes(change.files, notes)
     how = How(masks(change, review) if masked else {})
     if only:
@@ -73,9 +101,9 @@ def _page(change: Change, files: tuple[FileView, ...], only: int) -> DiffPage:
     return DiffPage(files, unnamed=unnamed, rest=rest_words(rest, len(cut) + unnamed))
 
 
-def _notes(change: Change, review: ContentReview | None) -> tuple[NoteView, ...]:
+def _notes(change: Change, review: ContentReview | None, dismissals: Dismissals) -> tuple[NoteView, ...]:
     """What the review found, and problems of this reading that it does not tell."""
-    notes = review_notes(review) if review else ()
+    notes = with_dismissals(review_notes(review, dismissals.patch_id) if review else (), dismissals.words)
     told = {(note.text, note.anchor) for note in notes}
     problems = finding_notes(map(_as_shown, change.problems))
     return strongest_first([*notes, *(note for note in problems if (note.text, note.anchor) not in told)])

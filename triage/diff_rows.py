@@ -187,8 +187,12 @@ def _code(spans: Spans) -> str:
 
 def _note_row(anchor: str, notes: Sequence[NoteView]) -> str:
     told = "".join(
-        f'<div class="finding {note.tone}"><strong>{note.severity.capitalize()}</strong>: '
-        f'{escape(note.kind)}. {escape(note.text)} <span class="quiet">({escape(note.source)})</span></div>'
+        f'<div class="finding {note.tone}" title="{escape(note.source)}"><strong>{note.severity.capitalize()}: '
+        f"{escape(note.kind)}.</strong> {escape(note.text)}{_dismissed(note)}</div>"
         for note in notes
     )
     return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'
+
+
+def _dismissed(note: NoteView) -> str:
+    return f' <span class="quiet">Not a problem, says {escape(note.dismissed)}</span>' if note.dismissed else ""

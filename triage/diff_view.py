@@ -4,18 +4,22 @@ from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import Round, Subject
-from triage import as_shown
+from triage import acting, as_shown
 from triage.access import viewing
+from triage.acting import RowActs
 from triage.diff_forms import DiffQuery, read_diff
-from triage.diff_page import DiffPage, change_page, comparison_page
+from triage.diff_page import DiffPage, Dismissals, change_page, comparison_page
 from triage.diff_words import UNREADABLE, round_words, state_words, why_missing
 from triage.forge_links import ForgePlace, forge_place
 from triage.middleware import Request
+from triage.models import Person
 from triage.permissions import Role, SignInNeeded, sees_thresholds
+from triage.reading_times import note_opened
 from triage.views import reading, wants_fragment
 
 ROUNDS_LISTED = 12  # of those that another is compared with, the newest
@@ -23,13 +27,29 @@ ROUNDS_LISTED = 12  # of those that another is compared with, the newest
 
 @reading
 def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
-    """The change of a pull request of a watched repository, also when it is merged or closed; a fragment for htmx."""
+    """Show the change of a pull request of a watched repository, also when it is merged or closed."""
+    shown = shown_change(request, snapshot, uri)
+    return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
+
+
+def shown_change(request: Request, snapshot: Snapshot, uri: str) -> dict[str, object]:
+    """Return what a page shows of a change: the round that the address names, or the newest one.
+
+    A maintainer who has their reading measured begins to read here.
+    """
     subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
     query = read_diff(request.GET, rounds)
-    shown = {
+    act = _acts(request, snapshot, subject, query)
+    page = _page(request, snapshot, subject, query)
+    if isinstance(request.user, Person) and _may_judge(request, subject) and not any(page.missing):
+        note_opened(request.user, uri, timezone.now())
+    return {
         "subject": subject,
         "query": query,
-        "page": _page(request, snapshot, subject, query),
+        "page": page,
+        "act": act,
+        "item": {"row": subject},
+        "next": request.get_full_path(),
         "rounds": _choices(query, rounds),
         "others": _others(query, rounds),
         "state": state_words(query.found) if query.found else "",
@@ -37,7 +57,6 @@ def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "whole": reverse("diff", args=[uri]) + query.search(query.found, query.since),
         "raw": reverse("raw_patch", args=[uri]) + query.search(query.found) if _may_take(request) else "",
     }
-    return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
 
 
 @reading
@@ -69,6 +88,10 @@ def _subject(snapshot: Snapshot, uri: str) -> Subject:
     return subject
 
 
+def _may_judge(request: Request, subject: Subject) -> bool:
+    return subject.state == "open" and viewing(request).role(subject.repository_key) >= Role.MAINTAINER
+
+
 def _may_take(request: Request) -> bool:
     return viewing(request).highest() >= Role.VIEWER
 
@@ -84,9 +107,19 @@ def _page(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQue
     masked = not sees_thresholds(viewing(request), subject.repository_key)
     reviews = [_review(snapshot, subject, one) for one in chosen if one]
     if query.since is None:
-        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file)
+        words = {} if masked else acting.dismissal_words(subject.uri)
+        dismissals = Dismissals(chosen[0].patch_id if chosen[0] else None, words)
+        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals)
     before, after = told
     return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
+
+
+def _acts(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery) -> RowActs | None:
+    """What the viewer may do to findings: nothing to those of an older round, or of what is not open."""
+    row = as_shown.pull(snapshot, subject.uri) if subject.state == "open" else None
+    if row is None or row.is_sealed or query.since is not None or query.found is None or not query.found.newest:
+        return None
+    return acting.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[row.uri]
 
 
 def _text(one: Round | None) -> str | None:

@@ -33,6 +33,7 @@ class Told:
     lane_notice: str
     now: datetime
     origin: str
+    snoozed: tuple[int, int] = (0, 0)  # how many rows, and how many of them are flagged
 
 
 def digest_text(told: Told) -> str:
@@ -49,6 +50,8 @@ def _waiting(told: Told) -> Iterator[str]:
     counts, own = told.queue.counts, told.queue.own_count
     flagged, review, fast = (counts.get(lane, 0) for lane in (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE))
     yield f"Open: {flagged:,} flagged, {review:,} to review, {fast:,} in the fast lane; {own:,} by people who may push."
+    if told.snoozed[0]:
+        yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
     if told.oldest is not None:
         yield f"The oldest waits for {age_words(told.oldest.opened_at, told.now)}: {_line(told, told.oldest)}"
     first = [group.oldest_first_timer for group in told.queue.groups if group.key != "own" and group.oldest_first_timer]

@@ -22,11 +22,14 @@ from triage.models import (
     Objection,
     OutboxEntry,
     Person,
+    ReadingTime,
     RepositoryChoice,
+    Snooze,
     ToldState,
     WebhookDelivery,
 )
 
+ACTION = ("kind", "outcome", "note", "findings", "scanner", "pull_uri", "made_at", "undone_at")
 TOKEN = ("name", "scopes", "repo_key", "made_at", "last_used_at", "revoked_at", "refused")
 ESTIMATED = ("repo_key", "threshold", "bad_low", "bad_high", "opened_at", "ended_at", "ended_because")
 LANE = ("repo_key", "author", "voucher", "because", "closed_at", "opened_at")
@@ -49,6 +52,7 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += ContributorLink.objects.filter(owned).update(repo_key="")
         gone += LaneClosure.objects.filter(Q(author=did) | Q(voucher=did) | owned).delete()[0]
         gone += EstimatedLane.objects.filter(owned).delete()[0]
+        gone += Snooze.objects.filter(owned).delete()[0]
         gone += AuditAnswer.objects.filter(Q(pull_uri__startswith=f"at://{did}/") | owned).delete()[0]
         gone += person.delete()[0] if person else 0
         if handle:  # somebody else's account that carried the same handle before keeps its DID
@@ -57,7 +61,7 @@ def forget_account(did: str, handle: str | None) -> int:
 
 
 def _forget_decisions(did: str) -> int:
-    """Take a person out of what tells the worker of lanes and answers to the audit: what they decided stays.
+    """Remove a person from waiting messages on lanes and audit answers: what they decided stays.
 
     What they closed stays closed and what they answered is still the unbiased outcome, also where it waits.
     """
@@ -99,8 +103,8 @@ def _forget_actions(did: str) -> int:
 
     The log keeps that something was changed and when.
     """
-    theirs = Q(pull_uri__startswith=f"at://{did}/")
-    gone = sum(model.objects.filter(theirs | Q(person__did=did)).delete()[0] for model in (Action, Lease))
+    theirs = Q(pull_uri__startswith=f"at://{did}/") | Q(person__did=did)
+    gone = sum(model.objects.filter(theirs).delete()[0] for model in (Action, Lease, ReadingTime, Snooze))
     told = Q(payload__person=did) | Q(payload__pull_uri__startswith=f"at://{did}/")
     gone += OutboxEntry.objects.filter(told).delete()[0]
     about = Q(subject=did) | Q(subject__startswith=f"at://{did}/")
@@ -132,9 +136,14 @@ def account_of(did: str) -> dict[str, Any] | None:
         "sign_in_methods": list(
             person.sign_in_methods.values("kind", "made_at", "expires_at", "used_at", "last_used_at")
         ),
-        "actions": list(person.actions.values("kind", "outcome", "note", "pull_uri", "made_at", "undone_at")),
+        "actions": list(person.actions.values(*ACTION)),
         "api_tokens": list(person.api_tokens.values(*TOKEN)),
         "leases": list(person.leases.values("pull_uri", "expires_at")),
+        "times_reading": person.times_reading,
+        "outcomes_asked_at": person.outcomes_asked_at,
+        "snoozes": list(person.snoozes.values("pull_uri", "made_at", "until")),
+        "handled_incidents": list(person.handled_incidents.values("mark__pull_uri", "handled_at")),
+        "reading_times": list(person.reading_times.values("pull_uri", "opened_at", "seconds")),
         "lane_closures": list(person.closures.values(*LANE)),
         "lane_openings": list(person.openings.values(*LANE, "opened_because")),
         "estimated_lanes": list(person.estimated_lanes.values(*ESTIMATED)),
@@ -151,7 +160,7 @@ def account_of(did: str) -> dict[str, Any] | None:
 def said_by(did: str) -> dict[str, Any]:
     """What a contributor was handed, objected to and wished here, without secrets and their hashes.
 
-    With the webhook's messages about what they offer.
+    With snoozes of what they offer and the webhook's messages about it.
     """
     answered = ("pull_uri", "text", "source", "made_at", "due_at", "state", "answer", "answered_at")
     return {
@@ -160,6 +169,9 @@ def said_by(did: str) -> dict[str, Any]:
         ),
         "objections": list(Objection.objects.filter(did=did).values(*answered)),
         "leaderboard": list(LeaderboardWish.objects.filter(did=did).values("left_out", "source", "told_at")),
+        "snoozes": list(
+            Snooze.objects.filter(pull_uri__startswith=f"at://{did}/").values("pull_uri", "made_at", "until")
+        ),
         "webhook_messages": list(WebhookDelivery.objects.filter(body__contains=did).values("body", "delivered_at")),
     }
 

@@ -1,7 +1,7 @@
-"""Opening the fast lane of one repository on an estimate: a maintainer's decision, with a name, and an undo.
+"""Opens the fast lane of one repository on an estimate: a maintainer's decision, with a name and an undo.
 
-With it the repository leaves shadow mode, since a lane that is only shown lets nothing through; with its end it goes
-back. The worker judges by it from its next pass on.
+The repository then leaves shadow mode, since a lane that is only shown lets nothing through, and returns to it when the
+lane ends. The worker judges by it from its next pass on.
 """
 
 import secrets
@@ -32,9 +32,9 @@ CERTIFIED_ONLY = "The operator asks for a certificate (LANE_CONDITIONS), so no l
 def open_estimated_lane(person: Person, repository: WatchedRepository, offer: Offer, now: datetime) -> EstimatedLane:
     """Open the repository's fast lane on this offer, which is kept as it was shown, and end its shadow mode.
 
-    One that stood there before ends with it: the bet against the new one begins now. Whether the offer is the present
-    one is the caller's to ask. Raises PermissionDenied for whoever does not maintain the repository, and ActionProblem
-    for an offer that no lane can be opened on.
+    An opening that stood there before ends: the bet against the new one begins now. The caller checks that the offer is
+    the present one. Raises PermissionDenied for a person who does not maintain the repository, and ActionProblem for an
+    offer that no lane can be opened on.
     """
     _require(person, repository.key)
     _check(offer)
@@ -61,16 +61,16 @@ def open_estimated_lane(person: Person, repository: WatchedRepository, offer: Of
 def end_estimated_lane(
     person: Person, opening: EstimatedLane, repository: WatchedRepository, because: str, now: datetime
 ) -> bool:
-    """End an estimated lane and begin its repository's shadow mode; False where it had ended before.
+    """End an estimated lane and return its repository to shadow mode; False where it had ended before.
 
-    Raises PermissionDenied for whoever does not maintain the repository, and ActionProblem without a reason.
+    Raises PermissionDenied for a person who does not maintain the repository, and ActionProblem without a reason.
     """
     _require(person, opening.repo_key)
     return _end(person, opening, repository, read_reason(because), True, now)
 
 
 def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: WatchedRepository, now: datetime) -> bool:
-    """Take one's own opening back, and shadow mode as it was before it; False where it had ended before.
+    """Undo one's own opening, with shadow mode as it was before; False where it had ended before.
 
     Raises ActionProblem for somebody else's opening, and after `UNDO`.
     """
@@ -84,7 +84,7 @@ def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: Watc
 
 
 def standing_openings() -> tuple[EstimatedLane, ...]:
-    """The openings that nobody ended, the oldest first, also where the bet shut the lane."""
+    """Return the openings that nobody ended, the oldest first, even where the bet shut the lane."""
     return tuple(EstimatedLane.objects.filter(ended_at=None).select_related("person").order_by("pk"))
 
 

@@ -16,6 +16,7 @@ from scoring import read
 from scoring.figures import visible_name
 from scoring.read import QueueQuery, QueueRow
 from triage import as_shown, closing, naming
+from triage.forms import is_in_view
 from triage.incidents import BAD, opened_by
 from triage.models import Action, LaneClosure
 from triage.permissions import Role, Roles
@@ -43,18 +44,19 @@ class Entry:
     by: str = ""
 
 
-def entries(snapshot: Snapshot, roles: Roles, now: datetime, only: str = "") -> tuple[Entry, ...]:
+def entries(snapshot: Snapshot, roles: Roles, now: datetime, only: str = "", text: str = "") -> tuple[Entry, ...]:
     """All of them for somebody with these roles, the newest first; of closures and incidents those since `now` - 30 d.
 
-    `only`: the key of the one repository that is told of, "" for all.
+    `only`: the key of the one repository that is told of, "" for all. `text` narrows pull requests and incidents as it
+    narrows the queue.
 
     What names a person as the reason of a closure, and every incident, is told to maintainers of its repository.
     """
     since = now - SPAN
     found = [
-        *_pulls(snapshot, only),
+        *_pulls(snapshot, only, text),
         *_closures(snapshot, roles, since, only),
-        *_incidents(snapshot, roles, since, only),
+        *_incidents(snapshot, roles, since, only, text),
     ]
     return tuple(sorted(found, key=lambda one: (one.updated_at, one.title), reverse=True))
 
@@ -81,8 +83,8 @@ def _plain(text: str) -> str:
     return _NO_XML.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", visible(text))
 
 
-def _pulls(snapshot: Snapshot, only: str) -> list[Entry]:
-    shown = as_shown.queue(snapshot, QueueQuery(repository=only, sort="newest", size=MOST_PULLS))
+def _pulls(snapshot: Snapshot, only: str, text: str) -> list[Entry]:
+    shown = as_shown.queue(snapshot, QueueQuery(repository=only, text=text, sort="newest", size=MOST_PULLS))
     rows = sorted((row for group in shown.groups for row in group.rows), key=lambda row: row.opened_at, reverse=True)
     return [_pull(row) for row in rows[:MOST_PULLS]]
 
@@ -132,13 +134,14 @@ def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
     return Entry(title, reverse("lane"), f"Because: {because}", moment, moment, key)
 
 
-def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, only: str) -> Iterator[Entry]:
+def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, only: str, text: str) -> Iterator[Entry]:
     bad = {"kind": Action.Kind.OUTCOME, "outcome__in": BAD, "undone_at": None, "made_at__gte": since}
     marks = Action.objects.filter(_maintained(roles), **bad, **_where(only)).order_by("-pk").iterator()
     found = list(islice(((mark, path) for mark in marks if (path := opened_by(mark))), MOST_OTHERS))
     subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in found]) if found else {}
     for mark, path in found:
-        if subject := subjects.get(mark.pull_uri):
+        subject = subjects.get(mark.pull_uri)
+        if subject and subject.state == "merged" and is_in_view(subject, QueueQuery(text=text)):
             title = f"An approved pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
             said = "What was known when it was approved, what would have held it, and what else is like it."
             yield Entry(title, path, said, mark.made_at, mark.made_at, by=subject.author.name)

@@ -10,7 +10,9 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from ingest.snapshot import Snapshot
+from scoring import read
 from triage import feed, throttle
+from triage.forms import read_queue
 from triage.middleware import Request
 from triage.page_state import digest, page_state
 from triage.permissions import roles_of
@@ -50,12 +52,17 @@ def _feed(request: Request, name: str) -> HttpResponse:
     return _unreferred(_answer(request, request.snapshot, str(found.repo_key)))
 
 
-def _answer(request: Request, snapshot: Snapshot, only: str) -> HttpResponse:
+def _answer(request: Request, snapshot: Snapshot, held: str) -> HttpResponse:
+    """The feed, narrowed by `?repository=` and `?q=`; a token for one repository (`held`) gets that one's alone."""
+    filters = read_queue(request.GET)
+    named = read.repository_key(snapshot, filters.repository) if filters.repository else held
+    if named is None or held not in ("", named):
+        raise Http404("This feed tells of no such repository.")
     now, origin = timezone.now(), request.build_absolute_uri("/")
-    tag = f'"{digest((page_state(request, snapshot), now.date(), origin, only))}"'
+    tag = f'"{digest((page_state(request, snapshot), now.date(), origin, named, filters.text))}"'
     response = get_conditional_response(request, etag=tag)
     if response is None:
-        told = feed.entries(snapshot, request.roles, now, only)
+        told = feed.entries(snapshot, request.roles, now, named, filters.text)
         response = HttpResponse(feed.written(told, request.build_absolute_uri), content_type=ATOM)
     response["ETag"] = tag
     return response

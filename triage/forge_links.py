@@ -27,8 +27,8 @@ def forge_place(home: ForgeHome, site: str) -> ForgePlace | None:
         return None
     base, owner = site.rstrip("/"), home.handle or home.owner or ""
     if not (home.name and _NAME.fullmatch(home.name) and _OWNER.fullmatch(owner)):
-        return ForgePlace(f"{base}/{home.author}", "Author on Tangled")
+        return ForgePlace(f"{base}/{home.author}", "Open its author on Tangled")
     pulls = f"{base}/{owner}/{home.name}/pulls"
     if home.number is None:
-        return ForgePlace(pulls, "Its repository's pull requests on Tangled")
-    return ForgePlace(f"{pulls}/{home.number}", "Open on Tangled")
+        return ForgePlace(pulls, f"Open {home.name} on Tangled")
+    return ForgePlace(f"{pulls}/{home.number}", f"Open {home.name} #{home.number} on Tangled")

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal, cast, get_args
 from urllib.parse import quote_plus, urlencode
 
-from scoring.read import LeaderboardSort, QueueQuery, QueueSort
+from scoring.read import LeaderboardSort, QueueQuery, QueueRow, QueueSort, SettledOutcome, SettledQuery, Subject
 
 Bucket = Literal["", "needs_human", "normal_queue", "fast_lane", "own"]
 TEXT_LIMIT = 100
@@ -23,7 +23,7 @@ class QueueFilters:
     bucket: Bucket = ""
     text: str = ""
     repository: str = ""
-    sort: QueueSort = "findings"
+    sort: QueueSort = "need"
     opened: str = ""
     page: int = 1
     notes: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class QueueFilters:
             "bucket": self.bucket,
             "q": self.text,
             "repository": self.repository,
-            "sort": "" if self.sort == "findings" else self.sort,
+            "sort": "" if self.sort == "need" else self.sort,
             "page": "" if self.page == 1 else str(self.page),
             "open": self.opened,
         }
@@ -111,21 +111,64 @@ class LeaderboardFilters:
         return replace(self, page=page).search()
 
 
+@dataclass(frozen=True, slots=True)
+class ListFilters:
+    """The view of a list beside the queue as its URL says it; only that of settled ones is searched."""
+
+    text: str = ""
+    repository: str = ""
+    outcome: SettledOutcome = ""
+    page: int = 1
+    notes: tuple[str, ...] = ()
+
+    def query(self) -> SettledQuery:
+        """The same for `scoring.read.settled`."""
+        return SettledQuery(self.text, self.repository, self.outcome, self.page)
+
+    def on_page(self, page: int) -> str:
+        """The query string of another page of this view."""
+        values = {"q": self.text, "repository": self.repository, "outcome": self.outcome}
+        return _search(values | {"page": "" if page == 1 else str(page)})
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether fewer than all can be in view."""
+        return bool(self.text or self.repository or self.outcome)
+
+
 def read_queue(values: Mapping[str, str]) -> QueueFilters:
     """The queue's view from a query string; never fails, `notes` says what was left aside."""
     notes: list[str] = []
-    text = _visible_line(values.get("q", ""))
-    if len(text) > TEXT_LIMIT:
-        notes.append(f"The search was cut at {TEXT_LIMIT} characters.")
     return QueueFilters(
         bucket=cast(Bucket, _choice(values, "bucket", get_args(Bucket), "", notes)),
-        text=text[:TEXT_LIMIT],
+        text=_text(values, notes),
         repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
-        sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "findings", notes)),
+        sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "need", notes)),
         opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
         page=_page(values, notes),
         notes=tuple(notes),
     )
+
+
+def read_list(values: Mapping[str, str]) -> ListFilters:
+    """The view of a list from a query string; never fails, `notes` says what was left aside."""
+    notes: list[str] = []
+    return ListFilters(
+        text=_text(values, notes),
+        repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
+        outcome=cast(SettledOutcome, _choice(values, "outcome", get_args(SettledOutcome), "", notes)),
+        page=_page(values, notes),
+        notes=tuple(notes),
+    )
+
+
+def is_in_view(one: QueueRow | Subject, query: QueueQuery) -> bool:
+    """Return whether repository and text of a query leave this pull request in view, as they do in the queue."""
+    if query.repository not in ("", one.repository_key):
+        return False
+    text, author = query.text.lower(), one.author
+    named = (one.title, one.repository_name, *([] if author.name.startswith("did:") else [author.name]))
+    return query.text == author.did or any(text in words.lower() for words in named)
 
 
 def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
@@ -134,6 +177,14 @@ def read_leaderboard(values: Mapping[str, str]) -> LeaderboardFilters:
     sort = cast(LeaderboardSort, _choice(values, "sort", get_args(LeaderboardSort), "score", notes))
     order = _choice(values, "order", ("up", "down"), "down", notes)
     return LeaderboardFilters(sort, order == "down", _page(values, notes), tuple(notes))
+
+
+def _text(values: Mapping[str, str], notes: list[str]) -> str:
+    """The words that are searched for."""
+    text = _visible_line(values.get("q", ""))
+    if len(text) > TEXT_LIMIT:
+        notes.append(f"The search was cut at {TEXT_LIMIT} characters.")
+    return text[:TEXT_LIMIT]
 
 
 def _visible_line(text: str) -> str:

@@ -154,12 +154,12 @@ def _maintainer(request: Request) -> tuple[Person, Roles]:
 
 
 def _concerns(request: Request, roles: Roles, one: ObjectionView) -> bool:
-    """Tell whether somebody reads of an objection: it holds what was offered to them."""
+    """Return whether somebody may read an objection: it holds a pull request in a repository of theirs."""
     return _may_answer(roles, one) or not (one.repo_key or handled_from(roles, request.snapshot, one.did) is None)
 
 
 def _may_answer(roles: Roles, one: ObjectionView) -> bool:
-    """Tell whether somebody maintains all that an objection holds: the whole site where it names no repository."""
+    """Return whether somebody maintains all that an objection holds: the whole site where it names no repository."""
     return roles.role(one.repo_key) >= Role.MAINTAINER
 
 

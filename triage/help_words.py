@@ -30,16 +30,20 @@ HELP: Mapping[str, str] = {
     "The bars": "How much each fact moved P(clean) up or down, all else as it is. A long bar is a large effect in this "
     "model, no proof that the fact is the cause.",
     # The dashboard.
-    "Fast lane rate": "Fast-laned pull requests of all that are open now. A high rate is good only while false "
-    "approvals keep within the budget of {budget} %.",
+    "Came in": "Pull requests opened in those seven days in watched repositories; those of people who may push do "
+    "not count.",
+    "Decided": "Merged, closed or withdrawn in those seven days, whoever did it.",
+    "First answer": "The first comment by somebody who may push, else the merge or close. Others do not count.",
+    "Unreadable events": "Events that could not be read. They are kept and tried again after an update; strangers can "
+    "send as many as they like, and none of them changes a score.",
+    "Watched repositories": "Queue, reviews and decisions exist only for watched ones.",
+    "Would have changed lane": "How many would be held, or no longer held, for what they contain only because another "
+    "reader read them.",
+    "Events ignored: not your people": "News about accounts that wrote nothing here. They are not kept.",
     "False approvals, backtest": "Of past pull requests that the fast lane would have taken, how many turned out bad. "
     "People reviewed those too, so the rate without review may be higher.",
     "Vouch graph": "Everybody who wrote a record that reached this site, and the vouches and denounces that stand "
     "among them. Size is no quality: anybody can make accounts, and only what a seed reaches carries trust.",
-    "Ingest lag": "How long ago the newest event happened. On a quiet network it grows although nothing is wrong; the "
-    "pill above says so when something is.",
-    "Dead letters": "Events that could not be read. They are kept and tried again after an update; strangers can send "
-    "as many as they like, and none of them changes a score.",
     "Scores of contributors": "How many people have which P(clean). People without a settled contribution are counted "
     "beside it: they have no number, and none is guessed.",
     "Reliability": "What was told beside what came of it, bin by bin. Near the dashed line the numbers can be taken "
@@ -49,10 +53,7 @@ HELP: Mapping[str, str] = {
     "are unbiased.",
     "First-timers and regulars": "Whether people without a record here wait longer or are sent elsewhere. A difference "
     "may come from what they send; it asks for a look, and proves no fault.",
-    "Lanes of open pull requests": "Where the open ones stand now. Shares of a few pull requests jump; look at the "
-    "counts beside them.",
     "Pull requests": "All that reached this site, open or not, of watched repositories and others.",
-    "Repositories, of these watched": "Queue, reviews and decisions exist only for watched ones.",
     "Open pull requests whose content was read": "By the scanners at least. One that is not read is never fast lane.",
     "Readings by a model in thirty days": "Calls to Claude and what they cost by the price list of this site; the "
     "bill is Anthropic's.",
@@ -60,20 +61,15 @@ HELP: Mapping[str, str] = {
     "Read again by a newer prompt or model": "Changes that were read by the newest and by one before it, beside each "
     "other: how much the reader itself matters. It says nothing about the changes.",
     "Their mean content risk before, since": "How strict either reader is on the same changes. Higher is not better.",
-    "Of these, across a bound of a lane": "How many would be held, or no longer held, for what they contain only "
-    "because another reader read them.",
     "Gaps in the stream, not filled yet": "Times that nobody listened. Until a backfill has filled one, something may "
     "be missing from any score.",
     "Unknown collections, fields and values": "Shapes of records that this version does not know. They are kept as "
     "they came, and change nothing until they are understood.",
-    "Account events of strangers, only counted": "News about accounts that wrote nothing here. They are not kept.",
     # A contributor.
     "Vouches": "Who says on the network that they trust this person. A vouch weighs what its author is trusted by the "
     "seeds, so a hundred by strangers weigh nothing, and none at all is unknown, not bad.",
     "Score history": "P(clean) as it was recorded at each moment. It moves when an outcome becomes known, when a vouch "
     "comes or goes, and when another model serves; a step down is no verdict on newer work.",
-    "In the vouch graph": "Who stands nearest, and who vouches for whom, as the site's seeds see it. A place at the "
-    "edge means few vouches on this network, not little skill.",
     "Merged here": "Merges by somebody who may push, or proven by the patch. What the author says of their own work "
     "does not count.",
     "Clean of settled": "Of the merges whose {window} days are over, those that needed neither revert nor fix. What is "
@@ -81,7 +77,8 @@ HELP: Mapping[str, str] = {
     "With your vouch": "What structural trust would be with one more vouch by you. It says nothing about whether they "
     "deserve it: vouch only for whom you know.",
     "Trust now": "Structural trust without that vouch. 0 says that no path is known.",
-    "Stored rows": "Everything public that reached this site about the DID, whether or not a score uses it.",
+    "Record": "Clean: merged, with no revert or fix in the days after. Still watched: those days are not over. A pull "
+    "request that was not merged counts neither way.",
     # The leaderboard.
     "Rank": "The order under the chosen column, as seen from these seeds. It is no prize and no measure of a person.",
     "Merged": "Contributions that were merged, as far as that is proven.",
@@ -107,62 +104,59 @@ HELP: Mapping[str, str] = {
     "open nothing is known yet.",
     "Merged as sent": "People merged exactly that round. It says that the lane agreed with them, not that the change "
     "stayed clean.",
-    "Expected not clean": "How many of these would need a revert or a fix if each were as doubtful as the lower end of "
-    "its interval. A bound on the mean: more can happen.",
+    "May need a fix": "About how many of these will be reverted or fixed by their chances. The worst takes each chance "
+    "at the lower end of its interval; more can still happen.",
 }
 QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "P(clean)", "95 % interval", "Not enough evidence")
 PANEL = ("P(clean)", "95 % interval", "Structural trust", "The bars", "Content risk")
-DASHBOARD = ("Fast lane rate", "False approvals, backtest", "Vouch graph", "Ingest lag", "Dead letters")
+BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)
 APPROVALS = ("False approvals over time", "False approvals, backtest", "95 % interval")
-LANES = ("Lanes of open pull requests",)
-FARES = ("First-timers and regulars",)
-GRAPH = ("In the vouch graph",)
+FARES = ("First answer", "First-timers and regulars")
 MODELS = ("AUC", "Brier score", "Log-loss", "ECE")
 BUDGETS = ("What each budget really gave", "95 % interval")
 SHADOW = ("Would be fast lane", "Merged as sent")
 CHARTS = ("Scores of contributors", "P(clean)", "Not enough evidence")
 STORED = (
     "Pull requests",
-    "Repositories, of these watched",
+    "Vouch graph",
+    "Watched repositories",
     "Open pull requests whose content was read",
     "Readings by a model in thirty days",
     "Cost of one: median, 95th percentile",
     "Read again by a newer prompt or model",
     "Their mean content risk before, since",
-    "Of these, across a bound of a lane",
+    "Would have changed lane",
     "Gaps in the stream, not filled yet",
     "Unknown collections, fields and values",
-    "Account events of strangers, only counted",
+    "Unreadable events",
+    "Events ignored: not your people",
 )
 CONTRIBUTOR = ("P(clean)", "95 % interval", "Not enough evidence", "Structural trust", "The bars")
 VOUCHED = ("Vouches", "Score history")
 WORTH = ("Merged here", "Clean of settled", "Trust now", "With your vouch")
 LEADERBOARD = ("Rank", "P(clean)", "95 % interval", "Merged", "Reverts", "Hops")
-KEPT = ("Stored rows",)
 PLACES: Mapping[str, Sequence[str]] = {
     "queue": QUEUE,
     "panel": PANEL,
-    "dashboard": DASHBOARD,
+    "backlog": BACKLOG,
     "charts": CHARTS,
     "stored": STORED,
     "contributor": CONTRIBUTOR,
     "vouched": VOUCHED,
+    "record": ("Record",),
     "worth": WORTH,
-    "kept": KEPT,
     "leaderboard": LEADERBOARD,
     "reliability": CALIBRATION,
     "approvals": APPROVALS,
-    "lanes": LANES,
     "fares": FARES,
-    "graph": GRAPH,
     "order": ("AUC",),
     "models": MODELS,
     "budgets": BUDGETS,
     "lift": ("Most lift",),
     "attacks": ("Attack tables",),
     "shadow": SHADOW,
-    "bulk": ("P(clean)", "Expected not clean"),
+    "bulk": ("P(clean)", "May need a fix"),
     "incident": ("P(clean)", "95 % interval", "Content risk"),
 }
 

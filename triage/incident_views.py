@@ -22,6 +22,7 @@ from triage.incidents import BAD, banners
 from triage.middleware import Request
 from triage.models import Action, LaneClosure, Person
 from triage.permissions import Role, SignInNeeded, require, role_of
+from triage.reading_times import note_verdict
 from triage.views import Page, reading
 from triage.words import visible
 
@@ -34,6 +35,7 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
     "everywhere": ("author",),
 }
 NO_INCIDENT = "Nobody marked a pull request bad under this address, or that was undone."
+NEVER_MERGED = "This pull request was not merged, so nothing went wrong with it here. Its outcome counts nowhere."
 NEVER_APPROVED = (
     "No approval of this pull request has taken effect here, so there is nothing that the lane did wrong. "
     "One of the last seconds is known when this page is loaded again."
@@ -56,9 +58,11 @@ def for_maintainers(page: Page) -> Page:
 @for_maintainers
 def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
     """What was known when an approved pull request that was marked bad was approved, and what follows."""
-    mark = _mark(key)
+    mark = find_mark(key)
     require(request, mark.repo_key, Role.MAINTAINER)
     found, subject = as_shown.incident(snapshot, mark.pull_uri, present(snapshot)), _subject(snapshot, mark.pull_uri)
+    if subject.state != "merged":
+        raise Http404(NEVER_MERGED)
     if found is None:
         raise Http404(NEVER_APPROVED)
     newest = Action.objects.filter(pull_uri=mark.pull_uri, kind=Action.Kind.OUTCOME, undone_at=None).latest("pk")
@@ -120,10 +124,12 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     if wanted is None:
         raise ActionProblem("Answer yes or no. Nothing was kept.")
     seen: Seen = read_seen(told.dict())
+    now = timezone.now()
     try:
-        auditing.answer(person, row, seen, wanted, told.get("because", ""), timezone.now())
+        auditing.answer(person, row, seen, wanted, told.get("because", ""), now)
     except Conflict as conflict:
-        return answer_conflict(request, snapshot, conflict, timezone.now())
+        return answer_conflict(request, snapshot, conflict, now)
+    note_verdict(person, row.uri, now)
     return redirect("pull", uri=row.uri)
 
 
@@ -135,7 +141,8 @@ def _scope(told: Mapping[str, str]) -> closing.Scope:
     return closing.read_scope(*(told.get(name, "") if name in names else "" for name in SCOPES[""]))
 
 
-def _mark(key: str) -> Action:
+def find_mark(key: str) -> Action:
+    """The mark that opened the incident at this address; 404 where there is none."""
     found = Action.objects.filter(key=key, kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
     mark = found.select_related("person").first()
     if mark is None:

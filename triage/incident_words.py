@@ -44,7 +44,7 @@ def budget_words(state: BudgetState) -> str:
     allowed = int(state.budget * state.approved)
     return (
         f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
-        f"{rate}, {against} the budget of {100 * state.budget:g} %, which allows {allowed:,} of them."
+        f"{rate}, {against} the budget of {100 * state.budget:.3g} %, which allows {allowed:,} of them."
     )
 
 

@@ -1,13 +1,19 @@
-"""What every page knows of incidents: which mark opens one, and where the lane is closed."""
+"""What every page knows of incidents: which mark opens one, which are open, and where the lane is closed."""
 
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 from django.urls import reverse
 
 from ingest.snapshot import Snapshot
 from scoring.read import Closure
 from triage import closing
+from triage.changes import log_change
 from triage.middleware import Request
-from triage.models import Action
-from triage.permissions import Role, role_of
+from triage.models import Action, HandledIncident, Person
+from triage.permissions import Role, Roles, role_of
 from triage.words import visible
 
 BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
@@ -20,6 +26,37 @@ def opened_by(mark: Action) -> str | None:
     approvals = Action.objects.filter(kind=Action.Kind.APPROVE, pull_uri=mark.pull_uri, undone_at=None)
     took_effect = approvals.filter(effective_at__lte=mark.made_at).exists()
     return reverse("incident", args=[mark.key]) if took_effect else None
+
+
+def incidents_of(roles: Roles) -> Any:
+    """The marks that open incidents in the repositories that somebody maintains: open ones first, then by age.
+
+    A pull request has one incident, that of its newest bad mark. It `is_open` until somebody marks the pull request as
+    clean or says that the incident is handled. Returns a query set.
+    """
+    keys = roles.keys(Role.MAINTAINER)
+    where = Q() if "" in keys else Q(repo_key__in=keys)
+    same = Action.objects.filter(pull_uri=OuterRef("pull_uri"), undone_at=None)
+    approved = same.filter(kind=Action.Kind.APPROVE, effective_at__lte=OuterRef("made_at"))
+    later = same.filter(kind=Action.Kind.OUTCOME, pk__gt=OuterRef("pk"))
+    marks = Action.objects.filter(where, Exists(approved), kind=Action.Kind.OUTCOME, outcome__in=BAD, undone_at=None)
+    told = marks.exclude(Exists(later.filter(outcome__in=BAD))).select_related("person", "handled__person")
+    is_open = ~Exists(later.filter(outcome=Action.Outcome.CLEAN)) & Q(handled=None)
+    return told.annotate(is_open=is_open).order_by("-is_open", "-made_at", "-pk")
+
+
+def handle(person: Person, mark: Action, is_handled: bool, now: datetime) -> None:
+    """Keep that nothing is left to do about an incident, or that something is again."""
+    known = HandledIncident.objects.filter(mark=mark)
+    with transaction.atomic():
+        if known.exists() == is_handled:
+            return
+        if is_handled:
+            HandledIncident.objects.create(mark=mark, person=person, handled_at=now)
+        else:
+            known.delete()
+        what = "incident.handled" if is_handled else "incident.reopened"
+        log_change(person, what, now, mark.repo_key, mark.pull_uri)
 
 
 def banners(request: Request, snapshot: Snapshot) -> list[tuple[Closure, str]]:

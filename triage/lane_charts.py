@@ -1,4 +1,4 @@
-"""The curve of the fast lane: the share that each threshold lets through against the share of it that is bad. Pure."""
+"""Draws the curve of the fast lane: the share that each threshold lets through against its share of bad ones. Pure."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ WHOSE = {"own": "own past", "starter": "starter's past"}
 def lane_plot(
     key: str, own: LaneCurve | None, starter: LaneCurve | None, offer: Offer | None, budget: float
 ) -> Plot | None:
-    """Both pasts on one pair of axes; the one that the offer rests on with its band. None without any past."""
+    """Plot both pasts on one pair of axes, with the interval of the one behind the offer; None without any past."""
     curves = [one for one in (own, starter) if one is not None and one.points]
     if not curves:
         return None
@@ -56,7 +56,7 @@ def lane_plot(
 
 
 def _frame(curves: Sequence[LaneCurve], main: LaneCurve, offer: Offer | None, budget: float) -> tuple[Frame, float]:
-    """The axes: as wide as the loosest lane, and high enough for the offer's interval and every counted share."""
+    """Return the axes: as wide as the loosest lane, and high enough for the offer's interval and every share."""
     widest = round_up(max(one.points[-1].let_through / one.cases for one in curves))
     counted = max(one.bad / one.let_through for one in main.points)
     highest = max(2 * budget, 1.1 * offer.bad_high if offer else 0.0, min(counted, 4 * budget))
@@ -64,7 +64,7 @@ def _frame(curves: Sequence[LaneCurve], main: LaneCurve, offer: Offer | None, bu
 
 
 def _inside(curve: LaneCurve, frame: Frame) -> list[LanePoint]:
-    """The points that stand on the axes: a line along the upper edge would be a figure that nobody counted."""
+    """Return the points within the axes: a line along the upper edge would show a share that was never counted."""
     return [one for one in curve.points if one.bad / one.let_through <= frame.highest]
 
 
@@ -90,7 +90,7 @@ def _dots(frame: Frame, offer: Offer | None, widest: float) -> tuple[Dot, ...]:
 
 
 def _named(frame: Frame, offer: Offer | None, widest: float) -> tuple[Label, ...]:
-    """The offer named beside its dot, on the side where there is room."""
+    """Label the offer beside its dot, on the side where there is room."""
     if offer is None:
         return ()
     x, y = frame.x(offer.share / widest), max(frame.y(offer.bad_high) - 10, TOP - 16)

@@ -1,4 +1,4 @@
-"""What pages say of the fast lane in three seconds: what it rests on, what it let through, what came of that."""
+"""Says in a few words what a fast lane rests on, what it let through and how that turned out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "thresho
 
 @dataclass(frozen=True, slots=True)
 class LaneHead:
-    """The head of the queue's fast lane: its title, on what it rests, and its last thirty days; "" for nothing."""
+    """The head of the queue's fast lane: its title, its basis and its last thirty days; "" where there is nothing."""
 
     title: str
     basis: str
@@ -29,12 +29,12 @@ _states = PerSnapshot[tuple[LaneState, ...]](1)
 
 
 def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
-    """`read.lane_states`, read once for each snapshot: every page's frame asks."""
+    """Return `read.lane_states`, read once for each snapshot, since the frame of every page needs it."""
     return _states.get(snapshot, "", lambda: read.lane_states(snapshot))
 
 
 def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
-    """What the frame says where a lane is open on an estimate, or was until it shut itself; else `otherwise`."""
+    """Return the frame's notice of a lane that is open on an estimate, or shut itself; else `otherwise`."""
     told = [one for one in lane_states(snapshot) if not one.shadow]
     found = [one for one in told if one.because == "estimated_lane_closed"]
     found += [one for one in told if one.basis == "estimated"]
@@ -46,9 +46,9 @@ def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
 
 
 def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) -> LaneHead | None:
-    """The head for this viewer, of one repository or, with "", of all; None where no lane is or would be open.
+    """Return this viewer's head for one repository or, with "", for all; None where no lane is or would be open.
 
-    Readers who maintain nothing are told on what it rests, and no figure that a threshold follows from.
+    Readers who may not see thresholds get the basis, but no figure that reveals a threshold.
     """
     exact = sees_thresholds(roles, repository or None)
     return _heads.get(snapshot, (repository, exact), lambda: _head(snapshot, repository, exact, now))
@@ -75,7 +75,7 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, now: datetime) -> La
 
 
 def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:
-    """What open lanes of one kind rest on, with the worst of their figures; "" where they differ or rest on none."""
+    """Return the basis of open lanes with the worst of their figures; "" where bases differ or have no figures."""
     bases = {one.basis for one in shown}
     if bases == {"certified"}:
         return f"certified: at most {lane_words.in_hundred(max(one.budget for one in shown))}"

@@ -1,4 +1,4 @@
-"""What may be opened on an estimate, as pages offer it: the same figures wherever they stand, until they change."""
+"""Offers lanes to open on an estimate, with the same figures on every page until they change."""
 
 from dataclasses import asdict, dataclass, fields
 from hashlib import blake2s
@@ -28,7 +28,7 @@ from triage.repository_choices import newest
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """An offer in words, and where it is taken.
+    """An offer in words, with the address of the page that takes it.
 
     `settled` is how many rows of the shadow report are settled; `where` names the repository where there are several.
     """
@@ -44,45 +44,45 @@ _offers = PerSnapshot[Offer | None]()
 
 
 def past_of(snapshot: Snapshot, key: str) -> LanePast | None:
-    """`read.lane_past`, counted once for each snapshot and repository."""
+    """Return `read.lane_past`, counted once for each snapshot and repository."""
     return _pasts.get(snapshot, key, lambda: read.lane_past(snapshot, key, policy_from_settings(), present(snapshot)))
 
 
 def offer_token(past: LanePast) -> str:
-    """A mark of the figures that a form shows, "" without any: another one means that they changed."""
+    """Return a digest of the figures that a form shows, "" without an offer: it differs once they change."""
     if past.offer is None:
         return ""
     return blake2s(repr((past.repository.key, asdict(past.offer))).encode(), digest_size=16).hexdigest()
 
 
 def standing(key: str) -> EstimatedLane | None:
-    """The opening that stands in a repository; None without one."""
+    """Return the standing opening of a repository; None without one."""
     return next((one for one in estimated.standing_openings() if one.repo_key == key), None)
 
 
 def figures_of(opening: EstimatedLane) -> Offer:
-    """The figures that a lane was opened on."""
+    """Return the figures that a lane was opened on."""
     return Offer(**{one.name: getattr(opening, one.name) for one in fields(Offer)})
 
 
 def state_of(past: LanePast, opening: EstimatedLane | None) -> State:
-    """What the lane is: what a person did just now stands before what the snapshot knows of it."""
+    """Return the state of the lane; an opening or end that the snapshot does not hold yet counts already."""
     if past.basis == "certified":
         return "certified"
     if opening is not None:
-        return "shut_itself" if past.shut_itself else "open"
+        return "shut_itself" if past.shut_itself and past.opening == opening.key else "open"
     if past.basis == "by_hand":
         return "by_hand"
     return "watching" if past.offer is not None else "nothing"
 
 
 def may_be_opened() -> bool:
-    """Whether the operator lets lanes be opened without a certificate."""
+    """Return whether the operator allows lanes without a certificate."""
     return "certificate" not in settings.LANE_CONDITIONS
 
 
 def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None:
-    """What the queue asks this viewer: of `repository`, or of the first that they maintain and that only watches."""
+    """Return the queue's offer to this viewer: for `repository`, or their first one in shadow mode; else None."""
     watched = read.watched_repositories(snapshot) if may_be_opened() else ()
     mine = [
         one
@@ -101,7 +101,7 @@ def offered(snapshot: Snapshot, roles: Roles, repository: str) -> Offered | None
 
 
 def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered | None:
-    """What the shadow report offers once enough of its rows are settled; None before, and where nothing can be."""
+    """Return the shadow report's offer; None until ENOUGH of its rows are settled, and where nothing can be offered."""
     past = past_of(snapshot, repository.key)
     is_watching = past is not None and state_of(past, standing(repository.key)) == "watching"
     if past is None or past.offer is None or not is_watching or not may_be_opened():
@@ -113,7 +113,7 @@ def shadow_offer(snapshot: Snapshot, repository: WatchedRepository) -> Offered |
 
 
 def lane_address(key: str) -> str:
-    """Where one repository's lane is shown."""
+    """Return the address of one repository's lane page."""
     return f"{reverse('lane')}?{urlencode({'repository': key})}"
 
 

@@ -19,7 +19,8 @@ from scoring.lane_curve import FEWEST_SETTLED
 from scoring.lane_history import DAYS, Agreement
 from scoring.lane_offer import Offer
 from scoring.read import LanePast, LaneRow, WatchedRepository
-from triage import estimated, lane_words
+from triage import estimated, lane_words, reading_times
+from triage.access import safe_next
 from triage.action_views import acting_page
 from triage.context import present
 from triage.incident_views import for_maintainers
@@ -30,6 +31,7 @@ from triage.lane_words import State
 from triage.middleware import Request
 from triage.models import EstimatedLane, Person
 from triage.permissions import Role, Roles, SignInNeeded, require, role_of, roles_of
+from triage.reading_times import TimeSaved, time_saved
 from triage.repository_choices import newest
 from triage.words import visible
 
@@ -50,14 +52,14 @@ ShownRow = tuple[LaneRow, str, str, str]  # with what happened, what it says of 
 
 @for_maintainers
 def lane(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """The lane of one repository (`?repository=`), the first that the viewer maintains without it."""
+    """Show the lane of one repository (`?repository=`), by default the first that the viewer maintains."""
     if not isinstance(request.user, Person):
         raise SignInNeeded("Sign in first.")
     return lane_page(request, snapshot, request.GET.get("repository", ""))
 
 
 def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """That page; PermissionDenied for whoever does not maintain the repository."""
+    """Render that page; PermissionDenied for a viewer who does not maintain the repository."""
     roles = roles_of(request.user)
     names = read.repository_names(snapshot)
     keys = [one for one in names if roles.role(one) >= Role.MAINTAINER]
@@ -67,13 +69,17 @@ def lane_page(request: Request, snapshot: Snapshot, key: str, problem: str = "",
     past = past_of(snapshot, key) if key else None
     page: dict[str, object] = {
         "problem": problem,
+        "times_reading": isinstance(request.user, Person) and request.user.times_reading,
+        "most_minutes": int(reading_times.MOST.total_seconds() / 60),
+        "fewest_measured": reading_times.FEWEST,
         "places": [(one, names[one]) for one in keys],
         **_closures(request, snapshot, roles, [(one, names[one]) for one in keys]),
     }
     shown = page | (
         _lane(request.user, snapshot, past) if past else {"past": None, "title": "Where the fast lane is closed"}
     )
-    return render(request, "lane.html", shown, status=status)
+    back = lane_address(past.repository.key) if past else reverse("lane")
+    return render(request, "lane.html", shown | {"next": back}, status=status)
 
 
 @acting_page
@@ -97,8 +103,20 @@ def open_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 @acting_page
+def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
+    """Begin to measure how long a maintainer reads changes; anybody ends it and deletes what was measured of them."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    is_on = request.POST.get("on") == "1"
+    if is_on and roles_of(request.user).highest() < Role.MAINTAINER:
+        raise PermissionDenied("Only the reading of maintainers is measured.")
+    reading_times.switch(request.user, is_on)
+    return HttpResponseRedirect(safe_next(request))
+
+
+@acting_page
 def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """Close a lane that was opened on an estimate: `because`, or nothing to undo one's own opening of just now."""
+    """Close a lane that was opened on an estimate, with `because`; or undo one's own opening within ten minutes."""
     if not isinstance(request.user, Person):
         raise SignInNeeded("Sign in first.")
     opening = get_object_or_404(EstimatedLane, key=request.POST.get("key", ""))
@@ -114,10 +132,11 @@ def end_estimate(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, object]:
-    """All that is told of one repository's lane."""
+    """Return all that the page shows of one repository's lane."""
     now, opening = present(snapshot), standing(past.repository.key)
     state, watched = state_of(past, opening), read.watched_lane(snapshot, past, now)
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
+    time = time_saved([row.uri for row in watched.rows])
     can_open = offer is not None and state in OPENS_FROM and may_be_opened()
     return {
         "past": past,
@@ -126,6 +145,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "tone": PILL_TONES.get(state, ""),
         "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
         "answer": lane_words.answer_words(offer) if offer else "",
+        "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
         "record": lane_words.record_words(offer, past.has_model) if offer else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
@@ -137,21 +157,22 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "token": offer_token(past),
         "opening": lane_words.opening_words(offer) if offer else "",
         "audit_share": lane_words.one_in(settings.ESTIMATED_AUDIT_SHARE),
-        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state),
+        "facts": _facts(past, figures_of(opening) if opening and state == "open" else offer, state, time),
+        "time": lane_words.time_words(time),
         "watched": watched,
         "watched_sum": lane_words.sum_words(watched),
         "watched_rows": _rows(watched.rows, lane_words.SAYS),
-        "opened": _opened(viewer, snapshot, past, opening, now) if opening else None,
+        "opened": _opened(viewer, snapshot, past, opening, state, now) if opening else None,
     }
 
 
-def _facts(past: LanePast, offer: Offer | None, state: State) -> list[tuple[str, str]]:
-    """What opening it costs and risks, when it shuts itself, when a certificate could come, and how to undo it."""
+def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -> list[tuple[str, str]]:
+    """List what an opening risks and saves, when it shuts itself, when a certificate could come, and how to undo it."""
     share, told = settings.ESTIMATED_AUDIT_SHARE, list[tuple[str, str]]()
     if offer is not None and state not in ("certified", "by_hand"):
         if risk := lane_words.risk_words(offer, past.a_month):
             told.append(("You risk", risk))
-        told.append(("You save", "not measured: how long you look at a change is not recorded here"))
+        told.append(("You save", lane_words.time_words(time)))
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
     if state != "certified":
         told.append(("Certified", lane_words.certificate_words(past.need, past.budget, past.has_model)))
@@ -161,15 +182,15 @@ def _facts(past: LanePast, offer: Offer | None, state: State) -> list[tuple[str,
 
 
 def _days_to_shut(past: LanePast, offer: Offer, share: float) -> float | None:
-    """How long it takes at the pace of this repository to find out that a lane is twice as bad as its budget."""
+    """Return the days until a lane twice as bad as its budget is found out at this repository's pace; None: unknown."""
     through = past.a_month * offer.share
     return days_to_shut(offer.bad_high, through, share, settings.FALSE_APPROVAL_DELTA) if through > 0 else None
 
 
 def _opened(
-    viewer: object, snapshot: Snapshot, past: LanePast, opening: EstimatedLane, now: datetime
+    viewer: object, snapshot: Snapshot, past: LanePast, opening: EstimatedLane, state: State, now: datetime
 ) -> dict[str, object]:
-    """An opening, what it let through since, and what its audit asked."""
+    """Return what the page shows of an opening: its figures, its audit and what it let through since."""
     offer = figures_of(opening)
     history, audit = read.opened_lane(snapshot, past, opening.key, now)
     by = visible(str(opening.person)) if opening.person else "somebody who was erased since"
@@ -182,8 +203,8 @@ def _opened(
         "audit": lane_words.audit_words(audit),
         "rows": _rows(history.rows, lane_words.WAS),
         "sum": lane_words.sum_words(history, would=False),
-        "arrived": past.shut_itself or past.basis == "estimated",
-        "shut": visible(lane_notice(past.thresholds)) if past.shut_itself else "",
+        "arrived": past.opening == opening.key,
+        "shut": visible(lane_notice(past.thresholds)) if state == "shut_itself" else "",
         "undoes": is_new and opening.person == viewer,
     }
 
@@ -196,18 +217,17 @@ def _rows(found: Sequence[LaneRow], says: Mapping[Agreement, str]) -> list[Shown
 def _closures(
     request: Request, snapshot: Snapshot, roles: Roles, places: Sequence[tuple[str, str]]
 ) -> dict[str, object]:
-    """Every closure that stands where the viewer maintains something, and where they may close one."""
+    """Return the standing closures where the viewer maintains something, and the places where they may close a lane."""
     return {
         "closures": [(one, words, roles.role(one.repository)) for one, words in banners(request, snapshot)],
         "maintainer": Role.MAINTAINER,
         "repositories": places,
         "may_close_everywhere": role_of(request.user, "") >= Role.MAINTAINER,
-        "next": reverse("lane"),
     }
 
 
 def _first(snapshot: Snapshot, keys: Sequence[str]) -> str:
-    """The repository that is shown without being named: one whose lane only watches before others, by name."""
+    """Return the repository to show by default: one in shadow mode before others, by name."""
     watched = [one for one in read.watched_repositories(snapshot) if one.key in keys]
     waiting = [one.key for one in watched if newest(one).shadow]
     return next(iter([*waiting, *(one.key for one in watched)]), "")

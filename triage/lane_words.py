@@ -1,4 +1,4 @@
-"""The estimated fast lane in words: what it would let through, how much of that is bad, and what it costs. Pure.
+"""Puts the estimated fast lane into words: what it lets through, how much of that is bad, and what it costs. Pure.
 
 Shares of bad ones are rounded up, intervals outwards, and nothing that rests on an estimate is called certified.
 """
@@ -13,6 +13,7 @@ from scoring.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, L
 from scoring.lane_offer import LaneCurve, Offer
 from scoring.need import Need
 from scoring.read import AuditCount
+from triage.reading_times import FEWEST, TimeSaved
 
 State = Literal["certified", "by_hand", "open", "shut_itself", "watching", "nothing"]
 TITLES: Mapping[State, str] = {
@@ -56,6 +57,12 @@ SUMMED: Mapping[Agreement, tuple[str, str]] = {  # one, several
     "wrong": ("would be wrong", "would be wrong"),
     "unknown": ("not known yet", "not known yet"),
 }
+SUMMED_WAS: Mapping[Agreement, tuple[str, str]] = {
+    **SUMMED,
+    "agrees": ("was right", "were right"),
+    "agrees_so_far": ("right so far", "right so far"),
+    "wrong": ("was wrong", "were wrong"),
+}
 SOURCES = {
     "own": "settled pull requests of this site's last year",
     "starter": "settled pull requests of other public projects, not of yours",
@@ -63,48 +70,48 @@ SOURCES = {
 
 
 def in_words(share: float) -> str:
-    """A share that is let through, roughly: 'about 3 in 10', 'about 4 in 100', 'fewer than 1 in 100'."""
+    """Say roughly which share is let through: 'about 3 in 10', 'about 4 in 100', 'fewer than 1 in 100'."""
     if share < 0.01:
         return "fewer than 1 in 100"
     return f"about {round(10 * share)} in 10" if share >= 0.095 else f"about {round(100 * share)} in 100"
 
 
 def of_hundred(low: float, high: float) -> str:
-    """The interval of a share of bad ones as '4 to 9 of 100', rounded outwards."""
+    """Say the interval of a share of bad ones as '4 to 9 of 100', rounded outwards."""
     below, above = hundredths(low, high)
     return f"{below} to {above} of 100"
 
 
 def bad_words(share: float) -> str:
-    """A share of bad ones in per cent, rounded up to one decimal."""
+    """Say a share of bad ones in per cent, rounded up to one decimal."""
     tenths = (1000 * Decimal(str(round(share, 9)))).quantize(Decimal(1), ROUND_CEILING)
     return f"{tenths / 10:f} %"
 
 
 def in_hundred(share: float) -> str:
-    """A share of bad ones as '6 in 100', rounded up."""
+    """Say a share of bad ones as '6 in 100', rounded up."""
     return f"{ceil(round(100 * share, 7))} in 100"
 
 
 def count_words(amount: float) -> str:
-    """A count that may be a sum of weights, as a whole number."""
+    """Say a count that may be a sum of weights, as a whole number."""
     return f"{amount:,.0f}"
 
 
 def offer_words(offer: Offer) -> str:
-    """What an offer means in one clause: 'about 3 in 10 let through, 4 to 9 of 100 of them bad, not certified'."""
+    """Say an offer in one clause: 'about 3 in 10 let through, 4 to 9 of 100 of them bad, not certified'."""
     return (
         f"{in_words(offer.share)} let through, {of_hundred(offer.bad_low, offer.bad_high)} of them bad, not certified"
     )
 
 
 def opening_words(offer: Offer) -> str:
-    """The offer with its threshold, for where it stands alone."""
+    """Say an offer with its threshold, as a sentence of its own."""
     return f"Open at {shown_threshold(offer.threshold)}: {offer_words(offer)}."
 
 
 def answer_words(offer: Offer) -> str:
-    """How much would go through and how much of it is bad, counted."""
+    """Say how many would go through, and how many of them were bad."""
     through, told = count_words(offer.let_through), in_words(offer.share)
     return (
         f"{told[0].upper()}{told[1:]}: {through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
@@ -113,8 +120,19 @@ def answer_words(offer: Offer) -> str:
     )
 
 
+def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
+    """List who else the lane was counted for beside the offer, and how many of them would go through."""
+    told = []
+    for name, group in (("Newcomers alone", curve.newcomers), ("With those who may push", curve.everybody)):
+        if group is not None:
+            through, bad = group.at(offer.threshold)
+            spoiled = f", {count_words(bad) if bad else 'none'} of them bad" if through else ""
+            told.append((name, f"{count_words(through) if through else 'none'} of {count_words(group.cases)}{spoiled}"))
+    return told
+
+
 def record_words(offer: Offer, has_model: bool) -> str:
-    """How far figures of this kind were off on recorded history (docs/method.md), which measured them year by year."""
+    """Say how far such figures were off on recorded history, measured year by year (docs/method.md)."""
     if offer.source == "starter":
         return (
             "Other projects are a poor guide: where the past of some said 14 of 100, 34 of 100 were bad in others "
@@ -133,7 +151,7 @@ def _were(count: float) -> str:
 
 
 def notice_words(offer: Offer, budget: float) -> str:
-    """The queue's notice of a lane that only watches, after its first words."""
+    """Say the figures of the queue's notice of a lane in shadow mode; its first words stand in the template."""
     return (
         f"Of {count_words(offer.cases)} {SOURCES[offer.source]} it would have let through "
         f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
@@ -143,7 +161,7 @@ def notice_words(offer: Offer, budget: float) -> str:
 
 
 def risk_words(offer: Offer, a_month: float) -> str:
-    """How many bad ones that is a month where so many pull requests settle in one; "" where nothing does."""
+    """Say how many bad ones a month that means, at `a_month` settled pull requests; "" at hardly any."""
     through = a_month * offer.share
     if through < 0.05:
         return ""
@@ -159,9 +177,9 @@ def _tenth_up(count: float) -> str:
 
 
 def shutting_words(offer: Offer, share: float, days: float | None) -> str:
-    """When a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
+    """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
 
-    `days` is how long it takes at this pace until half of all lanes twice as bad are found out; None: nobody can say.
+    `days` is how long it takes at this pace until half of all lanes twice as bad are found out; None: unknown.
     """
     found = "" if days is None else f"; one twice as bad is found after {_time_words(days)} at this pace (median)"
     return (
@@ -171,20 +189,20 @@ def shutting_words(offer: Offer, share: float, days: float | None) -> str:
 
 
 def _time_words(days: float) -> str:
-    """So many days, in weeks from two of them on and in years from two of those."""
+    """Say so many days: in weeks from two weeks on, in years from two years on."""
     if days < 14:
         return f"about {things(max(ceil(days), 1), 'day')}"
     return f"about {things(ceil(days / 7), 'week')}" if days < 730 else f"about {things(ceil(days / 365), 'year')}"
 
 
 def one_in(share: float) -> str:
-    """A share of the audit as '1 in 3', or in per cent where that is no whole number."""
+    """Say a share of the audit as '1 in 3', or in per cent where that is not a whole number."""
     times = round(1 / share, 2)
     return f"1 in {times:g}" if times == int(times) else f"{100 * share:.0f} %"
 
 
 def standing_words(offer: Offer) -> str:
-    """The figures that a lane was opened on, for as long as it stands."""
+    """Say the figures that a standing lane was opened on."""
     return (
         f"It begins at {shown_threshold(offer.threshold)}, estimated, not certified. It was opened on "
         f"{in_words(offer.share)} let through, {of_hundred(offer.bad_low, offer.bad_high)} of them bad: "
@@ -193,7 +211,7 @@ def standing_words(offer: Offer) -> str:
 
 
 def audit_words(told: AuditCount) -> str:
-    """What the audit of an open estimated lane asked about so far."""
+    """Say how many the audit of an open estimated lane drew so far, and what was answered."""
     if not told.drawn:
         return "The audit drew none of them yet."
     if not told.answered:
@@ -203,7 +221,7 @@ def audit_words(told: AuditCount) -> str:
 
 
 def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
-    """When a certificate could come, at the earliest."""
+    """Say when a certificate could come, at the earliest."""
     if not has_model:
         return "only with a model of your own, which needs more settled pull requests first"
     if need is None:
@@ -218,7 +236,7 @@ def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
 
 
 def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
-    """Why no lane can be offered, and what is missing."""
+    """Say why no lane can be offered, and what is missing."""
     if curve is None:
         return (
             "Nothing by people with a record is settled yet, so nothing can be estimated. A pull request is settled "
@@ -233,25 +251,34 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
 
 
 def watched_words(history: LaneHistory, days: int) -> str:
-    """For how long the lane has watched, under the title."""
+    """Say under the title that the lane only watches, and the days that the rows below cover."""
     if history.began is None:
         return "It watches without acting. Nothing would have gone through yet."
     return f"It watches without acting. This is what it would have done in the last {days} days."
 
 
 def sum_words(history: LaneHistory, would: bool = True) -> str:
-    """The rows in sum: '18 let through: 10 agree, 6 agree so far, 1 time you were stricter, 1 would be wrong'."""
+    """Sum up the rows: '18 let through: 10 agree, 6 agree so far, 1 time you were stricter, 1 would be wrong'."""
     parts = []
     for agreement in AGREEMENTS:
         if count := history.count(agreement):
-            one, several = SUMMED[agreement]
-            words = WAS[agreement] if not would else one if count == 1 else several
-            parts.append(f"{count} {words}")
+            one, several = (SUMMED if would else SUMMED_WAS)[agreement]
+            parts.append(f"{count} {one if count == 1 else several}")
     return f"{len(history.rows)} let through: {', '.join(parts)}" if parts else ""
 
 
+def time_words(saved: TimeSaved) -> str:
+    """Say how much reading the lane would have saved, by those changes alone whose reading was measured."""
+    if not saved.measured:
+        return "not measured"
+    if saved.measured < FEWEST:
+        return f"not told yet, as only {saved.measured} of {saved.rows:,} were measured"
+    minutes = ceil(saved.measured * saved.mean_seconds / 60)
+    return f"{things(minutes, 'minute')} with the change open, in the {saved.measured:,} of {saved.rows:,} measured"
+
+
 def month_words(told: LaneSum, would: bool) -> str:
-    """What the lane let through in the last thirty days and what came of it, for the queue's head."""
+    """Say for the queue's head what the lane let through in the last thirty days, and how that turned out."""
     if not told.let_through:
         return ""
     waiting = told.let_through - told.clean - told.bad

@@ -5,7 +5,7 @@ None stands for a chart that has nothing to show: pages then say what is missing
 
 from collections.abc import Sequence
 
-from scoring.learning.shown_backtest import ShownBudget, ShownFigures, ShownSeries
+from scoring.learning.shown_backtest import ShownBacktest, ShownBudget, ShownFigures, ShownSeries
 from scoring.learning.shown_model import ShownBin
 from triage.plots import (
     Area,
@@ -17,6 +17,7 @@ from triage.plots import (
     Table,
     is_drawn,
     line,
+    month_words,
     outline,
     percent_words,
     places,
@@ -48,6 +49,7 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
         title=f"Predicted against observed clean merges{words}",
         summary=f"{sum(one.n for one in drawn):,} settled pull requests in {_bins(len(drawn))}; {_outside(outside)}",
         height=330,
+        note="Across: what was said. Up: what came true. Band: where 95 % of honest scores would fall.",
         table=_reliability_table(drawn),
         rules=(*_axes(SQUARE), Stroke(line([(44, 288), (348, 12)]), dash="4 4")),
         areas=(Area(outline(upper, lower)),) if len(drawn) > 1 else (),
@@ -56,9 +58,23 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
         labels=(
             *_share_ticks(SQUARE),
             *(Label(SQUARE.x(at), 306, f"{at:g}") for at in (0, 0.5, 1)),
-            Label(196, 324, "predicted"),
+            Label(196, 324, "said: share that stays clean"),
         ),
     )
+
+
+def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
+    """Answer whether scores come true: a word, and what it rests on; "" where nothing was judged."""
+    drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
+    if not drawn:
+        return "Too early to say.", ""
+    largest = max(drawn, key=lambda one: (one.n, one.told))
+    outside = sum(not one.low <= one.came <= one.high for one in drawn)
+    word = "Yes, so far." if not outside else "Not everywhere."
+    groups = "the one group lies" if len(drawn) == 1 else f"all {len(drawn)} groups lie"
+    where = f"{groups} inside the band" if not outside else f"{outside} of {len(drawn)} groups lie outside the band"
+    said, came = int(100 * largest.told), int(100 * largest.came)
+    return word, f"Where it said {said} %, {came} % stayed clean; {where}."
 
 
 def _bins(count: int) -> str:
@@ -94,7 +110,7 @@ def order_over_time(key: str, series: Sequence[ShownSeries]) -> Plot | None:
         for model, values in found.items()
     }
     columns = ("Quarter from", *found)
-    rows = tuple((month, *(_auc(values.get(month)) for values in found.values())) for month in names)
+    rows = tuple((month_words(month), *(_auc(values.get(month)) for values in found.values())) for month in names)
     return Plot(
         key=key,
         title="AUC of each quarter",
@@ -109,7 +125,7 @@ def order_over_time(key: str, series: Sequence[ShownSeries]) -> Plot | None:
         dots=tuple(Dot(x, y, 3.0) for spots in lines.values() for x, y in spots),
         labels=(
             *(Label(frame.left - 10, frame.y(at) + 5, f"{0.5 + at / 2:g}", "end") for at in (0, 0.5, 1)),
-            *(Label(xs[names[at]], 238, names[at][2:]) for at in some_of(len(names), TICKS)),
+            *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
             *_ends([(lines[model][-1][1], model, values[max(values)]) for model, values in found.items()], frame),
         ),
     )
@@ -130,6 +146,21 @@ def _ends(ends: Sequence[tuple[float, str, float]], frame: Frame) -> list[Label]
 
 def _auc(value: float | None) -> str:
     return "none" if value is None else f"{value:.3f}"
+
+
+def order_words(found: ShownBacktest | None, label: str) -> str:
+    """Say in one line how well the queue's order did in the newest backtest, or what would measure it."""
+    labels = found.labels if found else ()
+    orders = {order.name: order for one in labels if one.label == label for order in one.orders}
+    need, oldest, model = (orders.get(name) for name in ("need", "oldest", "model"))
+    if not (need and oldest and model) or need.wait is None or need.first_timer_longest is None:
+        return "How well the queue is ordered is not known yet: manage.py backtest measures it on past pull requests."
+    return (
+        "Of past pull requests that were refused, reverted or fixed, the first third of the queue holds "
+        f"{percent_words(need.third)}; oldest first {percent_words(oldest.third)}, the model alone "
+        f"{percent_words(model.third)}. Half wait up to {need.wait:.1f} days, no first-timer more than "
+        f"{need.first_timer_longest:.1f}."
+    )
 
 
 def figures_table(models: Sequence[ShownFigures]) -> Table:

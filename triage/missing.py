@@ -32,9 +32,8 @@ def fewest_words(budget: float, delta: float, a_year: int) -> str:
     told = f"At least {fewest:,} settled pull requests, all clean, are needed for this budget"
     if not a_year:
         return f"{told}; in the last year none was merged or closed here."
-    return (
-        f"{told}; at the pace of the last year that takes about {things(max(1, round(52 * fewest / a_year)), 'week')}."
-    )
+    weeks = things(max(1, round(52 * fewest / a_year)), "week")
+    return f"{told}; at the pace of the last year that takes at least {weeks}."
 
 
 def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str) -> str:

@@ -13,7 +13,8 @@ from triage.middleware import Request
 from triage.models import Person
 
 DONE = """
-select (select max(id) from triage_change), count(*), max(expires_at)
+select (select max(id) from triage_change), (select count(*) from triage_snooze where until > %s),
+  count(*), max(expires_at)
 from triage_lease where expires_at > %s and person_id is not %s
 """
 STARTED = token_hex(8)  # a web that was started anew may run other code and other settings
@@ -27,7 +28,8 @@ def page_state(request: Request, snapshot: Snapshot) -> str:
     known = getattr(request, "page_state", None)
     if known is None:
         roles = viewing(request)
-        viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()))
+        asked_at = getattr(request.user, "outcomes_asked_at", None)
+        viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()), asked_at)
         parts = (STARTED, snapshot.number, snapshot.published_at, _done(request, timezone.now()), viewer)
         known = request.page_state = digest(parts)
     return known
@@ -39,10 +41,11 @@ def digest(parts: tuple[object, ...]) -> str:
 
 
 def _done(request: Request, now: datetime) -> tuple[object, ...]:
-    """The last change; how many other people look at something, and until when: their coming, staying and going.
+    """The last change, snoozes that wait for a day, and how many other people look at something, and until when.
 
     In words of its own: every page asks, and the ORM takes 1 ms to word two aggregates that SQLite answers in .02 ms.
     """
     viewer = request.user.pk if isinstance(request.user, Person) else None
     with connection.cursor() as cursor:
-        return cursor.execute(DONE, [connection.ops.adapt_datetimefield_value(now), viewer]).fetchone()
+        moment = connection.ops.adapt_datetimefield_value(now)
+        return cursor.execute(DONE, [moment, moment, viewer]).fetchone()

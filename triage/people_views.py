@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring import read
 from triage.access import person_for
-from triage.change_words import told_details, what_words
+from triage.change_words import is_everywhere, told_details, what_words
 from triage.dids import MalformedDid, parse_account, parse_did
 from triage.middleware import Request
 from triage.models import Change, Maintainer, Person
@@ -127,7 +127,7 @@ def _lines(request: Request, found: Sequence[Any]) -> list[ChangeView]:
         ChangeView(
             change,
             what_words(change.what),
-            _where(change.repo_key, names),
+            SITE if is_everywhere(change.what, change.details) else _where(change.repo_key, names),
             titles.get(change.subject) or change.subject,
             told_details(change.details),
         )

@@ -19,13 +19,15 @@ LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "
 class Pill:
     """Lane in words with an icon; `number` is P(clean) rounded down, "" where there is none.
 
-    `interval` is its 95 % interval where it rests on little of the contributor's own, else "".
+    `interval` is its 95 % interval where it rests on little of the contributor's own, else "". `track` are the lower
+    end, the number and the upper end in per cent, as they are drawn.
     """
 
     kind: Kind
     number: str
     word: str
     interval: str = ""
+    track: tuple[float, float, float] | None = None
 
 
 def pill(verdict: Verdict, shadow: bool = False) -> Pill:
@@ -37,16 +39,18 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
         return Pill("unknown", "", "Not enough evidence")
     number = "" if probability is None else shown(probability)
-    interval = shown_interval(verdict.estimate.low, verdict.estimate.high) if number and is_newcomer(verdict) else ""
+    low, high = verdict.estimate.low, verdict.estimate.high
+    track = None if probability is None else (round(100 * low, 1), round(100 * probability, 1), round(100 * high, 1))
+    interval = shown_interval(low, high) if number and is_newcomer(verdict) else ""
     if shadow and verdict.lane is Lane.FAST_LANE:
-        return Pill("unknown", number, "Would be fast lane", interval)
+        return Pill("unknown", number, "Would be fast lane", interval, track)
     kind = "unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
     word = f"{lane_word(verdict)}, estimated" if is_estimated(verdict) else lane_word(verdict)
-    return Pill(kind, number, word, interval)
+    return Pill(kind, number, word, interval, track)
 
 
 def is_estimated(verdict: Verdict) -> bool:
-    """Whether it is in the fast lane on an estimate, which no certificate stands behind."""
+    """Return whether it is in the fast lane on an estimate, without a certificate."""
     return verdict.lane is Lane.FAST_LANE and any(one.code == "threshold_estimated" for one in verdict.reasons)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Tone = Literal["flag", "review", "fast", "plain"]
+Tone = Literal["flag", "review", "fast", "plain", "hollow"]
 Anchor = Literal["start", "middle", "end"]
 Spot = tuple[float, float]
 NARROW, WIDE = 360, 720
@@ -84,6 +84,8 @@ class Plot:
     height: int
     table: Table
     wide: bool = False
+    breadth: int = 0  # in units of its own, where it is neither narrow nor wide
+    note: str = ""  # what the axes and marks are, below the picture
     rules: tuple[Stroke, ...] = ()  # the axes, and lines to read values by
     areas: tuple[Area, ...] = ()
     boxes: tuple[Box, ...] = ()
@@ -94,7 +96,7 @@ class Plot:
     @property
     def width(self) -> int:
         """In units of its own."""
-        return WIDE if self.wide else NARROW
+        return self.breadth or (WIDE if self.wide else NARROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,24 @@ def some_of(count: int, most: int) -> list[int]:
 def percent_words(share: float) -> str:
     """A share in per cent with one decimal."""
     return f"{100 * share:.1f} %"
+
+
+def month_words(month: str) -> str:
+    """A month such as "2026-03" in words; anything else as it is."""
+    year, _, number = month.partition("-")
+    names = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+    if not number.isdigit() or not 1 <= int(number) <= len(names):
+        return month
+    return f"{names[int(number) - 1]} {year}"
+
+
+def whiskers(x: float, low: float, high: float, frame: "Frame", tone: Tone = "plain") -> tuple[Stroke, ...]:
+    """An interval as a line with a bar at each end; an end beyond the frame has an arrow instead, as it is cut."""
+    top, bottom = frame.y(high), frame.y(low)
+    ends = [line([(x - 4, bottom), (x + 4, bottom)])]
+    is_cut = high > frame.highest * (1 + 1e-9)
+    ends.append(line([(x - 4, top + 5), (x, top), (x + 4, top + 5)] if is_cut else [(x - 4, top), (x + 4, top)]))
+    return tuple(Stroke(points, tone, width=1.5) for points in (line([(x, bottom), (x, top)]), *ends))
 
 
 def round_up(value: float) -> float:

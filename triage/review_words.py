@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2s
 
-from scoring.assessment import DETERMINISTIC, LOCATION_LENGTH
+from scoring.assessment import DETERMINISTIC, EXPLANATION_LENGTH, LOCATION_LENGTH, plain_text
 from scoring.deterministic import place
-from scoring.explain_content import FLAG_WORDS, missing_words
+from scoring.explain_content import FLAG_NAMES, missing_words
+from scoring.explain_findings import finding_name
 from scoring.read import ContentReview, ShownFinding, ShownFlag
 from triage.diff_places import named_path, place_anchor, read_place
 from triage.words import visible
 
 SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
 ORDER = ("high", "medium", "low")
+COMPARED = 200  # characters of two texts that are one: a column cuts a finding's text, scrubbing a flag's
 # Why Claude was asked or not, by the cost gate's code.
 ASKED_WORDS = {
     "review_off": "Content review is off for this repository: what the scanners find counts all the same.",
@@ -31,10 +34,11 @@ ASKED_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class NoteView:
-    """A flag or a finding as shown: what it is, where, and the line it quotes ("" for none).
+    """A flag or a finding as shown: its name, where it is, and the line it quotes ("" for none).
 
-    `path` is the file as reviewers name it, "" for the change as a whole; `line` counts in the new file, in the old one
-    where it was `removed`.
+    `source` is the code of the scanner and its rule, or the model that says so: pages show it as a tooltip. `path` is
+    the file as reviewers name it, "" for the change as a whole; `line` counts in the new file, in the old one where it
+    was `removed`.
     """
 
     severity: str
@@ -46,6 +50,8 @@ class NoteView:
     path: str = ""
     line: int | None = None
     removed: bool = False
+    digest: str = ""  # names the finding in this text; "" where the patch was not read
+    dismissed: str = ""  # who called it a false alarm, and why
 
     @property
     def tone(self) -> str:
@@ -59,6 +65,37 @@ class NoteView:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteGroup:
+    """Notes of one name in one file, strongest first."""
+
+    notes: tuple[NoteView, ...]
+
+    @property
+    def first(self) -> NoteView:
+        """The strongest, which stands for all of them."""
+        return self.notes[0]
+
+    @property
+    def place(self) -> str:
+        """The place of a single note, else the file with the number of places."""
+        if len(self.notes) == 1:
+            return self.first.place
+        return f"{visible(self.first.path) or 'the change as a whole'}, {len(self.notes):,} places"
+
+    @property
+    def digests(self) -> str:
+        """What a form sends to name all of them; "" where one cannot be named."""
+        named = dict.fromkeys(note.digest for note in self.notes)
+        return "" if "" in named else " ".join(named)
+
+    @property
+    def dismissed(self) -> str:
+        """Who called all of them a false alarm, and why; "" while one is open."""
+        said = dict.fromkeys(note.dismissed for note in self.notes)
+        return "" if "" in said else "; ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewView:
     """A review as shown."""
 
@@ -67,19 +104,31 @@ class ReviewView:
     state: str  # one sentence: who read how much, or why there is no verdict
     asked: str
     notes: tuple[NoteView, ...]
+    groups: tuple[NoteGroup, ...]
     cost: str
 
 
-def review_view(found: ContentReview | None, quotes: Mapping[str, str] | None = None) -> ReviewView | None:
-    """The review as shown; None where there is none. `quotes` are lines that flags name, by the ids of their places."""
+def review_view(
+    found: ContentReview | None,
+    quotes: Mapping[str, str] | None = None,
+    patch_id: str | None = None,
+    dismissed: Mapping[str, str] | None = None,
+) -> ReviewView | None:
+    """The review as shown; None where there is none. `quotes` are lines that flags name, by the ids of their places.
+
+    `dismissed` are words on false alarms by the digest of the finding.
+    """
     if found is None:
         return None
+    notes = with_dismissals(review_notes(found, patch_id), dismissed or {})
+    notes = tuple(note if note.quote else _quoted(note, quotes or {}) for note in notes)
     return ReviewView(
         found.risk,
         visible(found.summary),
         _state(found),
         ASKED_WORDS.get(found.asked_because, ""),
-        tuple(note if note.quote else _quoted(note, quotes or {}) for note in review_notes(found)),
+        notes,
+        group_notes(notes),
         f"This reading cost ${found.dollars:.4f}." if found.dollars else "",
     )
 
@@ -88,11 +137,38 @@ def _quoted(note: NoteView, quotes: Mapping[str, str]) -> NoteView:
     return replace(note, quote=quotes.get(note.anchor, ""))
 
 
-def review_notes(found: ContentReview) -> tuple[NoteView, ...]:
-    """Findings and flags, strongest first; a flag that repeats a finding is told once."""
-    told = {(finding.explanation, _place(finding)) for finding in found.findings}
-    flags = [flag for flag in found.flags if (flag.explanation, flag.location) not in told]
-    return strongest_first([*finding_notes(found.findings), *_from_flags(flags, found.reviewer)])
+def review_notes(found: ContentReview, patch_id: str | None = None) -> tuple[NoteView, ...]:
+    """Findings and flags, strongest first; a flag that repeats a finding is told once.
+
+    A scanner's finding becomes a flag with its text scrubbed, so texts are compared as they are then.
+    """
+    told = {(_scrubbed(finding.explanation), _place(finding)) for finding in found.findings}
+    flags = [flag for flag in found.flags if (_scrubbed(flag.explanation), flag.location) not in told]
+    notes = strongest_first([*finding_notes(found.findings), *_from_flags(flags, found.reviewer)])
+    return tuple(replace(note, digest=_digest(note, patch_id)) for note in notes) if patch_id else notes
+
+
+def with_dismissals(notes: Iterable[NoteView], dismissed: Mapping[str, str]) -> tuple[NoteView, ...]:
+    """The notes, each with the words on it where somebody called it a false alarm."""
+    return tuple(replace(note, dismissed=dismissed.get(note.digest, "")) for note in notes)
+
+
+def group_notes(notes: Iterable[NoteView]) -> tuple[NoteGroup, ...]:
+    """The notes by name, file and severity, in the order of the first of each."""
+    found: dict[tuple[str, str, str], list[NoteView]] = {}
+    for note in notes:
+        found.setdefault((note.kind, note.path, note.severity), []).append(note)
+    return tuple(NoteGroup(tuple(some)) for some in found.values())
+
+
+def _scrubbed(text: str) -> str:
+    return plain_text(text, EXPLANATION_LENGTH)[:COMPARED]
+
+
+def _digest(note: NoteView, patch_id: str | None) -> str:
+    """Name a finding by the content that it is about: another patch has other findings, another pass the same."""
+    named = repr((patch_id, note.source, note.kind, note.path, note.line, note.removed, note.quote or note.text))
+    return blake2s(named.encode(), digest_size=8).hexdigest()
 
 
 def strongest_first(notes: Iterable[NoteView]) -> tuple[NoteView, ...]:
@@ -119,11 +195,11 @@ def finding_notes(findings: Iterable[ShownFinding]) -> list[NoteView]:
     return [
         NoteView(
             SEVERITIES[one.severity],
-            FLAG_WORDS[one.type],
+            finding_name(one.scanner, one.rule, one.type),
             _spelled_place(one),
             visible(one.explanation),
             visible(one.quote),
-            one.scanner,
+            f"{one.scanner}: {visible(one.rule)}",
             named_path(one.file) if one.file is not None else "",
             one.line,
             one.removed,
@@ -136,7 +212,7 @@ def _from_flags(flags: Iterable[ShownFlag], reviewer: str) -> list[NoteView]:
     return [
         NoteView(
             SEVERITIES[one.severity],
-            FLAG_WORDS[one.type],
+            FLAG_NAMES[one.type],
             visible(one.location),
             visible(one.explanation),
             "",

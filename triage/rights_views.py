@@ -72,7 +72,8 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
     found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
     judged = _told(found) if found and not found.is_sealed else None
     context = _spoken(str(link.did), token) | {"row": found, "judgement": judged, "pull_uri": link.pull_uri}
-    return _unreferred(render(request, "decision_data.html", context))
+    context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
+    return _unlisted(render(request, "decision_data.html", context))
 
 
 @require_POST
@@ -117,7 +118,7 @@ def send_wish(request: Request, did: str) -> HttpResponse:
 
 
 def _may_wish(request: Request, did: str) -> bool:
-    """Tell whether somebody without a link chooses for a leaderboard of the whole site: not as maintainer of a part."""
+    """Return whether somebody without a link may choose for the leaderboard: the contributor or a site maintainer."""
     is_self = isinstance(request.user, Person) and request.user.did == did
     return is_self or viewing(request).role("") >= Role.MAINTAINER
 
@@ -159,7 +160,7 @@ def did_of(text: str) -> str:
 def refused(request: Request, status: int, sentence: str, wrote: str = "") -> HttpResponse:
     """An error page in words, which gives back what somebody wrote."""
     shown = {"title": "Nothing was changed", "sentence": sentence, "wrote": wrote}
-    return _unreferred(render(request, "error.html", shown, status=status))
+    return _unlisted(render(request, "error.html", shown, status=status))
 
 
 def _own(request: Request, did: str, pull_uri: str) -> tuple[str, str]:
@@ -202,12 +203,12 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
         _reading.release()
     said, account = said_by(did), account_of(did)
     if whole:
-        return _unreferred(_document(did, found, said, account))
+        return _unlisted(_document(did, found, said, account))
     context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
     context |= objection_choices(request, did, by_link=bool(token))
     context["may_wish"] = bool(token) or _may_wish(request, did)
     context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
-    return _unreferred(render(request, "contributor_data.html", context))
+    return _unlisted(render(request, "contributor_data.html", context))
 
 
 def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:
@@ -247,8 +248,11 @@ def objection_choices(request: Request, did: str, by_link: bool = False) -> dict
     return {"offers_of": own, "may_object_at_all": False, "spoken_for": tuple(theirs.items())}
 
 
-def _unreferred(response: AnyResponse) -> AnyResponse:
-    """The response, whose address, a secret where it is a link, no other page is told."""
-    response["Referrer-Policy"] = "no-referrer"
+def _unlisted(response: AnyResponse) -> AnyResponse:
+    """Return the response, which no search engine lists.
+
+    The site's usual `Referrer-Policy: same-origin` keeps a link from other sites. A stricter one would have browsers
+    send `Origin: null` with the page's own forms, which are refused then.
+    """
     response["X-Robots-Tag"] = "noindex"
     return response

@@ -5,20 +5,20 @@ says and nothing else, and its template is given nothing but the line: lines equ
 """
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from django.template.loader import get_template
 from django.utils.safestring import SafeString
 
+from scoring.explain_decided import CHANGE_CLAUSES
 from triage.act_forms import written_choice
 from triage.acting import RowActs
 from triage.pills import Pill
-from triage.rows import PersonView, RowView
+from triage.rows import CI_WORDS, RowView
 
+CHANGED = CHANGE_CLAUSES["approved_before"]({})
 KEPT = 500  # lines: six first pages of the queue, in 2 MB
 LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time
-
-Button = Literal["undo", "approve", "review"]
 
 
 class RowLine(NamedTuple):
@@ -29,55 +29,56 @@ class RowLine(NamedTuple):
 
     anchor: str
     is_open: bool
-    toggle: str
-    uri: str
-    author: PersonView
+    search: str  # query string of the inbox with this row open
+    author: str
     title: str
     label: str
+    decided: str  # what decided its place
+    reason: str  # the sentence that begins with it
+    age: str
+    ci: str
+    ci_words: str
+    size: str
+    comments: int
+    notes: int
     done: str
     looked_at: str
     changed: str
-    sentence: str
-    age: str
     pill: Pill
     pick: str  # what its checkbox sends; "" where it has none
-    button: Button
 
 
-def row_line(item: RowView, act: RowActs | None) -> RowLine:
-    """The line of a row, with what its viewer may do to it."""
+def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
+    """Return the line of a row, with what its viewer did to it; `opened` is the at-uri of the row in the pane."""
+    row = item.row
     done, looked_at, changed = (act.done, act.looked_at, act.changed) if act else ("", "", "")
+    is_cause = bool(changed) and item.decided == CHANGED
     return RowLine(
         item.anchor,
-        item.judgement is not None,
-        item.toggle,
-        item.row.uri,
-        item.author,
+        row.uri == opened,
+        item.opening,
+        item.author.name,
         item.title,
         item.label,
+        f"{changed[0].upper()}{changed[1:]}" if is_cause else item.decided,
+        item.reason,
+        item.age,
+        row.ci or "",
+        CI_WORDS[row.ci] if row.ci else "",
+        "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
+        row.comments,
+        len(act.notes) if act else 0,
         done,
         looked_at,
-        changed,
-        item.row.sentence,
-        item.age,
+        "" if is_cause else changed,
         item.pill,
         _pick(item, act),
-        button(item, act),
     )
 
 
-def button(item: RowView, act: RowActs | None) -> Button:
-    """The one button of a row: undo while that is possible, approve in the fast lane, else to a page of its own."""
-    if act is None:
-        return "review"
-    if act.undo_key:
-        return "undo"
-    return "approve" if act.can_approve and item.pill.kind == "fast" and not act.is_approved else "review"
-
-
-def drawn_line(line: RowLine) -> SafeString:
-    """The line as HTML."""
-    written = len(line.title) + len(line.label) + len(line.author.name) + len(line.sentence) + len(line.toggle)
+def draw_line(line: RowLine) -> SafeString:
+    """Return the line as HTML."""
+    written = len(line.title) + len(line.label) + len(line.author) + len(line.reason) + len(line.search)
     return _draw(line) if written > LONGEST else _kept_line(line)
 
 
@@ -89,7 +90,7 @@ _kept_line = lru_cache(maxsize=KEPT)(_draw)
 
 
 def _pick(item: RowView, act: RowActs | None) -> str:
-    """What the checkbox of a row sends, which those that can be approved together have."""
+    """Return what the checkbox of a row sends, which those that can be approved together have."""
     if act is None or not act.can_approve or act.done or item.pill.kind != "fast" or item.row.own:
         return ""
     return written_choice(item.row.uri, act.seen, act.version)

@@ -8,7 +8,17 @@ from typing import Literal
 
 from scoring.explain import factor_label, sentence, told_reasons
 from scoring.explain_plain import plain_sentence
-from scoring.read import ContentReview, ContributorScore, Person, Queue, QueueGroup, QueueRow, TrustExplanation
+from scoring.figures import shown
+from scoring.read import (
+    ChangeFacts,
+    ContentReview,
+    ContributorScore,
+    Person,
+    Queue,
+    QueueGroup,
+    QueueRow,
+    TrustExplanation,
+)
 from scoring.verdict import Factor, Lane, Verdict
 from triage.forge_links import ForgePlace
 from triage.forms import Bucket, QueueFilters
@@ -19,6 +29,8 @@ from triage.words import age_words, borrowed_words, interval_sentence, missing_e
 
 TINTS = 6  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align
+FAILED_NAMED, NAME_LENGTH = 5, 60  # workflows that are named, and characters of each name
+CI_WORDS = {"passed": "passed", "failed": "failed", "running": "running", "never_ran": "did not run on this round"}
 BAR_WIDTH = 200  # units of the factor bars' viewBox; the middle is zero
 
 # The order of the queue. Bucket, heading, icon, and what an empty one says.
@@ -99,6 +111,8 @@ class Expanded:
     objections: tuple[str, ...] = ()  # where each stands, in a sentence
     place: ForgePlace | None = None
     quotes: Mapping[str, str] = field(default_factory=dict)  # lines that flags name
+    facts: ChangeFacts | None = None
+    dismissed: Mapping[str, str] = field(default_factory=dict)  # words on false alarms, by digest of the finding
 
 
 NOTHING = Expanded()
@@ -106,26 +120,35 @@ NOTHING = Expanded()
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """One pull request as a row; `judgement` is None while it is closed."""
+    """One pull request as a row; `judgement` is None while it is closed.
+
+    `decided` is what decided its place, in at most 42 characters; `reason` the sentence that begins with it.
+    """
 
     row: QueueRow
     anchor: str
     title: str
     label: str
     author: PersonView
+    decided: str
+    reason: str
     pill: Pill
     age: str
-    toggle: str  # query string of the queue with this row opened, or closed where it is open
-    judgement: Judgement | None
+    opening: str  # query string of the inbox with this row open
+    judgement: Judgement | None  # None outside the pane
     review: ReviewView | None = None  # None also where nobody has read the change yet
     exact: bool = False
     objections: tuple[str, ...] = ()
     place: ForgePlace | None = None  # on the forge
+    facts: tuple[tuple[str, str], ...] = ()  # of the change, each with its name
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Rows under one header, cut to one page; `rest` counts those that are not on it."""
+    """Rows under one header, cut to one page; `rest` counts those that are not on it.
+
+    `count` is that of the lane's tile: what was just approved still has a row and counts no more.
+    """
 
     bucket: Bucket
     title: str
@@ -181,7 +204,7 @@ def _figure(value: str | int | float | None) -> str:
     if value is None:
         return "none"
     if isinstance(value, float):
-        return f"{value:.2f}"
+        return shown(value)
     return f"{value:,}" if isinstance(value, int) else visible(value)
 
 
@@ -194,7 +217,7 @@ def trust_view(found: TrustExplanation | None, exact: bool = True) -> TrustView 
         trust_sentences(found),
         tuple(
             VoucherView(person_view(one.person), share_words(one.share), vouching_words(one.merges, one.evidence))
-            for one in found.vouchers
+            for one in found.vouchers[:20]
         ),
         tuple(person_view(person) for person in found.dependents),
         dependents_words(found, exact),
@@ -235,32 +258,50 @@ def row_anchor(uri: str) -> str:
     return "pull-" + blake2s(uri.encode(), digest_size=6).hexdigest()
 
 
-def row_view(row: QueueRow, now: datetime, opened: bool, filters: QueueFilters, more: Expanded = NOTHING) -> RowView:
-    """One row; the judgement is shaped only where it is shown."""
+def row_view(row: QueueRow, now: datetime, filters: QueueFilters, more: Expanded | None = None) -> RowView:
+    """Return one row; with `more` also what the pane shows of it."""
+    opened, more = more is not None, more or NOTHING
     return RowView(
         row,
         row_anchor(row.uri),
         visible(row.title) or "(no title)",
         visible(row.label),
         person_view(row.author),
+        visible(row.decided),
+        visible(row.sentence),
         row_pill(row),
         age_words(row.opened_at, now),
-        filters.opening("" if opened else row.uri),
+        filters.opening(row.uri),
         judgement(row.verdict, row.path, row.content_risk, more.explained, row.shadow, more.exact) if opened else None,
-        review_view(more.review, more.quotes) if opened else None,
+        review_view(more.review, more.quotes, row.patch_id, more.dismissed) if opened else None,
         more.exact,
         more.objections,
         more.place,
+        fact_lines(more.facts) if more.facts else (),
     )
+
+
+def fact_lines(facts: ChangeFacts) -> tuple[tuple[str, str], ...]:
+    """Return the facts that are known about a change, each as a name and its words."""
+    lines = []
+    if run := facts.run:
+        names = ", ".join(visible(name[:NAME_LENGTH]) for name in run.failed[:FAILED_NAMED])
+        if (rest := len(run.failed) - FAILED_NAMED) > 0:
+            names += f" and {rest} more"
+        lines.append(("CI", f"failed: {names}" if names else CI_WORDS[run.state]))
+    known = [f"{visible(owner.person.name)} {owner.merged:,}" for owner in facts.owners]
+    if known or facts.own:
+        lines.append(("Same files", f"merged before: {', '.join([*known, f'the author {facts.own:,}'])}"))
+    return tuple(lines)
 
 
 def tiles(queue: Queue) -> tuple[Tile, ...]:
     """All open ones, then the lanes in the order of the queue."""
-    lanes = [Tile(bucket, title, kind, queue.counts.get(Lane(bucket), 0)) for bucket, title, kind, _ in GROUPS[:3]]
+    lanes = [Tile(bucket, title, kind, count_of(queue, bucket)) for bucket, title, kind, _ in GROUPS[:3]]
     return (Tile("", "Open", "all", sum(tile.count for tile in lanes)), *lanes)
 
 
-def group_views(queue: Queue, filters: QueueFilters, now: datetime, more: Expanded = NOTHING) -> tuple[GroupView, ...]:
+def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[GroupView, ...]:
     """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
     found = {group.key: group for group in queue.groups}
     views: list[GroupView] = []
@@ -268,7 +309,7 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime, more: Expand
     for bucket, title, kind, empty in GROUPS:
         group = found.get(bucket)
         if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):
-            views.append(_group_view(group, (bucket, title, kind, empty), filters, now, more))
+            views.append(_group_view(group, (bucket, title, kind, empty), queue, filters, now))
     return tuple(views)
 
 
@@ -278,17 +319,17 @@ def _borrowed_order(rows: Sequence[QueueRow], filters: QueueFilters) -> str:
     return borrowed_words(found) if filters.sort == "lowest" else ""
 
 
-def has_open(groups: Sequence[GroupView]) -> bool:
-    """Whether one of the rows in view is expanded."""
-    return any(row.judgement for group in groups for row in group.rows)
+def count_of(queue: Queue, bucket: Bucket) -> int:
+    """Return how many pull requests a group has, as its header and its tile say."""
+    return queue.own_count if bucket == "own" else queue.counts.get(Lane(bucket), 0)
 
 
 def _group_view(
     group: QueueGroup | None,
     words: tuple[Bucket, str, Kind, str],
+    queue: Queue,
     filters: QueueFilters,
     now: datetime,
-    more: Expanded,
 ) -> GroupView:
     bucket, title, kind, empty = words
     rows, total = (group.rows, group.total) if group else ((), 0)
@@ -297,10 +338,10 @@ def _group_view(
         bucket,
         title,
         kind,
-        total,
+        count_of(queue, bucket),
         age_words(group.oldest if group else None, now),
         age_words(group.oldest_first_timer if group else None, now),
-        tuple(row_view(row, now, row.uri == filters.opened, filters, more) for row in rows),
+        tuple(row_view(row, now, filters) for row in rows),
         _borrowed_order(rows, filters),
         0 if filters.bucket else total - len(rows),
         min(filters.page, pages),

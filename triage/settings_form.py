@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from scoring.repository_settings import LISTED, LISTS, RepositorySettings, SettingsProblem, check_settings
+from scoring.repository_settings import DIDS, LISTED, LISTS, RepositorySettings, SettingsProblem, check_settings
+from triage.dids import parse_handle
 
 TYPED = 70_000  # characters of one field: 200 of the longest patterns
 SHARE = re.compile(r"(\d{1,3})(?:[.,](\d{1,2}))?", re.ASCII)
@@ -17,9 +18,9 @@ LABELS: Mapping[str, str] = {
     "window_days": "Days until a merge counts as clean",
     "tier": "Tier",
     "review": "Content review",
-    "seeds_added": "Seeds besides those who may push",
-    "seeds_removed": "People who are no seed here",
-    "never_fast_paths": "Paths that are never fast lane",
+    "seeds_added": "Additional seeds",
+    "seeds_removed": "Not trusted as seeds",
+    "never_fast_paths": "Never fast-lane these paths",
     "sensitive_paths": "Paths that are always read",
     "accepted_issuers": "Accepted issuers of attestations",
     "organisation_domains": "Accepted domains of organisations",
@@ -27,12 +28,12 @@ LABELS: Mapping[str, str] = {
 }
 BUDGETS = ("budget", "alarm_budget")
 ONE_A_LINE: Mapping[str, str] = {
-    "seeds_added": "DIDs, one a line. Their judgement is taken as given in this repository.",
-    "seeds_removed": "DIDs, one a line: for example a bot that may push. It may push still; no trust starts from it.",
+    "seeds_added": "Handles or DIDs, one a line. Their judgement is taken as given in this repository.",
+    "seeds_removed": "Handles or DIDs, one a line: for example a bot. It may still push; no trust starts from it.",
     "never_fast_paths": "Patterns as in .gitignore, one a line, besides CI, build, release, install hooks, locked "
     "dependencies and binaries.",
     "sensitive_paths": "Patterns as in .gitignore, one a line: read by the reviewer whoever changes them.",
-    "accepted_issuers": "DIDs of organisations, one a line, whose attestations count in the tier sensitive.",
+    "accepted_issuers": "Handles or DIDs of organisations, one a line, whose attestations count in the tier sensitive.",
     "organisation_domains": "Domains, one a line: a did:web on one of them is the organisation's own word.",
 }
 CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -50,7 +51,10 @@ CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as it stands in the form; `problem` is a sentence, "" where what was typed can be used."""
+    """One field of the form; `problem` is a sentence, "" where what was typed can be used.
+
+    `in_force` says which value holds now, `people` who the DIDs are: (DID, name), "" for somebody not seen here.
+    """
 
     name: str
     label: str
@@ -58,13 +62,67 @@ class Field:
     value: str
     problem: str
     hint: str = ""
+    in_force: str = ""
+    people: tuple[tuple[str, str], ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
 
 
-def form_fields(typed: Mapping[str, str], problems: Mapping[str, str]) -> tuple[Field, ...]:
-    """The fields of the form in their order, with what was typed."""
-    names = [name for name in LABELS if name != "shadow"]
-    return tuple(_field(name, typed.get(name, "")[:TYPED], problems.get(name, "")) for name in names)
+def form_fields(
+    typed: Mapping[str, str],
+    problems: Mapping[str, str],
+    held: RepositorySettings,
+    site: Mapping[str, str],
+    names: Mapping[str, str],
+) -> tuple[Field, ...]:
+    """The fields of the form in their order, with what was typed and what holds.
+
+    `site` are the site's own values in words, `names` those of the DIDs that are known.
+    """
+    fields = [_field(name, typed.get(name, "")[:TYPED], problems.get(name, "")) for name in LABELS if name != "shadow"]
+    return tuple(replace(one, **_holding(one.name, held, site, names)) for one in fields)
+
+
+def _holding(name: str, held: RepositorySettings, site: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+    """What holds now for one field, and who its DIDs are."""
+    if name in site:
+        value = getattr(held, name)
+        told = f"{site[name]}, the site default" if value is None else _figure_words(name, value)
+        return {"in_force": f"In force: {told}.", "hint": f"Leave empty for the site default ({site[name]})."}
+    if name in DIDS:
+        return {"people": tuple((did, names.get(did, "")) for did in getattr(held, name))}
+    return {}
+
+
+def _figure_words(name: str, value: float) -> str:
+    return f"{value * 100:g} %" if name in BUDGETS else f"{value:g} days"
+
+
+def site_values(budget: float, alarm_budget: float, window_days: int) -> dict[str, str]:
+    """The site's own values of the settings that a repository may leave empty, in words."""
+    values = {"budget": budget, "alarm_budget": alarm_budget, "window_days": window_days}
+    return {name: _figure_words(name, value) for name, value in values.items()}
+
+
+def typed_handles(typed: Mapping[str, str]) -> frozenset[str]:
+    """The handles among the lines that name people."""
+    lines = (line.strip() for name in DIDS for line in typed.get(name, "")[:TYPED].splitlines())
+    return frozenset(handle for line in lines if not line.startswith("did:") and (handle := parse_handle(line)))
+
+
+def with_dids(typed: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """The same with the DID in place of each handle; raises SettingsProblem for a handle that is not `known`."""
+    given, problems = dict(typed), dict[str, str]()
+    for name in DIDS:
+        lines = [line.strip() for line in typed.get(name, "")[:TYPED].splitlines()] if name in typed else []
+        handles = {line: parse_handle(line) for line in lines if not line.startswith("did:")}
+        unknown = [line for line, handle in handles.items() if handle and handle not in known]
+        if unknown:
+            problems[name] = f"Nobody seen here has the handle “{unknown[0][:100]}”. Check it, or write their DID."
+        elif any(handles.values()):
+            given[name] = "\n".join(known.get(handles.get(line) or "", line) for line in lines)
+    if problems:
+        raise SettingsProblem(problems)
+    return given
 
 
 def _field(name: str, value: str, problem: str) -> Field:
@@ -72,7 +130,7 @@ def _field(name: str, value: str, problem: str) -> Field:
         return Field(name, LABELS[name], "choice", value, problem, choices=CHOICES[name])
     if name in ONE_A_LINE:
         return Field(name, LABELS[name], "lines", value, problem, ONE_A_LINE[name])
-    return Field(name, LABELS[name], "figure", value, problem, "Empty: as the operator of this site set it.")
+    return Field(name, LABELS[name], "figure", value, problem)
 
 
 def typed_of(settings: RepositorySettings) -> dict[str, str]:

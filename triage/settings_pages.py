@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -19,12 +20,22 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from scoring import read
 from scoring.read import WatchedRepository
-from scoring.repository_settings import RepositorySettings, SettingsProblem
+from scoring.repository_settings import DIDS, RepositorySettings, SettingsProblem
 from triage.lane_offers import shadow_offer
 from triage.middleware import Request
+from triage.naming import names
 from triage.permissions import Role, require, role_of
 from triage.repository_choices import MAY_CHANGE, ChangedMeanwhile, history, newest, save
-from triage.settings_form import change_words, form_fields, read_form, typed_of
+from triage.settings_form import (
+    Field,
+    change_words,
+    form_fields,
+    read_form,
+    site_values,
+    typed_handles,
+    typed_of,
+    with_dids,
+)
 from triage.views import first_run
 
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -53,7 +64,9 @@ def repository_settings(request: Request) -> HttpResponse:
         return _page(request, found, typed_of(newest(found)))
     typed = {name: str(value) for name, value in request.POST.items()}
     try:
-        after = read_form(typed, newest(found))
+        handles = typed_handles(typed)
+        known = read.dids_of_handles(request.snapshot, handles) if request.snapshot and handles else {}
+        after = read_form(with_dids(typed, known), newest(found))
     except SettingsProblem as problem:
         return _page(request, found, {**typed_of(newest(found)), **typed}, problem.problems, status=422)
     return _save(request, found, after)
@@ -98,7 +111,7 @@ def _page(
         "held": held,
         "arrived": held.version <= found.settings.version,
         "may_change": may_change,
-        "fields": form_fields(typed, wrong),
+        "fields": _fields(request, held, typed, wrong),
         "problem": wrong.get("", ""),
         "wrong": bool(wrong),
         "history": [(change, change_words(changes)) for change, changes in history(found.key)],
@@ -106,3 +119,12 @@ def _page(
         "lane_offer": shadow_offer(request.snapshot, found) if asks and request.snapshot else None,
     }
     return render(request, "repository_settings.html", shown, **how)
+
+
+def _fields(
+    request: Request, held: RepositorySettings, typed: Mapping[str, str], wrong: Mapping[str, str]
+) -> tuple[Field, ...]:
+    """The fields of the form with the values of the site and the names of people."""
+    site = site_values(settings.FALSE_APPROVAL_BUDGET, settings.FALSE_ALARM_BUDGET, settings.LABEL_WINDOW_DAYS)
+    known = names(request.snapshot, (did for name in DIDS for did in getattr(held, name)))
+    return form_fields(typed, wrong, held, site, known)

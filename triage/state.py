@@ -85,7 +85,10 @@ def with_state(fresh: Freshness, wrong: Sequence[Trouble], known: Sequence[str])
 
 
 def _not_running(status: Status | None, now: float) -> Trouble:
-    seen = f"was last heard of {duration_words(now - status.written_at)} ago" if status else "never ran on this drive"
+    if status is None:
+        sentence = "The worker has not started yet, so nothing comes in. The operator starts it with make run."
+        return Trouble("Worker has not started yet", sentence, "stopped")
+    seen = f"was last heard of {duration_words(now - status.written_at)} ago"
     sentence = f"The worker {seen}: nothing new comes in. Whoever runs this site starts it with make run."
     return Trouble("Worker not running", sentence, "stopped")
 

@@ -117,7 +117,7 @@ def _named(one: Standing, address: Address) -> dict[str, Any]:
     return {
         "pull_request": one.uri,
         "repository": one.repository,
-        "round": one.round,
+        "round": one.round + 1,
         "shadow": one.shadow,
         "address": address(one.uri),
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from scoring.figures import hundredths
+from scoring.figures import percent, percent_interval
 from scoring.figures import visible as visible
 from scoring.read import Person
 from scoring.verdict import Estimate, Verdict
@@ -37,11 +37,10 @@ def interval_sentence(estimate: Estimate) -> str:
     """P(clean) in words with its interval and what it rests on."""
     if estimate.probability is None:
         return "No settled contribution yet, so there is no number. Unknown is not bad: a person looks, as usual."
-    low, high = hundredths(estimate.low, estimate.high)
-    cases = f"{estimate.cases:,} settled contribution{'' if estimate.cases == 1 else 's'}"
+    cases = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
     return (
-        f"Of 100 contributions like the next one, about {round(estimate.probability * 100)} would be clean "
-        f"(95 % interval {low} to {high}, from {cases})."
+        f"About {percent(estimate.probability)} of changes like theirs stay clean "
+        f"(95 % interval {percent_interval(estimate.low, estimate.high)}, from {cases})."
     )
 
 
@@ -109,14 +108,6 @@ def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshne
 def as_aware(moment: datetime | None) -> datetime | None:
     """A naive UTC time of the store as an aware one, which is what templates format."""
     return moment.replace(tzinfo=UTC) if moment is not None else None
-
-
-def lag_words(newest: datetime | None, now: datetime, recorded: bool) -> str:
-    """The lag as a figure ("3 s", "4 min", "2 days"); none where nothing was heard yet or a recording is shown."""
-    if newest is None or recorded:
-        return "none"
-    seconds = max(0, int((now - newest).total_seconds()))
-    return f"{seconds} s" if seconds < 60 else age_words(newest, now)
 
 
 def said(problem: str) -> str:

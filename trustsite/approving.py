@@ -1,6 +1,6 @@
-"""What a maintainer of a simulated network does, made as on the pages and taken by the running worker.
+"""Acts as a maintainer of a simulated network, as the pages do, and waits until the running worker has taken it.
 
-It is dated by the network's clock, 10 s ago, so that it takes effect at once.
+Each action is dated 10 s ago by the network's clock, so that it takes effect at once.
 """
 
 import time
@@ -21,9 +21,10 @@ TAKEN_SECONDS = 60.0  # the worker's sweep finds what its queue lost within that
 
 
 def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", note: str = "") -> None:
-    """Act on a pull request as it stands now; returns when the worker took it, as all of these do.
+    """Act on a pull request as it stands now.
 
-    Each raises CommandError where that takes more than a minute.
+    Like the other functions here, it returns once the worker has taken the action, and raises CommandError after a
+    minute.
     """
     with worker.store.read() as rows:
         subjects = read.decided_subjects(rows, [uri])
@@ -33,7 +34,7 @@ def act(worker: Worker, person: Person, uri: str, kind: str, outcome: str = "", 
 
 
 def answer_audits(worker: Worker, person: Person, because: str) -> None:
-    """Say of everything that the audit drew so far that it would have been merged as sent."""
+    """Answer for everything that the audit drew so far that it would have been merged as sent."""
     with worker.store.read() as rows:
         drawn = [row for uri in read.audits_due(rows) if (row := read.pull(rows, uri))]
     for row in drawn:
@@ -43,7 +44,7 @@ def answer_audits(worker: Worker, person: Person, because: str) -> None:
 
 
 def open_lane(worker: Worker, person: Person, repository: str) -> None:
-    """Open the fast lane of the repository with this key on the offer of the day; CommandError where there is none."""
+    """Open the fast lane of this repository (its key) on the present offer; CommandError where there is none."""
     now, policy = worker.clock.now(), policy_from_settings()
     with worker.store.read() as rows:
         found = read.watched_repository(rows, repository)
@@ -55,7 +56,7 @@ def open_lane(worker: Worker, person: Person, repository: str) -> None:
 
 
 def _now(worker: Worker) -> datetime:
-    # What a clock of this machine that stands before the network's calls the future would stay in the outbox.
+    # A moment after the time of this machine's own clock would wait in the outbox.
     return min(worker.clock.now().replace(tzinfo=UTC), timezone.now()) - actions.WINDOW
 
 

@@ -1,4 +1,4 @@
-"""The demo's thirty days of watching: the stream goes on from look to look, and the maintainer acts as on the pages."""
+"""Plays the demo's thirty days of watching: the stream goes on in steps, and the maintainer acts after each."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ NEEDED_FIX = "It forgot the last key, which was mended two days later."
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The worker on the simulated network, and who acts there."""
+    """The worker on the simulated network, and the maintainer who acts there."""
 
     worker: Worker
     peers: StandIns
@@ -26,7 +26,7 @@ class Month:
     person: Person
 
     def play(self) -> None:
-        """Let the thirty days pass; what the audit draws in the last days is left to whoever opens the pages."""
+        """Let the thirty days pass; what the audit draws in the last days is left to the visitor of the pages."""
         for number in range(1, LOOKS + 1):
             self.peers.release(self.world.looks[number])
             wait_until_settled(self.worker, quiet_seconds=0.0)

@@ -1,4 +1,4 @@
-"""The maintainer as whom one click signs in, where nothing real is at stake: in the demo, and in a served replay."""
+"""Signs a visitor in as a maintainer in one click, where nothing real is at stake: in the demo and a served replay."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ group by c.did order by open_pulls desc, count(*) filter (r.owner_id = o.contrib
 
 @dataclass(frozen=True, slots=True)
 class Busiest:
-    """Who owns or helps the repositories with these keys, in which `open_pulls` wait, more than on anybody else."""
+    """The person on whom most open pull requests wait: `open_pulls`, in the repositories with these keys."""
 
     did: str
     keys: tuple[str, ...]
@@ -31,13 +31,13 @@ class Busiest:
 
 
 def busiest(rows: Rows) -> Busiest | None:
-    """The owner or push-holder of watched repositories on whom most waits; None where nobody is known to be one."""
+    """Return the owner or push-holder of watched repositories on whom most waits; None where none is known."""
     found = rows.row(BUSIEST)
     return Busiest(found["did"], tuple(found["keys"]), found["open_pulls"]) if found else None
 
 
 def open_account(did: str, keys: list[str]) -> Person:
-    """The maintainer's account on the site, as `manage.py add_maintainer` makes it."""
+    """Return the maintainer's account on the site, made as `manage.py add_maintainer` makes it."""
     person, _ = Person.objects.get_or_create(did=did)
     for key in keys:
         Maintainer.objects.get_or_create(person=person, repo_key=key)
@@ -45,9 +45,9 @@ def open_account(did: str, keys: list[str]) -> Person:
 
 
 def offer_busiest(rows: Rows) -> str:
-    """Let one click sign in as the busiest maintainer of a recording; returns what to tell whoever started it.
+    """Let one click sign in as the busiest maintainer of a recording; returns a sentence for the person at the console.
 
-    Nobody is let in where BIND is reached from outside this machine. The web's tables are there.
+    Nobody can sign in so where BIND is reached from outside this machine. The web's tables must exist.
     """
     if not is_loopback(settings.BIND):
         return f"nobody signs in in one click, since BIND={settings.BIND} is reached from outside this machine"
@@ -64,6 +64,6 @@ def offer_busiest(rows: Rows) -> str:
 
 
 def name_of(rows: Rows, did: str) -> str:
-    """The name under which somebody is shown."""
+    """Return the name under which somebody is shown."""
     found = read.score(rows, did)
     return found.person.name if found else "the maintainer"

@@ -17,7 +17,7 @@ stream_url = check.URL(schemes={"ws", "wss"}, require_tld=False, error="{input!r
 
 
 def is_loopback(bind: str) -> bool:
-    """Whether a host:port is reached from this machine alone."""
+    """Return whether only this machine can reach a host:port."""
     host = bind.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback

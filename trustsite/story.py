@@ -55,7 +55,7 @@ def promises(rows: Rows, world: World, judged_before: read.QueueRow) -> list[Pro
 
 
 def _month(rows: Rows, world: World) -> Iterator[str]:
-    """The thirty days of watching: what shadow mode noted, the lane that was opened, and what went wrong."""
+    """Tell the thirty days of watching: what shadow mode noted, the lane that was opened, and what went wrong."""
     report, lane = read.shadow_report(rows, world.watched[SHADOWED]), _main_lane(rows, world)
     if report is not None and report.days:
         told, since = report.total, report.days[-1].day
@@ -200,13 +200,13 @@ def _opening(rows: Rows, world: World) -> read.EstimatedLane | None:
 
 
 def _is_open_on_an_estimate(rows: Rows, world: World) -> bool:
-    """Whether a maintainer opened the main repository's lane, its audit was answered, and nothing has shut it."""
+    """Return whether a maintainer opened the main repository's lane, its audit was answered, and it is still open."""
     lane, opened = _main_lane(rows, world), _opening(rows, world)
     return opened is not None and opened.audited > 0 and lane is not None and lane.is_open and lane.basis == "estimated"
 
 
 def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
-    """Whether shadow mode noted rounds of four weeks that ended in every way, at least SETTLED of them settled."""
+    """Return whether shadow mode noted rounds over WEEKS_DAYS that ended in every way, at least SETTLED settled."""
     report = read.shadow_report(rows, world.watched[SHADOWED])
     if report is None or not report.shadow or not report.days:
         return False
@@ -217,12 +217,12 @@ def _is_watched_for_a_month(rows: Rows, world: World) -> bool:
 
 
 def _marked(rows: Rows, world: World) -> int:
-    """How many that would have been fast lane and were merged as sent a person marked as bad since."""
+    """Count the pull requests that would have been fast lane, were merged as sent and were marked as bad since."""
     return rows.value(_FIXED, [world.watched[SHADOWED]])
 
 
 def _keeps_what_was_seen(rows: Rows, world: World) -> bool:
-    """Whether a fast-laned change was taken back, and its incident has the decision that its approval saw."""
+    """Return whether a fast-laned change was taken back and its incident shows the decision that its approval saw."""
     (uri,) = world.pulls["went_wrong"]
     found = read.incident(rows, uri, _present(rows))
     is_marked = any(one.outcome == "reverted" for one in read.past_actions(rows, uri))
@@ -257,7 +257,7 @@ _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 def _names_its_threshold(row: read.QueueRow) -> bool:
     """Whether a fast-laned row says that its threshold is not certified, where it is not."""
     codes = {reason.code for reason in row.verdict.reasons}
-    return "threshold_estimated" in codes and "threshold estimated, not certified" in row.sentence
+    return "threshold_estimated" in codes and "fast lane estimated, not certified" in row.sentence
 
 
 def _is_voided(rows: Rows, world: World, before: read.QueueRow, after: read.QueueRow) -> bool:

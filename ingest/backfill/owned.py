@@ -106,7 +106,11 @@ def _did(fetcher: Fetcher, who: str) -> str:
     try:
         return resolve_handle(fetcher, who)
     except FetchProblem as problem:
-        advice = "Try again in a minute." if problem.retry else "Check the spelling, or give the account's DID."
+        advice = (
+            "Check the network. Try again in a minute."
+            if problem.retry
+            else "Check the spelling, or give the account's DID."
+        )
         raise OwnerProblem(f"{who} leads to no account: {problem}. {advice}") from problem
 
 

@@ -3,7 +3,7 @@
 -- Every action as the web process told it: written once for its key and never altered; a correction is a further row.
 create table maintainer_actions (
   action_key varchar primary key,     -- the outbox's key
-  kind varchar not null,              -- 'approve', 'pull_for_review', 'release', 'outcome', 'note'
+  kind varchar not null,              -- 'approve', 'pull_for_review', 'release', 'outcome', 'note', 'dismiss_finding', 'restore_finding'
   outcome varchar,                    -- 'clean', 'needed_fix', 'reverted'; null for other kinds
   note varchar not null,              -- the person's own words, cut at 2,000 characters
   pull_uri varchar not null,

@@ -169,6 +169,10 @@ def never_fast(path: str) -> Kind | None:
     return next((kind for kind, patterns in NEVER_FAST.items() if first_match(patterns, clean)), None)
 
 
+# `org/example` is how packages of Java begin whose makers have no domain, and no folder of examples.
+PACKAGE_OF_EXAMPLE = re.compile(r"\b(com|org|net|io|dev)/example(s)?/")
+
+
 @lru_cache(maxsize=8192)
 def role(path: str) -> Role:
     """What a file is for, by its path alone: code where nothing says otherwise."""
@@ -179,6 +183,8 @@ def role(path: str) -> Role:
 def has_role(path: str, wanted: Role) -> bool:
     """Whether a file can be taken for this, whatever else it is: a vendored test is a test too."""
     clean = clean_path(path).lower()
+    if wanted == "docs":
+        clean = PACKAGE_OF_EXAMPLE.sub(r"\1/", clean)
     is_named = wanted == "docs" and first_match(PROSE_NAMES, clean) and not is_language(path)
     return is_named or first_match(ROLES[wanted], clean)
 

@@ -125,7 +125,7 @@ _IMPORTED = re2.compile(r"(\w+)(?:\s*(?:\bas\b|:)\s*(\w+))?")
 _TAKEN_APART = re2.compile(
     r"(?:const|let|var)\s*\{([^{}]*)\}\s*=\s*(?:await\s+)?([A-Za-z_][\w.]*(?:\(\))?)\s*(?:;|\n|$)"
 )
-# Parameters of a handler that the framework fills from what a visitor sends, and how that is written without it.
+# Parameters of a handler that the framework fills with a visitor's input, and the expression that they stand for.
 _FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
     "java": (
         re2.compile(
@@ -144,7 +144,7 @@ _FROM_VISITOR: dict[str, tuple["re2._Regexp", str]] = {
     ),
     "tsx": (re2.compile(r"@(?:Query|Param|Headers|Body)\([^)]*\)\s*(?P<name>\w+)\s*:"), "req.query.{name}"),
 }
-HANDLER_CHARACTERS = 2_500  # behind such a parameter in which its name stands for it
+HANDLER_CHARACTERS = 2_500  # after such a parameter, in which its name stands for that expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class _Expansion:
             return f"{chosen.name}: {chosen.value}"
         if chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(kind):
             return chosen.value
-        # A method of what a call made says more by its variable's name, but for what a visitor sends.
+        # A variable's name says more about a method's receiver than the call that made it, except for visitor input.
         is_named = _RECEIVERS.search(kind) and not visitor_values().search(chosen.value)
         return None if is_named else f"({chosen.value})"
 
@@ -345,12 +345,16 @@ class _Expansion:
         visible = [one for one in definitions if one.scope[0] <= place < one.scope[1]]
         changing = [one for one in visible if not one.is_literal]
         if changing:
-            is_maybe = name in parameters and self._is_deeper(changing[-1], place)
-            return None if is_maybe else changing[-1]
+            last = changing[-1]
+            if not self._is_deeper(last, place):
+                return last
+            # What a branch sets may not hold here: a value of a visitor that was set before it still can.
+            sent = (one for one in reversed(changing) if visitor_values().search(one.value))
+            return next(sent, None if name in parameters else last)
         return visible[-1] if visible and name not in parameters else None
 
     def _is_deeper(self, given: _Definition, place: int) -> bool:
-        """Whether a value is given in a branch that the place does not stand in."""
+        """Return whether a value is assigned deeper than it is used, as in a branch that may not run."""
         row = max(given.rows, default=0)
         starts = self._row_starts
         used = starts[bisect_right(starts, place) - 1]

@@ -1,8 +1,8 @@
-"""Statements of a text, each as one line with the functions that it stands in, in any language. Pure and bounded.
+"""Splits a text in any language into statements, each as one line with its enclosing functions. Pure and bounded.
 
-A statement goes on while a bracket is open, behind an operator and before a row that begins with one; a condition is
-read with the rows that depend on it, as far as they are indented. The head of a function or a block ends a statement,
-an object that is handed to a call does not.
+A statement goes on while a bracket is open, after an operator and before a row that begins with one; a condition is
+read with the indented rows that depend on it. The head of a function or a block ends a statement; an object that is
+passed to a call does not.
 """
 
 import re
@@ -13,17 +13,19 @@ from itertools import pairwise
 from scoring.content.budget import spend
 from scoring.evidence._code_lines import is_comment as _is_comment
 
-ROWS, BODY_ROWS = 14, 5  # of one statement; of those that depend on a condition
+ROWS, BODY_ROWS = 14, 5  # of one statement; below a condition
 CHARACTERS = 1_500  # of one statement
 HEAD_CHARACTERS = 300  # of the head of a function
-FUNCTION_ROWS = 200  # above a row in which its function begins
+FUNCTION_ROWS = 200  # above a row, searched for the head of its function
 NEAR = 25  # rows around a statement that are searched for a safeguard
 _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`")
 _ADDS = re.compile(r"\s*(?:\+|\.\.?|<>)\s*")
-_GOES_ON = re.compile(r"(?:[-+*/%.=?&|\\(\[]|\b(?:and|or|not|in|return))\s*$")
+_GOES_ON = re.compile(r"(?:[-+*/%.=&|\\(\[]|\s\?|\b(?:and|or|not|in|return))\s*$")
 _CONTINUES = re.compile(r"\s*(?:\?\.|\.\w|->|::|\+(?!\+)|\|\||&&|\.\.|\?\s|:\s|and\b|or\b|\|>)")
 _OPENS = re.compile(r"(?:=>\s*\{?|\)\s*\{|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
-_CONDITION = re.compile(r"\s*(?:\}?\s*else\s+|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while)\b")
+_CONDITION = re.compile(
+    r"\s*(?:\}?\s*else\s+|\}\s*|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while|catch|rescue)\b"
+)
 _HEAD = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|internal|static|final|async|override|local|pub(?:\(\w+\))?|virtual|"
     r"@\w+)\s+)*(?:(?:def|func|function|fn|fun|sub|class|struct|impl|trait|interface|module|resource|it|test)\b.*|"
@@ -31,7 +33,7 @@ _HEAD = re.compile(
     r"(?:[\w<>\[\],.?*&:]+\s+)+[\w:~]+\s*\([^;]*\{\s*$|[\w$]+\s*\([^;()]*\)\s*\{\s*$|"
     r".*(?:=>|\bfunction\s*\w*\([^)]*\))\s*\{\s*$)"
 )
-_POINTER = re.compile(r"\s*\*+\w")  # what C writes through, which looks like a row of a comment
+_POINTER = re.compile(r"\s*\*+\w")  # a C assignment through a pointer, which looks like a row of a comment
 _NOT_A_HEAD = re.compile(r"\s*(?:\}?\s*else|if|for|while|switch|catch|return|foreach|using|lock|synchronized|try|do)\b")
 
 
@@ -46,7 +48,7 @@ class Statement:
 
 
 def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
-    """Yield the statements that hold one of the wanted rows, in order; those of one condition once more alone."""
+    """Yield the statements that hold a wanted row, in order; those below a condition come again by themselves."""
     rows = text.split("\n")
     around = _Around(rows)
     near = sorted({close for row in wanted for close in range(max(row - ROWS, 0), row + 1)})
@@ -64,7 +66,7 @@ def statements(text: str, wanted: set[int]) -> Iterator[Statement]:
 
 
 def is_comment(row: str) -> bool:
-    """Whether a row is a comment and no statement of C that begins with a pointer."""
+    """Return whether a row is a comment, and not a C statement that begins with a pointer."""
     return _is_comment(row) and not _POINTER.match(row)
 
 
@@ -99,7 +101,7 @@ class _Around:
 
 
 def put_together(text: str) -> str:
-    """Return a statement with texts in quotes that are added to each other as one text."""
+    """Return a statement in which quoted texts that are added together are one text."""
     pieces: list[str] = []
     at, before = 0, ""
     for found in _TEXT.finditer(text):
@@ -113,7 +115,7 @@ def put_together(text: str) -> str:
 
 
 def rows_near(rows: Sequence[str], first: int, last: int) -> str:
-    """Return the rows around some rows in which a safeguard of them would stand."""
+    """Return the rows around a statement in which a safeguard would stand."""
     return "\n".join(rows[max(first - NEAR, 0) : last + NEAR])
 
 

@@ -1,4 +1,4 @@
-"""Rules on syntax trees and statements of a text, with names filled in, reported at lines that the change adds."""
+"""Matches rules against syntax trees and statements, with names filled in, and reports lines that the change adds."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from scoring.evidence._tree_rules import tree_rules
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
 
-MARK = "\x02"  # stands before a value that a visitor sends, so that rules need not name all its forms
+MARK = "\x02"  # put before visitor input, so that rules need not name all its forms
 NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call is seldom written over more
 
 
@@ -72,6 +72,8 @@ def _played(
         spend()
         told: set[int] = set()  # rows; a value that was told where it is assigned is not told again where it is used
         for node in root.find_all(tree_rules(language)[rule.id]):
+            if rule.spared and rule.spared.search(node.text()):
+                continue
             reach = node.range()
             rows = range(reach.start.line, reach.end.line + 1)
             taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
@@ -83,7 +85,7 @@ def _played(
 
 
 def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Play rules on the statements that hold an added row, or what was taken from one."""
+    """Match rules against the statements that hold an added row, or a value taken from one."""
     meant = [rule for rule in rules if rule.statement is not None]
     written = [rule for rule in meant if rule.as_written and rule.may_match(side.text)]
     yield from _stated(Expanded(side.text), side, written)
@@ -93,7 +95,7 @@ def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iter
 def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[Rule, Line]]:
     changed = {row for row, line in enumerate(side.lines) if line is not None and line.mark == "+"}
     wanted = changed | {row for row, taken in read.sources.items() if taken & changed}
-    told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was told where it is assigned
+    told: dict[str, set[int]] = {rule.id: set() for rule in meant}  # rows whose value was reported at its assignment
     written = read.text.split("\n")
     for one in statements(read.text, wanted) if meant else ():
         rows = range(one.first, one.last + 1)
@@ -113,7 +115,7 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
 
 
 def _is_safe(rule: Rule, rows: Sequence[str], first: int, last: int) -> bool:
-    """Whether what a rule is content with stands near these rows, or what it asks for beside them does not."""
+    """Return whether a rule's exception stands near these rows, or its companion is missing there."""
     if rule.exception is None and rule.companion is None:
         return False
     near = rows_near(rows, first, last)
@@ -122,7 +124,7 @@ def _is_safe(rule: Rule, rows: Sequence[str], first: int, last: int) -> bool:
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:
-    """Whether a rule finds a statement in functions with these heads."""
+    """Return whether a rule matches a statement inside functions with these heads."""
     is_there = rule.surroundings is None or rule.surroundings.search(heads)
     return bool(is_there and rule.pattern.search(text) and not (rule.spared and rule.spared.search(text)))
 

@@ -102,7 +102,7 @@ _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an autom
 # Scores from which it is that, and from which it may be: of 1,200 real diffs 15 reach one of these, 22 at -.5. People
 # write much to each other in documentation, and a statement without words holds names that read like an order by chance
 # (`receive: Receive, send: Send`).
-SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, 0.0, 1.0, 1.0
+SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.15, 1.0, 2.0
 _STATEMENT = re.compile(r"[={};]|\w\(")
 # Possessive, so that blanks are not tried in every pair: 2,000 of them behind a quote took 14 s.
 _WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`])[^\"'` ]*+ [^\"'` ]*+ [^\"'`]*+\1")
@@ -133,9 +133,10 @@ def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
     for line, score in suspects(text, shipped_model()):
         source = text.sources[line]
         in_prose = source.carrier == "docs"
-        likely = LIKELY_IN_PROSE if in_prose else LIKELY_IN_STATEMENTS if _is_statement(source) else LIKELY
+        in_statement = not in_prose and _is_statement(source)
+        likely = LIKELY_IN_PROSE if in_prose else LIKELY_IN_STATEMENTS if in_statement else LIKELY
         if score >= likely:
-            yield line, Severity.HIGH if score >= SURE and not in_prose else Severity.MED
+            yield line, Severity.HIGH if score >= SURE and not in_prose and not in_statement else Severity.MED
 
 
 def _is_statement(source: Source) -> bool:

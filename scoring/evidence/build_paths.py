@@ -1,6 +1,7 @@
 """Changes to what runs before a person reads it: CI, build, release, install hooks, dependencies, binaries, modes."""
 
 from collections.abc import Iterator
+from functools import cache
 
 import re2
 
@@ -9,6 +10,7 @@ from scoring.content.finding import Finding, Severity
 from scoring.content.globs import PatternProblem, matching_pattern
 from scoring.content.paths import Kind, kinds_of, never_fast, role
 from scoring.content.submission import Submission
+from scoring.evidence._rules import with_patterns
 from scoring.evidence._weight import cut, quoted, worst_first
 
 SCANNER = "build_paths"
@@ -35,18 +37,21 @@ PROGRAMS = re2.compile(
     r"(?i)\.(exe|dll|so(\.\d+)*|dylib|jar|class|pyc|pyd|wasm|node|apk|deb|rpm|msi|bin|elf|whl|ko|scr)$"
 )
 PICTURES = re2.compile(r"(?i)\.(png|jpe?g|gif|webp|ico|bmp|avif|woff2?|ttf|otf|eot|mp[34]|webm|ogg|wav|pdf|psd)$")
-PRIVILEGES = re2.compile(
+RIGHTS = re2.compile(
     r"pull_request_target|workflow_run:|permissions:\s*write-all|(contents|packages|id-token|actions|deployments)"
     r":\s*write\b|\bsecrets:\s*inherit|runs-on:.*self-hosted|persist-credentials:\s*true"
-    r"|\$\{\{\s*github\.(event\.(issue|pull_request|comment|review|head_commit)\.(title|body|message)|head_ref)"
 )
+STRANGER = r"\$\{\{\s*github\.(event\.(issue|pull_request|comment|review|head_commit)\.(title|body|message)|head_ref)"
+PRIVILEGES = re2.compile(f"{RIGHTS.pattern}|{STRANGER}")
+# A stranger's text is a value and not code here: a variable of a step as in `TITLE: ${{ ... }}`, a group, a name.
+GIVEN_AS_VALUE = re2.compile(r"^\s*(-\s+)?([A-Z][A-Z0-9_]*|group|if|run-name|key)\s*:\s")
 SECRETS = re2.compile(r"\$\{\{\s*secrets\.")
 PINNED = re2.compile(r"uses:\s*[\"']?(\./|docker://\S+@sha256:|[\w./-]+@[0-9a-f]{40}\b|(actions|github)/)")
 ACTION = re2.compile(r"\buses:\s*[\"']?[\w.-]+/[\w./-]+@")
-NPM_HOOK = re2.compile(r'^\s*"(pre|post)?(install|prepare|uninstall|pack|publish)"\s*:\s*"')
+NPM_HOOK = re2.compile(r'^\s*"(?:pre|post)?(?:install|prepare|uninstall|pack|publish)"\s*:\s*"')
 SETUP_HOOK = re2.compile(r"\bcmdclass\b|class\s+\w+\((\w+\.)*(install|develop|build_py|build_ext|egg_info|sdist)\)")
 BACKEND = re2.compile(r"^\s*(build-backend|backend-path)\s*=")
-# Those that nearly every project is built with; whoever takes one of them changes less than what it builds.
+# Nearly every project is built with one of these; a switch to one of them is not a finding.
 USUAL_BACKEND = re2.compile(
     r"build-backend\s*=\s*[\"'](setuptools\.build_meta(:__legacy__)?|hatchling\.build|flit_core\.buildapi|poetry\.core\.masonry"
     r"\.api|pdm\.backend|uv_build|maturin|scikit_build_core\.build|mesonpy)[\"']"
@@ -137,7 +142,7 @@ def _unpinned(file: FileChange) -> Iterator[Finding]:
 
 
 def _given_secrets(file: FileChange) -> Iterator[Finding]:
-    """What an honest step needs every day; where it goes is for the rules on statements."""
+    """Report secrets at low severity: honest steps use them daily. Rules on statements judge where they go."""
     for line in _matching(file, SECRETS):
         message = "This line gives a step of the CI job a secret of the project."
         yield _line_finding(file, line, "ci-secret", Severity.LOW, message)
@@ -145,9 +150,20 @@ def _given_secrets(file: FileChange) -> Iterator[Finding]:
 
 def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) -> Iterator[Finding]:
     for line in _matching(file, pattern):
-        if rule == "build-backend" and USUAL_BACKEND.search(cut(line.text, LINE_LENGTH)):
+        text = cut(line.text, LINE_LENGTH)
+        if rule == "build-backend" and USUAL_BACKEND.search(text):
             continue
-        yield _line_finding(file, line, rule, Severity.MED, message)
+        if rule == "ci-rights" and GIVEN_AS_VALUE.search(text) and not RIGHTS.search(text):
+            continue
+        severity = Severity.LOW if rule == "npm-hook" and _usual_hook().search(text) else Severity.MED
+        yield _line_finding(file, line, rule, severity, message)
+
+
+@cache
+def _usual_hook() -> "re2._Regexp":
+    """A hook that calls nothing but usual build tools by their own names, without an address."""
+    tool = r"{usual-tool}(?: [\w./=@-]+)*"
+    return re2.compile(with_patterns(rf'{NPM_HOOK.pattern}{tool}(?:\s*(?:&&|\|\||;)\s*{tool})*"'))
 
 
 def _matching(file: FileChange, pattern: "re2._Regexp") -> list[Line]:

@@ -11,7 +11,8 @@ from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._code_lines import is_comment
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
-from scoring.evidence._languages import Language, language_of_file
+from scoring.evidence._languages import Language
+from scoring.evidence._notebooks import read_as
 from scoring.evidence._rules import Rule, rules_for
 from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
@@ -60,9 +61,12 @@ def _found(reading: _Reading, submission: Submission) -> Iterator[Finding]:
 
 
 def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> Iterator[Finding]:
-    if not file.hunks:
-        return
-    language, part = language_of_file(file), role(file.path)
+    for told, language in read_as(file) if file.hunks else ():
+        yield from _scan_as(reading, told, whole if told is file else None, language)
+
+
+def _scan_as(reading: _Reading, file: FileChange, whole: NewSide | None, language: Language) -> Iterator[Finding]:
+    part = role(file.path)
     rules = [rule for rule in rules_for(language) if rule.looks_at(file.path, part)]
     seen: dict[str, set[int]] = {}
     for rule, line in _least(_matches(reading, file, whole, rules, language)):
@@ -75,7 +79,7 @@ def _scan_file(reading: _Reading, file: FileChange, whole: NewSide | None) -> It
 
 
 def _least(matches: Iterator[tuple[Rule, Line]]) -> Iterator[tuple[Rule, Line]]:
-    """Leave out what a rule on statements says of a line of which another rule says as much."""
+    """Leave out matches of rules on statements at lines where another rule reports the same severity, or high."""
     general: list[tuple[Rule, Line]] = []
     told: dict[Line, set[Severity]] = {}
     spent: BudgetSpent | None = None
@@ -130,7 +134,7 @@ def _fits(reading: _Reading, side: NewSide, rules: list[Rule]) -> bool:
 def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
-    """Play the rules that may match on a text; each match with the first added line that it was made of."""
+    """Yield the matches of the rules that may match a text, each with its first added line."""
     meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
     if not meant:
         return

@@ -1,18 +1,19 @@
 """The attempt to certify a threshold for a model that was just trained: which cases count, and with which score."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.labels import as_known, clean_as_sent, known_by
+from scoring.lane_curve import group_of
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import Certificate, Label
 from scoring.learning.certify import Settled, Terms, certify, counts_of, label_for
 from scoring.learning.lane_statistics import Table, table_of
-from scoring.learning.lane_tables import Kept
+from scoring.learning.lane_tables import Kept, KeptGroup
 from scoring.learning.lanes import Judged
 from scoring.learning.records import settled_record, with_record
 from scoring.learning.training import Trained
@@ -48,7 +49,13 @@ def lane_table(cases: Cases, trained: Mapping[str, Trained], terms: Terms, lane:
     columns = (settled.scores, settled.bad, settled.authors, settled.opened_at, 1 / settled.odds)
     table = table_of(Judged.of(*(column[which] for column in columns)))
     rounded = {name: tuple(np.round(getattr(table, name), 6).tolist()) for name in Table.__dataclass_fields__}
-    return Kept("sunstead-lanes/1", terms.model, label, window, **rounded)
+    everybody = counts_of(replace(settled, push_holder=np.zeros_like(settled.push_holder)), "high", *window)
+    groups = (_group(settled, which & ~settled.recorded), _group(settled, everybody))
+    return Kept("sunstead-lanes/1", terms.model, label, window, **rounded, newcomers=groups[0], everybody=groups[1])
+
+
+def _group(settled: Settled, which: NDArray[np.bool_]) -> KeptGroup:
+    return KeptGroup(**asdict(group_of(settled.scores[which], settled.bad[which], 1 / settled.odds[which])))
 
 
 def label_of(cases: Cases, terms: Terms) -> Label:

@@ -24,6 +24,7 @@ from scoring.learning.low_budgets import told_low
 from scoring.learning.material import Material, data_version
 from scoring.learning.measures import auc, decompose, reliability
 from scoring.learning.paired import Estimator
+from scoring.learning.queue_orders import Arrivals, order_figures
 from scoring.learning.records import settled_record, with_record
 from scoring.learning.rolling import Clock, Past, Scored, blend, calibrate_quarters, score_quarters
 from scoring.learning.splits import gains_by_split, splits_of
@@ -31,6 +32,7 @@ from scoring.learning.trees import Yearly
 from scoring.learning.weighed import weighed
 from scoring.learning.widths import widths_of
 from scoring.promotion import Candidate, Decision, decide
+from scoring.queue_order import Waiting
 
 SCOPES = ("change", "person")
 FITTED = ("logistic", "lightgbm")  # in each scope; the blend is the mean of what they said
@@ -103,7 +105,12 @@ def run(material: Material, plan: Plan, tell: Tell = lambda words: None) -> tupl
         lows = list(pool.map(_low_budgets, studies))
     found = {study.label: _told(study, material, plan, lane) for study, lane in zip(studies, lanes, strict=True)}
     for study, low in zip(studies, lows, strict=True):
-        found[study.label]["gate"]["without_push_holders"]["t_low"] = low
+        label, served = found[study.label], {scope: study.served(scope) for scope in SCOPES}
+        everybody, outside = np.ones(len(material), dtype=bool), ~material.cases.push_holder
+        label["gate"]["without_push_holders"]["t_low"] = low
+        label["order"] = order_figures(arrivals_of(study, served, material, everybody), plan.seed)
+        part = label["without_push_holders"]
+        part["order"] = order_figures(arrivals_of(study, served, material, outside), plan.seed)
     return {
         "labels": found,
         "seed": plan.seed,
@@ -202,6 +209,26 @@ def _low_budgets(study: Study) -> dict[str, dict[str, Any]]:
     group = with_record(settled_record(study.past.cases, study.label)) & ~study.past.cases.push_holder
     told = (study.past, [study.served(one) for one in SCOPES], study.came, group, study.judged, study.clock)
     return {str(budget): told_low(*told, budget) for budget in BUDGETS}
+
+
+def arrivals_of(study: Study, served: Mapping[str, Scored], material: Material, group: Mask) -> Arrivals:
+    """Return the judged cases of a group as the queue would have met them, with the chance that the gate takes.
+
+    `served` is what the model of each scope said.
+    A first-timer had nothing settled in that repository yet.
+    """
+    cases, record = study.past.cases, settled_record(study.past.cases, study.label)
+    chance = np.minimum(served["person"].told, served["change"].told)
+    which = np.flatnonzero(study.judged & group & ~np.isnan(chance))
+    opened, nothing = cases.opened_at[which], np.zeros(len(which), dtype=bool)
+    here = record["lately_clean_here"] + record["lately_not_clean_here"]
+    risk = np.array([material.risk.get(cases.keys[one], np.nan) for one in which], dtype=np.float64)
+    return Arrivals(
+        Waiting(chance[which], risk, np.zeros(len(which)), opened, here[which] == 0, nothing, nothing),
+        served["change"].told[which],
+        study.came[which] == 0,
+        np.fmin(cases.merged_at, cases.refused_at)[which],
+    )
 
 
 def _told(study: Study, material: Material, plan: Plan, lanes: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:

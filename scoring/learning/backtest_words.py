@@ -15,6 +15,20 @@ NEWCOMERS = (
     "Newcomers beside everybody: the AUC under “new”; in a lane how many of them, and how many of these were bad."
 )
 LANES = f"{'':<34}{'lane':>6}{'share':>7}{'authors':>8}{'false':>6}{'new, bad':>9}{'really':>8}  {'95 %':<15}plug"
+ORDER_RULES = (
+    "Orders of the queue. If all waited at once: the share of all bad ones in the first tenth, how much of that tenth "
+    "is bad, the share in the first third; the bad ones in the first 10 of 30 successive arrivals. At the recorded "
+    "number of verdicts a day, days until one: the median, that of first-timers, their longest, the longest of all."
+)
+ORDERS = f"{'tenth':>7}{'bad':>7}{'third':>7}{'in 10':>7}{'median':>8}{'new':>7}{'longest':>9}{'of all':>8}"
+ORDER_NAMES = {
+    "need": "as shown",
+    "oldest": "oldest first",
+    "risk": "by content risk alone",
+    "model": "by the served model alone",
+    "random": "at random",
+    "best": "best possible",
+}
 SCOPES = {"change": "with the change", "person": "the person alone"}
 
 
@@ -43,6 +57,10 @@ def table(found: Mapping[str, Any]) -> Iterator[str]:
                 yield _lane("  as certified", lane["certificate"])
         for budget, low in gate["without_push_holders"]["t_low"].items():
             yield _low(float(budget), low)
+        yield from wrap(ORDER_RULES, 100)
+        for part, words in ((figures, "everybody"), (figures["without_push_holders"], "no push-holders")):
+            yield f"{words:<34}{ORDERS}"
+            yield from (_order(ORDER_NAMES[name], one) for name, one in part["order"].items())
         yield ""
 
 
@@ -105,6 +123,15 @@ def _low(budget: float, low: Mapping[str, Any]) -> str:
     return (
         f"T_LOW, gate, no push-holders, people with a record, budget {budget:.0%}: {low['sent']:,} of {low['n']:,} "
         f"sent to a person, {_share(low['clean_sent'])} of the clean and {_share(low['bad_sent'])} of the others"
+    )
+
+
+def _order(words: str, one: Mapping[str, Any]) -> str:
+    shares = (("tenth", 7), ("tenth_bad", 7), ("third", 7))
+    numbers = (("window", 7), ("wait", 8), ("first_timer_wait", 7), ("first_timer_longest", 9), ("longest", 8))
+    cells = "".join(f"{_share(one[name]):>{width}}" for name, width in shares)
+    return f"  {words:<32}{cells}" + "".join(
+        f"{'-' if one[name] is None else f'{one[name]:.1f}':>{width}}" for name, width in numbers
     )
 
 

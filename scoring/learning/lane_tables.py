@@ -10,6 +10,7 @@ import numpy as np
 
 from ingest.decoding import decode_json
 from ingest.durable import write_whole
+from scoring.lane_offer import STEP
 from scoring.learning.certificate import Digest, Label, Moment, Unit, Weight
 from scoring.learning.lane_statistics import Question, QuestionProblem, Table, answer, read_question
 from scoring.learning.lanes import STEPS
@@ -19,6 +20,17 @@ from scoring.serving import LABEL
 ENDING = ".lanes.json"
 LARGEST = 4 * 1024 * 1024  # bytes of a file that is read; 10,001 thresholds need some 600 KB
 Columns = Annotated[tuple[Weight, ...], msgspec.Meta(max_length=STEPS + 1)]
+
+
+Counted = Annotated[tuple[Weight, ...], msgspec.Meta(min_length=STEP + 1, max_length=STEP + 1)]
+
+
+class KeptGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `lane_offer.Group` as a file holds it."""
+
+    cases: Weight
+    let_through: Counted
+    bad: Counted
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +45,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad: Columns
     authors: Columns
     effective: Columns
+    newcomers: KeptGroup | None = None
+    everybody: KeptGroup | None = None
 
 
 class Told(msgspec.Struct, frozen=True):

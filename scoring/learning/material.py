@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 import numpy as np
@@ -25,6 +25,7 @@ select distinct c.repository_id, coalesce(r.name, i.repository, 'repository ' ||
 from cases c left join repositories r on r.repository_id = c.repository_id
 left join (select distinct repository_id, repository from imported_pulls) i on i.repository_id = c.repository_id
 """
+RISKS = "select pull_uri, arg_max(content_risk, begun_clock) as risk from content_reviews group by pull_uri"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Material:
     Of the record `change` has only the counts: the rest lowered the AUC of trees for merges by .004.
 
     `alone` are columns that a person moves alone (DESIGN.md §1.9). `repositories` names them by number. `lane` is what
-    the fast lane let through.
+    the fast lane let through. `risk` is the content risk by key of case, where the content was read.
     """
 
     cases: Cases
@@ -43,6 +44,7 @@ class Material:
     alone: tuple[str, ...]
     repositories: Mapping[int, str]
     lane: Waved = NOTHING
+    risk: Mapping[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -66,7 +68,8 @@ def read_material(rows: Rows, now: datetime, policy: Policy) -> Material:
     build_slices(rows, now, policy)
     cases = add_features(rows, read_cases(rows))
     names = {row["repository_id"]: row["name"] for row in rows.rows(REPOSITORIES)}
-    return material_of(cases, names, read_lane(rows, now))
+    risk = {row["pull_uri"]: row["risk"] for row in rows.rows(RISKS)}
+    return replace(material_of(cases, names, read_lane(rows, now)), risk=risk)
 
 
 def data_version(cases: Cases) -> str:

@@ -49,13 +49,25 @@ def _attempt(random: Random, language: str, forms: list[str]) -> str:
 
 
 def honest(languages: Collection[str]) -> Iterator[Phrasing]:
-    """Every honest clause of these languages by itself, and beside another one."""
+    """Every honest clause of these languages by itself and beside another one, and what is asked of people."""
     for language in sorted(languages):
         clauses = grammar()[language]["benign"]
         for place, clause in enumerate(clauses):
             other = clauses[place - 3]
             yield language, clause
             yield language, f"{clause[0].upper()}{clause[1:]}. {other[0].upper()}{other[1:]}."
+        yield from _asked_of_people(language)
+
+
+def _asked_of_people(language: str) -> Iterator[Phrasing]:
+    """Yield requests of an author to translators, maintainers and readers, in the languages that have them."""
+    clauses, stop = grammar()[language], FULL_STOPS.get(language, ".")
+    asked = clauses.get("asked", [])
+    for place, clause in enumerate(asked):
+        for person in clauses["people"]:
+            text = f"{person}: {clause}{stop}"
+            yield language, text
+            yield language, f"{text[0].upper()}{text[1:-1]}{stop} {asked[place - 2]}{stop}"
 
 
 def disturbed(random: Random, text: str) -> str:

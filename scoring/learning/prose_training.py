@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8_000
 TRANSLATED = 400  # sentences of each language
-COMMENTS, LINES = 6_000, 8_000
+COMMENTS, LINES, STYLES = 6_000, 8_000, 2_000
 PENALTY = 8.0  # of the logistic regression: the inverse of its ridge
 SEED = 18
 LOCALES = {"zh": "zh_Hans", "pt": "pt_BR"}
@@ -48,13 +48,21 @@ def translations(language: str) -> list[str]:
 
 
 def source_texts(random: Random) -> Iterator[str]:
-    """Comments, docstrings and single lines of Django's own modules."""
+    """Comments, docstrings and single lines of Django's own modules, and lines of its pages."""
     sources = [path.read_text(encoding="utf-8") for path in sorted(Path(django.__file__).parent.rglob("*.py"))]
     sources = random.sample(sources, len(sources) // 3)
     comments = [" ".join(found[0].split()) for text in sources for found in _COMMENT.finditer(text)]
     lines = [line.strip() for text in sources for line in text.split("\n") if len(line) > 20]
     yield from random.sample(comments, min(COMMENTS, len(comments)))
     yield from random.sample(lines, min(LINES, len(lines)))
+    yield from random.sample(_styles(), STYLES)
+
+
+def _styles() -> list[str]:
+    """Lines of Django's style sheets and templates, which hold many words and no sentence."""
+    kinds = ("*.css", "*.html")
+    paths = sorted(path for kind in kinds for path in Path(django.__file__).parent.rglob(kind))
+    return [line.strip() for path in paths for line in path.read_text(encoding="utf-8").split("\n") if len(line) > 20]
 
 
 def train(languages: Collection[str], forms: Collection[str] = FORMS, number: int = ATTEMPTS) -> Model:

@@ -15,6 +15,7 @@ FORM = "sunstead-backtest/1"
 FILE = "backtest.json"
 LARGEST = 1024 * 1024  # bytes of a file that is read; three labels of five years need 60 KB
 SCOPES = ("change", "person")
+Wait = Annotated[float, msgspec.Meta(ge=0)]
 Edges = tuple[float | None, float | None]
 
 
@@ -69,12 +70,27 @@ class ShownBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rate_ci: Edges
 
 
+class ShownOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one order of the queue would have done: `queue_orders.order_figures` says what each field is."""
+
+    name: Words
+    tenth: Unit
+    tenth_bad: Unit | None
+    third: Unit
+    window: Wait | None
+    wait: Wait | None
+    first_timer_wait: Wait | None
+    first_timer_longest: Wait | None
+    longest: Wait | None
+
+
 class ShownLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One definition of a clean pull request."""
 
     label: Words
     tests: Annotated[tuple[ShownTest, ...], msgspec.Meta(max_length=4)]
     budgets: Annotated[tuple[ShownBudget, ...], msgspec.Meta(max_length=20)]
+    orders: Annotated[tuple[ShownOrder, ...], msgspec.Meta(max_length=20)] = ()  # of everybody; none in older files
 
 
 class ShownBacktest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,7 +114,8 @@ def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -
     parts = {"change": figures, "person": figures["person"]}
     tests = tuple(_test(scope, parts[scope], besides[scope]) for scope in SCOPES)
     lanes = figures["gate"]["without_push_holders"].get("budgets", {})
-    return ShownLabel(label, tests, tuple(_budgets(lanes)))
+    orders = tuple(ShownOrder(name, **one) for name, one in figures["order"].items())
+    return ShownLabel(label, tests, tuple(_budgets(lanes)), orders)
 
 
 def _test(scope: str, part: Mapping[str, Any], beside: Mapping[str, Any]) -> ShownTest:

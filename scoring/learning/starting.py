@@ -1,4 +1,4 @@
-"""How a starter model and curve are made of other projects (`scoring.starter`, `lane_curve`), and how good they are.
+"""Makes a starter model and curve from other projects (`scoring.starter`, `lane_curve`), and measures the model.
 
 Each project starts afresh every 365 days: nothing is known of anybody then, as where a project begins here. Each is
 judged by a model of the others, which has not seen it. Those who may push are left out, as they are of a lane. Nothing
@@ -21,7 +21,8 @@ from ingest.store import Store
 from ingest.transaction import Rows
 from scoring.estimators import SHRUNK_RATE
 from scoring.labels import WINDOW_DAYS, outcomes, settled
-from scoring.lane_curve import curve_of, given_rate
+from scoring.lane_curve import curve_of, given_rate, group_of
+from scoring.lane_offer import Group
 from scoring.learning.cases import Cases
 from scoring.learning.design import FitProblem, Floats, Labels
 from scoring.learning.lane_statistics import table_of
@@ -66,6 +67,7 @@ class History:
     people: NDArray[np.int64]
     opened_at: NDArray[np.datetime64]
     watched_until: np.datetime64
+    everybody: Group  # the lane with those who may push
 
     def part(self, which: NDArray[np.bool_]) -> tuple[dict[str, Floats], Labels]:
         """Columns and outcomes of these."""
@@ -100,17 +102,19 @@ def read_history(rows: Rows) -> History:
     if keys != [str(key) for key in cases.keys]:
         raise ValueError("these are not the cases that the columns belong to")
     came = outcomes(cases, LABEL).clean
-    used = settled(cases) & (came >= 0) & ~cases.push_holder
+    known, given = settled(cases) & (came >= 0), _given(cases)
+    used = known & ~cases.push_holder
     if not used.any():
         raise FitProblem("there is no settled history to learn from")
     return History(
         {name: column[used] for name, column in columns.items()},
-        _given(cases)[used],
+        given[used],
         came[used],
         np.asarray(who["project"], dtype=np.int64)[used],
         np.asarray(who["person"], dtype=np.int64)[used],
         cases.opened_at[used],
         cases.observed_until.max(),
+        group_of(given[known], (1 - came[known]).astype(np.float64), np.ones(np.count_nonzero(known))),
     )
 
 
@@ -120,9 +124,9 @@ def _given(cases: Cases) -> Floats:
 
 
 def curve_record(history: History, digest: str) -> dict[str, Any]:
-    """The starter's curve as its file holds it: the fast lane by the shrunk rate on this history, at each threshold.
+    """Return the starter's curve for its file: the fast lane by the shrunk rate on this history, at each threshold.
 
-    Each project starts afresh every 365 days there too, as the site does that borrows it.
+    Each project starts afresh every 365 days there too, like the site that borrows the curve.
     """
     known, bad = np.isfinite(history.given), 1.0 - history.came
     judged = (history.given, bad, history.people, history.opened_at)
@@ -130,6 +134,7 @@ def curve_record(history: History, digest: str) -> dict[str, Any]:
     curve = curve_of(table_of(Judged.of(*(one[known] for one in judged))), "starter", len(bad), days)
     if curve is None:
         raise FitProblem("nobody in this history had a record when they sent something")
+    newcomers = group_of(history.given[~known], bad[~known], np.ones(np.count_nonzero(~known)))
     policy = Policy()
     made = {
         "format": FORMAT,
@@ -139,6 +144,8 @@ def curve_record(history: History, digest: str) -> dict[str, Any]:
         "cases": curve.cases,
         "days": curve.days,
         "points": [asdict(one) for one in curve.points],
+        "newcomers": asdict(newcomers),
+        "everybody": asdict(history.everybody),
     }
     return _rounded(made)
 

@@ -19,7 +19,7 @@ from scoring.intervals import Behind
 from scoring.labels import settled
 from scoring.learning.backtest import FITTED, SCOPES, YEARS, maker
 from scoring.learning.blended import without_alone_of
-from scoring.learning.cases import LabelName
+from scoring.learning.cases import Cases, LabelName
 from scoring.learning.design import FitProblem, Floats
 from scoring.learning.figures import figures_of, gain_of
 from scoring.learning.material import Material
@@ -41,6 +41,7 @@ from scoring.learning.self_lift import largest_lift
 from scoring.promotion import Candidate, Decision, decide
 
 SEEDS, SEEDED = 3, ("lightgbm", "blend")
+CHECKS, FEWEST_CHECKED = "ci_pass_rate", 200
 MOST_LIFTED = 300  # cases on which the self-lift is tried
 Tell = Callable[[str], None]
 
@@ -105,8 +106,21 @@ def train(
     last = ripe[-1] if len(ripe) else moment
     first = (last.astype("datetime64[Y]") - YEARS).astype("datetime64[us]")
     clock = Clock.of(first, moment)
-    features = {**material.cases.features, **settled_record(material.cases, label)}
+    features = without_rare_checks(material.cases, {**material.cases.features, **settled_record(material.cases, label)})
     return {name: _train(Scope(name, material, past, features, clock, moment, draws, seed), tell) for name in SCOPES}
+
+
+def without_rare_checks(cases: Cases, features: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the features, with CI unknown throughout where fewer than FEWEST_CHECKED settled cases have it.
+
+    No recorded history holds CI runs, so a few cases cannot tell what they are worth.
+    """
+    if CHECKS not in features:
+        return features
+    known = ~np.isnan(features[CHECKS]) & settled(cases)
+    if np.count_nonzero(known) >= FEWEST_CHECKED:
+        return features
+    return {**features, CHECKS: np.full_like(features[CHECKS], np.nan)}
 
 
 def _train(scope: Scope, tell: Tell) -> Trained:

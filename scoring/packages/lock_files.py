@@ -65,12 +65,17 @@ def _pipfile_entry(block: Block, version: str) -> Iterator[Item]:
 
 
 def cargo_lock(view: View) -> Iterator[Item]:
-    """Cargo.lock: [[package]] with name, version, source and checksum."""
-    for block in grouped(toml_leaves(view.lines, view.at_top, view.hint)).values():
+    """Cargo.lock: [[package]] with name, version, source and checksum.
+
+    A package without a source lies in the repository itself. The last of a fragment may have one beyond it.
+    """
+    blocks = list(grouped(toml_leaves(view.lines, view.at_top, view.hint)).values())
+    for place, block in enumerate(blocks, 1):
         name, version, url = block.text("name"), block.text("version"), block.text("source") or ""
         named = normalised("crates.io", name or "")
         if name and version:
-            source: Source = "git" if url.startswith("git+") else "registry"
+            is_own = not url and place < len(blocks)
+            source: Source = "path" if is_own else "git" if url.startswith("git+") else "registry"
             yield Entry(named, block.line("version"), version, version, source=source, url=url, touched=block.touched)
         for leaf in block.all("checksum"):
             yield Digest(leaf.line, f"{named}@{version}" if name and version else "", "sha256", leaf.value)

@@ -5,28 +5,49 @@ const on = (names, act) => names.split(" ").forEach((name) => document.addEventL
 const byId = (id) => document.getElementById(id);
 const every = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
-// The row with the focus, now or last.
+// The row in hand: that with the focus, else the one that is open, else the last one.
 let last;
 const focused = () => document.activeElement;
 const rowOf = (element) => element?.closest?.(".row[id]");
-const current = () => rowOf(focused()) ?? byId(last);
-const focusRow = (row) => row?.querySelector(".row-link")?.focus();
+const current = () => rowOf(focused()) ?? rowOf(every(".row-link[aria-current]")[0]) ?? byId(last);
+const focusRow = (row) => {
+  const link = row?.querySelector(".row-link");
+  (link?.checkVisibility() ? link : byId("pull-title"))?.focus();
+};
 const beside = (row, step) => {
   const rows = every(".row[id]");
   return rows[row ? rows.indexOf(row) + step : 0];
 };
 on("focusin", ({ target }) => (last = rowOf(target)?.id ?? last));
 
+// One row is open at a time: the one that the pane shows, or will.
+const choose = (row) => {
+  for (const one of every(".row-link[aria-current]")) one.removeAttribute("aria-current");
+  row?.querySelector(".row-link").setAttribute("aria-current", "true");
+};
+on("htmx:beforeRequest", ({ detail: { elt } }) => elt.matches(".row-link") && choose(rowOf(elt)));
+on("htmx:afterSwap", ({ detail: { target } }) => {
+  if (target?.id !== "open") return;
+  const row = byId(every(".pull", target)[0]?.dataset.row);
+  choose(row);
+  row?.scrollIntoView({ block: "nearest" });
+  if (!focused() || focused() === document.body || !focused().checkVisibility()) focusRow(row);
+  if (!row?.checkVisibility()) scrollTo(0, 0);
+});
+
 // An offer to undo goes when it is too late.
 const ready = () => {
   for (const one of every("[data-script]")) one.hidden = false;
   byId("theme").lastElementChild.textContent = root.dataset.theme;
   byId("keys-on").checked = root.dataset.keys === "on";
-  for (const offer of every(".offer")) {
+  for (const offer of every("[data-left]")) {
     offer.ends ??= Date.now() + +offer.dataset.left;
     const left = offer.ends - Date.now();
     if (left > 0) setTimeout(ready, left + 50);
-    else offer.remove();
+    else {
+      if (offer.contains(focused())) focusRow(rowOf(offer));
+      offer.remove();
+    }
   }
   byId("offers").hidden = !every(".offer")[0];
 };
@@ -46,18 +67,28 @@ on("click", (event) => {
   const { target, detail } = event;
   closeMenu(target);
   // The second click of a double click does not meet what the first put there.
-  if (detail > 1 && target.closest(".row button, .offer button")) event.preventDefault();
+  if (detail > 1 && target.closest(".row button, .pull button, .offer button")) event.preventDefault();
   if (target.closest("#theme")) kept.theme = root.dataset.theme = themes[root.dataset.theme];
+  const said = target.closest(".say > summary")?.nextElementSibling.querySelector("textarea");
+  if (said) setTimeout(() => said.focus()); // once it is open
   if (target.id === "help") byId("keys").showModal();
   if (target.id === "keys-on") kept.keys = root.dataset.keys = target.checked ? "on" : "off";
   ready();
 });
 
-// A key clicks the real button that names it: in the focused row, else outside of all rows.
+// A key clicks the real button that names it: in the row in hand, else outside of all rows.
 let before;
+const steps = { n: [".finding", 1], p: [".finding", -1], "]": [".kept > summary", 1], "[": [".kept > summary", -1] };
+const stepped = (key) => {
+  const found = every(`#open .what-side ${steps[key][0]}`).filter((one) => one.checkVisibility());
+  const next = found[found.indexOf(focused()) + steps[key][1]] ?? found.at(steps[key][1] > 0 ? 0 : -1);
+  if (next) next.tabIndex = -1;
+  return next;
+};
 const keyed = (key) => {
   const row = current();
   if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
+  if (key in steps && byId("open")) return stepped(key);
   const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => one.checkVisibility());
   return found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
 };
@@ -65,41 +96,33 @@ on("keydown", (event) => {
   const { key, target } = event;
   const types = target.matches("input:not([type=checkbox]), textarea, select");
   if (byId("keys").open || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (key === "Escape" && (closeMenu() || types)) return types && (target.blur(), focusRow(current()));
+  if (key === "Escape" && target.type === "search" && target.value) {
+    target.value = "";
+    target.form.requestSubmit();
+    return;
+  }
+  const say = target.closest(".say");
+  if (key === "Escape" && say) say.open = false;
+  if (key === "Escape" && (closeMenu() || types || say)) return (types || say) && (target.blur(), focusRow(current()));
   if (types || root.dataset.keys === "off" || (event.repeat && !"jk".includes(key))) return; // held, `a` approves one
   const wanted = keyed(before === "g" ? `g${key}` : key);
   before = key;
-  if (!wanted) return;
+  if (!wanted) return key === "Escape" && focusRow(current());
   event.preventDefault();
-  if ("jk/".includes(key)) wanted.focus();
-  else wanted.click();
+  const moves = "jk".includes(key);
+  if (moves || key === "/" || key in steps) wanted.focus();
+  if (moves ? byId("open") && wanted.checkVisibility() : key !== "/" && !(key in steps && byId("open"))) wanted.click();
 });
 
-// A row that opens stays under the pointer when another closes.
-let held, heldAt;
-on("htmx:beforeSwap", ({ detail }) => {
-  held = rowOf(detail.requestConfig?.elt);
-  heldAt = held?.getBoundingClientRect().top;
-});
-on("htmx:afterSwap", () => {
-  const row = held && byId(held.id);
-  if (row) window.scrollBy({ top: row.getBoundingClientRect().top - heldAt, behavior: "instant" });
-});
-
-// A failed update says so; the focus is where it can be tried again.
-on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr } }) => {
+// A failed update says so; the focus is where it can be tried again. What the page sends by itself tells nothing.
+on("htmx:sendError htmx:timeout htmx:responseError htmx:afterOnLoad", ({ detail: { elt, successful, xhr, requestConfig } }) => {
+  if (!requestConfig.triggeringEvent) return;
   const problem = byId("problem");
   problem.hidden = successful;
   problem.textContent = problem.dataset[xhr.status] ?? problem.dataset.failed;
-  if (!successful && elt.matches(".row form:not(.note-form)")) focusRow(rowOf(elt));
+  if (!successful && elt.matches(".row form")) focusRow(rowOf(elt));
 });
 
-// Who acts goes on to the next row at once.
-on("htmx:beforeRequest", ({ detail: { elt } }) => {
-  if (!elt.matches(".row form[hx-target]")) return;
-  const next = !elt.matches(".note-form, :has([data-key=u])") && beside(rowOf(elt), 1);
-  focusRow(next || rowOf(elt));
-});
 on("submit", (event) => {
   const key = event.target.matches(".offer") && event.target.elements.key.value;
   const same = every(".slot [name=key]").find((field) => field.value === key);

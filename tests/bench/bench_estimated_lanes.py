@@ -1,9 +1,9 @@
-"""How soon a lane opened on an estimate shuts itself: `python -m tests.bench.bench_estimated_lanes [LANES]`.
+"""Measures how soon an estimated lane shuts itself: `python -m tests.bench.bench_estimated_lanes [LANES]`.
 
-One line of JSON for each budget, of so many simulated lanes (2,000): the median days until one that is twice as bad as
-its budget is shut by its audit of 1 in 3 at 100 a day, in how many of 100 years one that is exactly at its budget is
-shut wrongly at 100 a day and at 18 a month, and the weeks that the first takes at 18 a month (exact, `scoring.drift`).
-Each answer comes at once.
+It prints one line of JSON for each budget, from so many simulated lanes (2,000): the median days until the audit of 1
+in 3 shuts a lane twice as bad as its budget at 100 a day; in how many of 100 years it wrongly shuts one exactly at its
+budget, at 100 a day and at 18 a month; and the weeks that the first takes at 18 a month (exact, `scoring.drift`). Each
+answer comes at once.
 """
 
 import json
@@ -19,7 +19,7 @@ SHARE, A_DAY, A_MONTH, DELTA = 1 / 3, 100, 18, 0.05
 
 
 def audits_until_shut(budget: float, rate: float, audits: int, lanes: int) -> NDArray[np.float64]:
-    """After how many audits each lane with this rate is shut; inf where it is not by then."""
+    """Return after how many audits each lane with this rate is shut; inf where `audits` do not shut it."""
     rule, draw = AlarmRule(budget, DELTA), np.random.default_rng(5)
     won, lost = np.log1p(rule.stake * (1 - budget)), np.log1p(-rule.stake * budget)
     bet, found = np.zeros(lanes), np.full(lanes, np.inf)

@@ -1,9 +1,9 @@
-"""Where certificates lose the lane: `python -m tests.bench.bench_lane_ablation FILE`, a file as docs/history.md lists.
+"""Shows where certificates lose the lane: `python -m tests.bench.bench_lane_ablation FILE`, as docs/history.md lists.
 
-What `train` certifies month by month on the projects of a half, with one restriction relaxed at a time, some together
-and all together: how many of the settled pull requests it would have let through, how many of those were bad, and the
-95 % interval of their share, authors as clusters. The recipe promises nothing; the last two rows take P(clean) with the
-change in place of the lower of two. People who may push are left out.
+It plays what `train` certifies month by month on the projects of a half, with one restriction relaxed at a time, some
+together and all together. Each row has how many of the settled pull requests it would have let through, how many of
+those were bad, and the 95 % interval of their share, authors as clusters. The recipe promises nothing; the last two
+rows take P(clean) with the change in place of the lower of two. People who may push are left out.
 """
 
 import sys
@@ -14,7 +14,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from scoring import threshold
 from scoring.learning.backtest import SCOPES, Study
@@ -22,7 +21,7 @@ from scoring.learning.budgets import BUDGETS, CAREFUL_FROM, CERTIFICATE_DELTA, D
 from scoring.learning.certificate import delta_of
 from scoring.learning.measures import interval, mean_of
 from scoring.threshold import DEFAULT, Rule, careful_threshold, loosest
-from tests.bench.lane_past import HALVES, Mask, Month, group_of, months_of, read_studies
+from tests.bench.lane_past import Mask, Month, months_of, print_rows
 
 ANYBODY = replace(DEFAULT, few_authors=0, few_people=0)
 ALL_IN_ONE = replace(ANYBODY, starts=(1,), parts=1)
@@ -109,15 +108,5 @@ def _told(study: Study, group: Mask, months: Sequence[Month], thresholds: Iterat
     return f"{counted}, {int(bad.sum()):>3} bad, {bad.mean():.1%} [{low:.1%}, {high:.1%}]"
 
 
-def main(file: Path) -> None:
-    """The table for each half, label and budget."""
-    material, studies = read_studies(file)
-    with threadpool_limits(1):
-        for half in HALVES:
-            for study in studies:
-                for row in rows(study, group_of(material, half), half):
-                    print(row, flush=True)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    print_rows(Path(sys.argv[1]), rows)

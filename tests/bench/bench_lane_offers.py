@@ -1,11 +1,11 @@
-"""What estimated lanes really did: `python -m tests.bench.bench_lane_offers FILE`, a file as docs/history.md lists.
+"""Measures what estimated lanes really did: `python -m tests.bench.bench_lane_offers FILE`, as docs/history.md lists.
 
-At the beginning of each month the lane that would have been offered is opened on what was known then. The rows count
+At the beginning of each month it opens the lane that would have been offered on what was known then. The rows count
 what all these lanes let through during their month, how much of that was bad, how often the rates of the next three
 months and of the next year lay within the interval shown, and which lanes the bet shut within a year (1 in 3 audited).
-`part` says for which part of its independent cases each lane stands in the interval. Scores: what a model gives (the
-lower of two, and with the change alone), and the shrunk rate of a site without a model, counted on what became known in
-the last year or on a year of what was opened 194 days ago or earlier. People who may push are left out.
+`part` is the part of its independent cases that the interval counts. The scores are those of a model (the lower of two,
+and with the change alone), and the shrunk rate of a site without a model, counted on what became known in the last year
+or on a year of what was opened 194 days ago or earlier. People who may push are left out.
 """
 
 import sys
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from scoring.drift import AlarmRule, watch
 from scoring.labels import SETTLED_DAYS, outcomes
@@ -30,16 +29,16 @@ from scoring.learning.records import settled_record
 from scoring.learning.rolling import DAY, LOOK_BACK
 from scoring.learning.simple import CLEAN, NOT_CLEAN
 from scoring.policy import Policy
-from tests.bench.lane_past import HALVES, Mask, group_of, months_of, read_studies
+from tests.bench.lane_past import Mask, months_of, print_rows
 
 PARTS = (1.0, 0.5, 1 / 3)
 AUDITED, DELTA = 1 / 3, 0.05
-FEWEST = 10  # pull requests of a year without which its rate says nothing
+FEWEST = 10  # pull requests that a year needs for its rate to mean anything
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A P(clean) of every case, and of each month its beginning with what an offer is counted on then."""
+    """A P(clean) of every case; for each month its start, and the cases that an offer is counted on then."""
 
     name: str
     told: Floats
@@ -48,7 +47,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A lane that was opened: what was shown, and what came of its first month, three months and year (1 is bad)."""
+    """An opened lane: the offer, and the positions of what it let through in a month, three months and a year."""
 
     offer: Offer
     month: np.ndarray
@@ -57,13 +56,13 @@ class Opened:
 
 
 def model_score(study: Study, group: Mask, name: str, scopes: Sequence[str]) -> Score:
-    """What the served models said: the lowest of these scopes."""
+    """Return the score of the models that served: the lowest of these scopes."""
     told = np.min([study.served(scope).told for scope in scopes], axis=0)
     return Score(name, told, [(month.start, month.judged) for month in months_of(study, group, scopes)])
 
 
 def rate_score(study: Study, group: Mask, name: str, settled: bool) -> Score:
-    """The shrunk rate, counted on what was `settled` 194 days after its opening, or on what became known lately."""
+    """Return the shrunk rate, counted on what opened 194 days ago (`settled`) or became known lately."""
     cases, known = study.past.cases, outcomes(study.past.cases, study.label)
     record, policy = settled_record(cases, study.label), Policy()
     told = given_rate(record[CLEAN], record[NOT_CLEAN], policy.prior, policy.strength)
@@ -108,7 +107,7 @@ def opened(study: Study, group: Mask, score: Score, budget: float, part: float) 
 
 
 def row(study: Study, lanes: Sequence[Opened], of: int) -> str:
-    """What all of these lanes did together."""
+    """Sum up in a row what all of these lanes did."""
     through = np.unique(np.concatenate([lane.month for lane in lanes]))
     bad = (study.came[through] == 0).astype(np.float64)
     low, high = interval(mean_of(bad), study.past.cases.authors[through], 1000, 0)
@@ -140,18 +139,8 @@ def _shut(study: Study, lanes: Sequence[Opened]) -> str:
     return f"shut {shut[True]} of these, {shut[False]} others"
 
 
-def main(file: Path) -> None:
-    """A row for each half, label, score, budget and part."""
-    material, studies = read_studies(file)
-    with threadpool_limits(1):
-        for half in HALVES:
-            for study in studies:
-                for told in rows(study, group_of(material, half), half):
-                    print(told, flush=True)
-
-
 def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
-    """The rows of one half and label."""
+    """Yield a row for each score, budget and part."""
     of = int((study.judged & group).sum())
     for score in scores_of(study, group):
         for budget in BUDGETS:
@@ -162,4 +151,4 @@ def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    print_rows(Path(sys.argv[1]), rows)

@@ -1,9 +1,9 @@
-"""How many outcomes any certificate takes: `python -m tests.bench.bench_lane_outcomes FILE`, as docs/history.md lists.
+"""Counts the outcomes that a certificate takes: `python -m tests.bench.bench_lane_outcomes FILE`, see docs/history.md.
 
-By the theorem of docs/method.md, for lanes whose rate is taken from all judged years, half a case worse than it was:
-the one that any method could certify first at the pace of that history, and the first of those that let through at
-least half of what the largest lane within the budget does. Both are picked with hindsight, so they say too little.
-People who may push are left out.
+It applies the theorem of docs/method.md to two lanes, with their rate over all judged years, taken half a case worse
+than it was: the one that any method could certify first at the pace of that history, and the first of those that let
+through at least half of what the largest lane within the budget does. Both are picked with hindsight, so the counts are
+too low. People who may push are left out.
 """
 
 import math
@@ -12,16 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from scoring.learning.backtest import SCOPES, Study
 from scoring.learning.budgets import BUDGETS, CERTIFICATE_DELTA
 from scoring.learning.lanes import Judged, Lanes, lanes_of
 from scoring.need import outcomes_needed
 from scoring.threshold import weeks_of
-from tests.bench.lane_past import HALVES, Mask, group_of, read_studies
+from tests.bench.lane_past import Mask, print_rows
 
-FEWEST = 10  # pull requests without which a lane's rate says nothing
+FEWEST = 10  # pull requests that a lane needs for its rate to mean anything
 
 
 def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
@@ -43,7 +42,7 @@ def rows(study: Study, group: Mask, half: str) -> Iterator[str]:
 
 
 def _first(lanes: Lanes, weeks: float, budget: float, least: float) -> str:
-    """The lane of at least so many pull requests that could be certified first."""
+    """Name the lane of at least so many pull requests that could be certified first."""
     found = []
     for size, bad in zip(lanes.sizes.tolist(), lanes.bad.tolist(), strict=True):
         rate = (bad + 0.5) / (size + 1)
@@ -56,15 +55,5 @@ def _first(lanes: Lanes, weeks: float, budget: float, least: float) -> str:
     return f"{math.ceil(outcomes):,} outcomes, {math.ceil(took):,} weeks (a lane of {size:.0f}, {rate:.1%} bad)"
 
 
-def main(file: Path) -> None:
-    """The rows of each half and label."""
-    material, studies = read_studies(file)
-    with threadpool_limits(1):
-        for half in HALVES:
-            for study in studies:
-                for row in rows(study, group_of(material, half), half):
-                    print(row, flush=True)
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    print_rows(Path(sys.argv[1]), rows)

@@ -1,10 +1,10 @@
-"""The lanes of a recorded history, month by month: what the lane benchmarks share.
+"""The lanes of a recorded history, month by month, for the lane benchmarks.
 
 People who may push are left out. The halves of projects were fixed before anything was tried on them (docs/method.md).
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,8 +40,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """One month of a group of projects: the positions of what was opened in it, with the P(clean) of each, and what was
-    known when it began. `judged` is the year that ends 30 days before, `longer` everything that was ever scored."""
+    """One month of a group of projects: the positions of what was opened in it, and the P(clean) of each (`told`).
+
+    Both other parts hold what was known when it began: `judged` the year that ends 30 days before, `longer` everything
+    that was ever scored.
+    """
 
     start: np.datetime64
     quarter: np.datetime64
@@ -52,7 +55,7 @@ class Month:
 
 
 def read_studies(file: Path) -> tuple[Material, list[Study]]:
-    """Every case of the file as the models would have scored it then, and the models that serve. Takes minutes."""
+    """Read every case of the file, scored as the models of its time would have done. Takes minutes."""
     with TemporaryDirectory() as folder:
         material = material_of_file(file, Path(folder), NOW, Policy())
     plan = Plan()
@@ -68,6 +71,16 @@ def read_studies(file: Path) -> tuple[Material, list[Study]]:
     return material, studies
 
 
+def print_rows(file: Path, rows: Callable[[Study, Mask, str], Iterator[str]]) -> None:
+    """Print these rows for each half of the projects in the file and each label."""
+    material, studies = read_studies(file)
+    with threadpool_limits(1):
+        for half in HALVES:
+            for study in studies:
+                for row in rows(study, group_of(material, half), half):
+                    print(row, flush=True)
+
+
 def group_of(material: Material, half: str) -> Mask:
     """The cases of a half's projects whose authors may not push."""
     numbers = [number for number, name in material.repositories.items() if name in HALVES[half]]
@@ -75,7 +88,7 @@ def group_of(material: Material, half: str) -> Mask:
 
 
 def months_of(study: Study, group: Mask, scopes: Sequence[str] = SCOPES) -> Iterator[Month]:
-    """The judged months of a group, with nothing but what was known when each began.
+    """Yield the judged months of a group, each with only what was known when it began.
 
     P(clean) is the lower of two, as the gate takes it, or of the one scope named.
     """

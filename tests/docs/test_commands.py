@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from django.core.management import CommandError, get_commands, load_command_class
+from django.core.management import CommandError, call_command, get_commands, load_command_class
 
-from tests.docs.pages import Line, block_below, commands, lines_of, mentions, text_of, words_of_tests
+from tests.docs.pages import PAGES, Line, block_below, commands, lines_of, mentions, text_of, words_of_tests
 from tests.sources import PROJECT
+from triage.models import Person
 
 # Sections whose commands tests/docs/test_walk.py runs word for word.
 WALKED = (
@@ -14,6 +15,8 @@ WALKED = (
     ("docs/deploy.md", "Upgrade"),
     ("docs/deploy.md", "Rollback"),
 )
+_DID = re.compile(r"did:(?:plc:[a-z2-7]{24}|web:(?!.*example))")
+_PLACEHOLDER = re.compile(r"\b(?:YOUR|THEIR)_(?:HANDLE|DID)\b")
 # Other lines that a test plays, with the test.
 PLAYED = {'git -C ../your-clone am --keep-cr "$PWD"/approved/*.mbox': "tests/ingest/test_approved_landings.py"}
 
@@ -66,6 +69,29 @@ def test_every_management_command_takes_what_it_is_given(line: Line) -> None:
         command.create_parser("manage.py", name).parse_args(arguments)
     except CommandError as problem:
         pytest.fail(f"{line.page}: {line.command}: {problem}")
+
+
+def test_no_page_holds_a_did_that_somebody_might_own() -> None:
+    """A command is pasted as it is, and would make a stranger admin."""
+    assert {page.name: _DID.findall(page.read_text()) for page in PAGES if _DID.search(page.read_text())} == {}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "line",
+    [one for one in commands() if _PLACEHOLDER.search(one.command) and one.manage()],
+    ids=lambda line: line.command[-60:],
+)
+def test_a_command_that_is_pasted_with_its_placeholder_is_refused_in_a_sentence(line: Line) -> None:
+    name, *arguments = line.manage() or []
+    refused = r"_HANDLE' is neither a handle|YOUR_DID has no account here|No watched repository is called 'OWNER/NAME'"
+    with pytest.raises(CommandError, match=refused):
+        call_command(name, *arguments)
+    assert not Person.objects.exists()
+
+
+def test_the_pages_have_commands_that_name_somebody() -> None:
+    assert sum(_PLACEHOLDER.search(one.command) is not None for one in commands()) >= 5
 
 
 def test_every_option_that_is_spoken_of_exists() -> None:

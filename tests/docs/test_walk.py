@@ -19,7 +19,7 @@ from trustsite.standins.jetstream import Jetstream
 from trustsite.standins.recording import make_recording
 
 OPERATE, DEPLOY, FAULTS = "docs/operate.md", "docs/deploy.md", "docs/faults.md"
-OWNER = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"  # whom the pages name
+OWNER = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"  # who follows the pages, which say YOUR_HANDLE or YOUR_DID
 PYTHON = '"$DATA_ROOT/venv/bin/python" manage.py'
 
 
@@ -81,7 +81,7 @@ def begin(box: Box, commands: list[str]) -> str:
     box.type(commands[0])
     box.keep_state_in(box.root)
     (box.clone / ".env").write_text(settings_behind_a_proxy())
-    said = [box.type(command) for command in commands[1:]]
+    said = [box.type(command.replace("YOUR_HANDLE", OWNER)) for command in commands[1:]]
     assert "is marked" in said[1]
     assert said[2].startswith(f"https://{NAME}/sign-in/")
     return said[2].strip().removeprefix(f"https://{NAME}")
@@ -104,7 +104,7 @@ def look_at_the_probe(box: Box) -> None:
 def watch_the_first_repository(box: Box, site: Browser) -> str:
     """As the pages say, with the commands that need no network; the token, which reads scores."""
     (making,) = commands_below("docs/api.md", "Signing in")
-    token = box.type(making).strip()
+    token = box.type(making.replace("YOUR_DID", OWNER)).strip()
     assert site.told("/queue", token)["total"] == 0
     wait_for(lambda: site.told("/metrics", token)["repositories"], what="the repository")
     box.type(f"{PYTHON} add_maintainer {OWNER} --repo at://{OWNER}/sh.tangled.repo/lantern")

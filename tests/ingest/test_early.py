@@ -359,7 +359,7 @@ STEP_US = 20 * SECOND  # between two frames of a game: 5 minutes are 15 of them
 
 
 def mixed(draw: random.Random, now_us: int) -> list[bytes]:
-    """Frames of a server in order of time, before, at and ahead of the clock, and some between that are dated ahead."""
+    """Return a server's frames in order of time, before, at and ahead of the clock, some of them dated ahead."""
     latest = now_us + AHEAD // MICROSECOND
     frames = Frames()
     for place in range(40):
@@ -370,7 +370,7 @@ def mixed(draw: random.Random, now_us: int) -> list[bytes]:
 
 
 def taken_in(store: Store) -> int:
-    """How many frames are in the log or wait."""
+    """Return how many frames are in the log or wait to enter it."""
     return rows(store, COUNT)[0][0] + len(waiting(store))
 
 

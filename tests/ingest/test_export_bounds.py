@@ -1,4 +1,4 @@
-"""What is held about a person is written piece by piece: of their long texts one is in memory at a time."""
+"""The data held about a person is written piece by piece, with one of their long texts in memory at a time."""
 
 import json
 import tracemalloc
@@ -20,7 +20,7 @@ RECORDS, SIZE = 60, 1_000_000
 
 @pytest.fixture(name="held")
 def held_fixture(store: Store, tmp_path: Path) -> dict[str, Any]:
-    """What is held about somebody with 60 records of a megabyte, a third of them archived."""
+    """The data held about somebody with 60 records of a megabyte, a third of them archived."""
     for begin, end in ((0, RECORDS // 3), (RECORDS // 3, RECORDS)):
         frames = Frames([b""] * begin)
         for number in range(begin, end):

@@ -1,4 +1,4 @@
-"""The files of long texts: written before what names them, swept, checked and never followed through a link."""
+"""The files of long texts: written before the rows that name them, swept, checked and never read through a link."""
 
 import hashlib
 import subprocess

@@ -1,4 +1,4 @@
-"""Stores and archives of a version before, with long texts inside, are brought over within the memory of DuckDB."""
+"""Stores and archives of an older version, with long texts inside, are converted within DuckDB's memory limit."""
 
 import json
 import subprocess
@@ -68,7 +68,7 @@ def poisoned(path: Path, number: int, size: int, kind: str) -> None:
 
 
 def checkpoints(path: Path, memory: str) -> bool:
-    """Whether DuckDB alone writes its log of changes into a file within this memory."""
+    """Return whether DuckDB alone writes its log of changes into a file within this memory."""
     database = duckdb.connect(str(path), config=CONFIG | {"memory_limit": memory})
     try:
         database.execute("force checkpoint").fetchall()
@@ -161,7 +161,7 @@ def hold_long_texts(path: Path, size: int) -> None:
 
 
 def is_readable(path: Path, memory: str) -> bool:
-    """Whether DuckDB alone reads the texts of an archive file within this memory."""
+    """Return whether DuckDB alone reads the texts of an archive file within this memory."""
     with duckdb.connect(config=CONFIG | {"memory_limit": memory}) as database:
         try:
             database.execute("select max(strlen(body)) from read_parquet(?)", [str(path)]).fetchall()

@@ -22,7 +22,9 @@ def test_of_several_failed_addresses_the_first_is_told() -> None:
 
 
 def test_a_name_that_is_not_known_and_a_silent_host_are_told_as_that() -> None:
-    assert plain(socket.gaierror(-2, "Name or service not known")).startswith("its name is not known")
+    assert plain(socket.gaierror(-2, "Name or service not known")).startswith(
+        "DNS finds no such name: check the network first"
+    )
     assert plain(TimeoutError()) == "it took too long to answer"
 
 

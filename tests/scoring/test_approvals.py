@@ -112,7 +112,7 @@ def test_what_changed_after_an_approval_is_first_in_its_group(offered: Result) -
     approve(offered)
     a_new_round(offered)
     offered.judge(NOW)
-    for sort in ("findings", "lowest", "oldest", "newest"):
+    for sort in ("need", "lowest", "oldest", "newest"):
         (group,) = offered.queue(read.QueueQuery(sort=sort)).groups
         assert group.rows[0].uri == OFFERED
         assert group.total == 3

@@ -1,4 +1,4 @@
-"""What the store keeps of lanes that maintainers opened on an estimate, and what is read of them."""
+"""Lanes that maintainers opened on an estimate, as the store keeps and reads them."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -26,7 +26,7 @@ END = {"opening": "1", "because": "enough", "person": ANA, **LATER}
 
 @pytest.fixture
 def offered(tmp_path: Path) -> Iterator[Result]:
-    """Mara offers something to the watched repository."""
+    """A store in which mara has an open pull request to the watched repository."""
     store = fresh_store(tmp_path / "trust.duckdb", key=KEY)
     store.bind(SOURCE)
     result = Result(store, tmp_path)

@@ -16,7 +16,17 @@ from scoring.conditions import ORDINARY
 from scoring.estimators import factors
 from scoring.explain import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
 from scoring.explain_content import MISSING_WORDS
-from scoring.figures import basis_points, shown, shown_against, shown_threshold
+from scoring.figures import (
+    basis_points,
+    one_decimal_up,
+    percent,
+    percent_against,
+    percent_interval,
+    percent_threshold,
+    shown,
+    shown_against,
+    shown_threshold,
+)
 from scoring.gate import Thresholds, judge, judge_change
 from scoring.verdict import Attestation, Content, Evidence, Lane, Reason
 
@@ -81,30 +91,28 @@ def test_a_code_of_another_version_is_named_instead_of_breaking_the_page() -> No
     assert "never_heard_of" in sentence(Reason("never_heard_of", {"x": 1}))
 
 
-def test_a_row_names_the_trust_path_first_and_then_the_record() -> None:
-    assert line(VOUCHED) == "Vouched for by the maintainer ana.example.test; 14 of 15 merged here"
-    assert line(TWO_HOPS).startswith("Vouched for by ana.test, whom the seed seed.test vouches for; ")
+def test_a_row_names_the_record_and_then_the_trust_path() -> None:
+    assert line(VOUCHED) == "Clean record: 14 of 15 merged; vouched for by the maintainer ana.example.test"
+    assert "; vouched for by ana.test, whom the seed seed.test vouches for" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
-    assert line(far).startswith("3 hops from the seed seed.test via b.test; ")
-    assert line(Evidence()) == (
-        "No trust path from the seeds here yet; no settled contribution here yet; not enough evidence yet"
-    )
+    assert "; 3 hops from the seed seed.test via b.test" in line(far)
+    assert line(Evidence()) == "First change here; no trust path yet; no score yet"
 
 
 def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
-    assert "no settled contribution here yet, 3 of 4 clean elsewhere" in line(Evidence(clean=3, not_clean=1))
+    assert line(Evidence(clean=3, not_clean=1)).startswith("First change here, 3 of 4 clean elsewhere; ")
     both = Evidence(clean=20, not_clean=2, merged_here=5, settled_here=6)
-    assert "5 of 6 merged here, 20 of 22 clean over all" in line(both)
+    assert "5 of 6 merged here; 20 of 22 clean over all" in line(both)
     fixed = Evidence(clean=12, not_clean=3, merged_here=14, settled_here=15)
-    assert "14 of 15 merged here, 12 of 15 clean" in line(fixed)
-    assert "2 merged and still being watched" in line(Evidence(waiting=2))
+    assert "14 of 15 merged here, 2 needed a fix" in line(fixed)
+    assert line(Evidence(waiting=2)).startswith("2 merged, none counted yet; ")
 
 
 def test_a_row_says_what_decided_and_what_is_missing() -> None:
-    assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Denounced by a seed here; ")
-    assert "; P(clean) is low, 0.22 (0.04\N{EN DASH}0.50)" in line(Evidence(not_clean=7))
+    assert line(Evidence(denounced_by_seed=True, clean=9)).startswith("Someone you trust warns about them; ")
+    assert line(Evidence(not_clean=7)).startswith("Low chance to stay clean: 22 %; ")
     assert line(VOUCHED, content=None).endswith("; content not reviewed yet")
-    assert line(VOUCHED, Thresholds(t_high=0.5)).endswith("; threshold not certified")
+    assert "; fast lane not certified; vouched for by" in line(VOUCHED, Thresholds(t_high=0.5))
 
 
 def test_a_shut_lane_says_what_would_open_it() -> None:
@@ -159,13 +167,13 @@ def test_no_word_of_distrust_is_said_of_people_without_a_path_or_history(
 @pytest.mark.parametrize("name", ["{seed.__class__}", "{0}", "{", "%s%(x)d", "<script>", "{voucher!r:>999999}"])
 def test_a_name_from_the_network_is_only_ever_a_name(name: str) -> None:
     evidence = Evidence(structural_trust=0.5, path=(name, name, "mara.test"))
-    assert line(evidence).startswith(f"Vouched for by {name}, whom the seed {name} vouches for; ")
+    assert f"; vouched for by {name}, whom the seed {name} vouches for; " in line(evidence)
 
 
 def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away() -> None:
     evidence = Evidence(structural_trust=0.9, path=("an\u202ea\n\u200b." + "x" * 500, "mara.test"))
     row = line(evidence)
-    assert row.startswith("Vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx")
+    assert "; vouched for by the maintainer an⟨U+202E⟩a⟨U+000A⟩⟨U+200B⟩.xxx" in row
     assert row.isprintable()
     assert len(row) < 200
 
@@ -205,6 +213,22 @@ def test_a_finer_threshold_gets_as_many_decimals_as_it_needs() -> None:
     assert (shown_threshold(0.9), shown_threshold(0.905), shown_threshold(1e-05)) == ("0.90", "0.905", "0.00001")
 
 
+def test_percents_are_floored_intervals_go_outward_and_what_is_bad_is_rounded_up() -> None:
+    assert (percent(0.899), percent(0.29), percent(1.0)) == ("89 %", "29 %", "100 %")
+    assert percent_interval(0.429, 0.951) == "42\N{EN DASH}96 %"
+    assert (percent_against(0.907, 0.905), percent_threshold(0.905)) == ("90.7 %", "90.5 %")
+    assert percent_threshold(0.6) == "60 %"
+    assert (one_decimal_up(0.301), one_decimal_up(0.3), one_decimal_up(0.1 + 0.2)) == ("0.4", "0.3", "0.3")
+
+
+@given(st.floats(0, 1), st.integers(0, 100))
+def test_a_number_of_whole_percents_is_told_one_way_everywhere(probability: float, hundredths: int) -> None:
+    assert percent(probability) == f"{round(100 * float(shown(probability)))} %"
+    threshold = hundredths / 100
+    stands = float(percent_against(probability, threshold).removesuffix(" %")) >= 100 * threshold - 1e-9
+    assert stands == (probability >= threshold)
+
+
 def test_basis_points_are_rounded_down_like_the_rest() -> None:
     assert [basis_points(p) for p in (0.0, 0.29, 0.89999, 1.0)] == [0, 2900, 8999, 10000]
 
@@ -222,8 +246,8 @@ def test_every_factor_has_a_plain_name() -> None:
             Content(0.8, True, high_flags=2, worst="secret_leak", place="a.py:3"),
             "The review found a secret in the open (a.py:3), and 1 more flag of high severity.",
         ),
-        (Content(0.61, True), "Content risk is 0.61, 0.60 or more."),
-        (Content(0.25, False), "Content risk is 0.25; the fast lane takes 0.20 at most."),
+        (Content(0.61, True), "Content risk 61 %, limit 60 %."),
+        (Content(0.25, False), "Content risk 25 %; the fast lane takes 20 % at most."),
         (Content(0.1, False, coverage=0.57), "Only 56 % of the changed lines could be read."),
         (
             Content(0.1, False, has_verdict=False, missing="refused"),

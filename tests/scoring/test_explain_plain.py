@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from scoring.explain import CLAUSES, SENTENCES
+from scoring.explain import SENTENCES
+from scoring.explain_decided import CLAUSES
 from scoring.explain_plain import ANY_OTHER, PLAIN_SENTENCES, THRESHOLD_PARAMS, plain_notice, plain_sentence
 from scoring.verdict import Param, Reason
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from ingest.settle import settle
 from ingest.transaction import Rows
 from scoring.content.likeness import likeness_in
 from scoring.content.submission import Knowledge
 from scoring.known_bad import RULE
 from scoring.review_pulls import Reviewing, review_due
-from tests.ingest.stream import MARA, pull_uri
-from tests.pipeline import Result, by_scanners, prepared
+from tests.ingest.stream import MARA, SEED, pull_uri
+from tests.pipeline import Later, Result, by_scanners, prepared
 from tests.scoring.offered import offer
 from tests.scoring.small import DAY, MERGED_AT, OFFERED, again, feed, settled, take
 from tests.scoring.test_marks import mark
@@ -46,9 +47,11 @@ def merged_and_reverted(result: Result) -> None:
     take(result, settled("open"))
     offer(result, PATCH)
     review(result)
-    frames = settled()
+    frames = Later(MERGED_AT)
+    frames.status(SEED, OFFERED, "merged")
     frames.pull(MARA, "next")
     feed(result, frames)
+    settle(result.store)
     offer(result, PATCH, uri=NEXT, ref="blob:next")
     found = {"pull_uri": OFFERED, "kind": "reverted", "evidence": "f" * 40, "carried_by": None}
     moments = {"happened_at": MERGED_AT + DAY, "known_from": MERGED_AT + DAY}

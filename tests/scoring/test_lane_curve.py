@@ -1,4 +1,4 @@
-"""What the fast lane would have let through of settled pull requests, and what it is offered on."""
+"""The curve of what the fast lane would have let through, and the offer that rests on it."""
 
 import json
 import logging
@@ -17,6 +17,7 @@ from scoring import lane_curve
 from scoring.lane_curve import (
     FILE,
     curve_of,
+    group_of,
     interval_of,
     lent_curve,
     offer_of,
@@ -26,7 +27,7 @@ from scoring.lane_curve import (
 )
 from scoring.lane_offer import LaneCurve, LanePoint, Offer
 from scoring.learning.lane_statistics import Table, table_of
-from scoring.learning.lane_tables import Kept, keep_table
+from scoring.learning.lane_tables import Kept, KeptGroup, keep_table
 from scoring.learning.lanes import Judged
 from scoring.learning.model_files import save_model, serve
 from scoring.policy import Policy
@@ -39,7 +40,7 @@ from tests.scoring.test_serving import made_up_model
 NOW = datetime(2026, 6, 1)
 DAY = timedelta(days=1)
 BUDGET = 0.05
-ESTIMATED = '[{"code":"threshold_estimated","params":{}}]'  # what says so in shadow mode was never let through
+ESTIMATED = '[{"code":"threshold_estimated","params":{}}]'  # a decision in shadow mode with it was not let through
 STARTER = LaneCurve("starter", 100.0, 365.0, (LanePoint(0.9, 40.0, 1.0, 20, 0.001, 0.13),))
 
 
@@ -54,7 +55,7 @@ def world(tmp_path: Path) -> Iterator[Result]:
 
 
 def settle(world: Result, author: int, opened: datetime, clean: bool, known_from: datetime | None = None) -> str:
-    """A pull request of this person that became known as clean or not; its address."""
+    """Add a settled pull request of this person, clean or not; returns its at-uri."""
     with world.store.write() as txn:
         count = txn.value("select count(*) from pull_requests")
         uri = f"at://did:plc:past/sh/{count}"
@@ -70,7 +71,7 @@ def settle(world: Result, author: int, opened: datetime, clean: bool, known_from
 
 
 def past(world: Result, people: Sequence[tuple[int, str]]) -> list[str]:
-    """Of each person one pull request after the other, each known before the next: `+` clean, `-` not."""
+    """Add each person's pull requests in order, each known before the next: `+` clean, `-` not."""
     return [
         settle(world, author, NOW - (300 - 3 * place) * DAY, word == "+")
         for author, words in people
@@ -94,7 +95,7 @@ def test_each_pull_request_has_the_score_of_its_opening_and_a_first_one_has_none
     found = curve(world)
     assert found is not None
     assert found.cases == 5
-    # The second of 901 came with one clean one behind it, (.53 * 5 + 1) / 6; the third with two; 902's with a bad one.
+    # 901's second follows one clean one, (.53 * 5 + 1) / 6; the third two of them; 902's second a bad one.
     assert [(one.threshold, one.let_through, one.bad) for one in found.points] == [
         (0.66, 1.0, 0.0),
         (0.6, 2.0, 0.0),
@@ -116,6 +117,30 @@ def test_whoever_may_push_is_in_no_count(world: Result) -> None:
     found = curve(world)
     assert found is not None
     assert (found.cases, [one.let_through for one in found.points]) == (2.0, [1.0])
+    assert found.everybody is not None
+    assert (found.everybody.cases, found.everybody.at(0.6)) == (5.0, (3.0, 0.0)), (
+        "beside it, 901's second and third too"
+    )
+
+
+def test_newcomers_are_counted_apart_and_none_of_them_goes_through_by_a_record(world: Result) -> None:
+    past(world, [(901, "+++"), (902, "-+"), (903, "+")])
+    found = curve(world)
+    assert found is not None
+    assert found.newcomers is not None
+    assert (found.newcomers.cases, found.newcomers.at(0.0)) == (3.0, (0.0, 0.0))
+
+
+@given(
+    scores=draw_from.lists(draw_from.floats(0, 1) | draw_from.just(float("nan")), max_size=40),
+    threshold=draw_from.integers(0, 100),
+)
+def test_a_group_counts_whoever_reaches_the_threshold(scores: list[float], threshold: int) -> None:
+    bad = [float(place % 3 == 0) for place in range(len(scores))]
+    found = group_of(np.array(scores), np.array(bad), np.full(len(scores), 2.0))
+    reached = [spoiled for score, spoiled in zip(scores, bad, strict=True) if score >= threshold / 100 - 1e-9]
+    assert found.cases == 2.0 * len(scores)
+    assert found.at(threshold / 100) == (2.0 * len(reached), 2.0 * sum(reached))
 
 
 def test_what_was_imported_of_an_author_is_in_their_record(world: Result) -> None:
@@ -142,7 +167,7 @@ def test_what_is_older_than_a_year_or_not_known_yet_is_left_out_and_stays_in_the
 
 
 def decided(world: Result, uri: str, reasons: str = "[]") -> None:
-    """A decision that this was fast lane, with these reasons."""
+    """Add a decision that this pull request was fast lane, with these reasons."""
     with world.store.write() as txn:
         txn.execute(
             "insert into scores by name select * replace ($uri as pull_uri, 'fast_lane' as lane, 'made' || $uri as "
@@ -153,7 +178,7 @@ def decided(world: Result, uri: str, reasons: str = "[]") -> None:
 
 
 def audited(world: Result, uri: str, would_merge: bool, odds: float) -> None:
-    """An answer of the audit, the first and only one about this."""
+    """Add the only answer of the audit about this pull request."""
     with world.store.write() as txn:
         txn.execute(
             "insert into audits values ($uri, $uri, 1, '', 0, '', $odds, $at, $would, 'read', null, $at, $at, null)",
@@ -163,7 +188,7 @@ def audited(world: Result, uri: str, would_merge: bool, odds: float) -> None:
 
 @pytest.fixture
 def waved(world: Result) -> str:
-    """The newest of three clean ones, of which each test says what the lane did with it."""
+    """The newest of three clean pull requests; each test decides what the lane did with it."""
     return past(world, [(901, "+++")])[-1]
 
 
@@ -195,12 +220,25 @@ def test_with_a_model_that_serves_its_table_is_the_curve(world: Result, tmp_path
     name = save_model(models, made_up_model(1), "")
     serve(models, LABEL, name)
     assert curve(world, models) is None, "it has no table yet, and its scores are not the shrunk rate's"
-    table = {"thresholds": (0.955, 0.5), "sizes": (40.0, 80.0), "bad": (1.0, 20.0), "authors": (20.0, 30.0)}
-    kept = Kept("sunstead-lanes/1", name, LABEL, (NOW - 365 * DAY, NOW), **table, effective=(40.0, 60.0))
+    kept = Kept(
+        form="sunstead-lanes/1",
+        model=name,
+        label=LABEL,
+        window=(NOW - 365 * DAY, NOW),
+        thresholds=(0.955, 0.5),
+        sizes=(40.0, 80.0),
+        bad=(1.0, 20.0),
+        authors=(20.0, 30.0),
+        effective=(40.0, 60.0),
+        newcomers=KeptGroup(9.0, (7.0,) * 101, (1.0,) * 101),
+    )
     keep_table(models, kept)
     found = curve(world, models)
     assert found is not None
     assert (found.source, found.cases) == ("own", 80.0)
+    assert found.newcomers is not None
+    assert (found.newcomers.cases, found.newcomers.at(0.95)) == (9.0, (7.0, 1.0))
+    assert found.everybody is None, "nobody counted it, so no page tells it"
     assert [(one.threshold, one.let_through, one.authors) for one in found.points] == [
         (0.95, 40.0, 20),
         (0.5, 80.0, 30),
@@ -296,6 +334,10 @@ def test_the_starters_curve_is_small_and_says_where_it_comes_from() -> None:
     assert (told["provenance"]["projects"], told["provenance"]["rows"]) == (11, found.cases)
     sizes = [one.let_through for one in found.points]
     assert sizes == sorted(sizes)
+    assert found.everybody is not None
+    assert found.newcomers is not None
+    assert found.everybody.cases > found.cases > found.newcomers.cases
+    assert all(found.everybody.at(one.threshold)[0] >= one.let_through for one in found.points)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"format": 2}', b'{"format": 1, "cases": 1, "days": 1, "points": []}'])

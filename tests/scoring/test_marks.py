@@ -72,6 +72,16 @@ def test_a_mark_before_anything_was_mined_counts_at_once_and_what_is_mined_later
     assert kept(result) == ("reverted", True, QUIET)
 
 
+@pytest.mark.parametrize("word", ["open", "closed"])
+def test_a_mark_on_what_was_not_merged_counts_nothing(result: Result, word: str) -> None:
+    small.take(result, settled(word), MERGED_AT + DAY)
+    mark(result, "reverted", now=MERGED_AT + DAY)
+    before = counts(result, MARA)
+    again(result, MERGED_AT + DAY)
+    assert counts(result, MARA) == before
+    assert result.value("select count(*) from marks") == 0
+
+
 def test_a_mark_is_not_known_before_it_took_effect(merged: Result) -> None:
     mark(merged, "reverted", now=MARKED + DAY)
     again(merged, MARKED + DAY - timedelta(microseconds=1))

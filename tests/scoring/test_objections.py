@@ -68,7 +68,7 @@ def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answer
     assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
     row = world.pull(OFFERED)
     assert row is not None
-    assert "the contributor objects" in row.sentence
+    assert "The author objects" in row.sentence
     assert row.would_change == "A person's answer to the objection would have it judged like any other."
     tell_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
     assert decision(world) == before
@@ -131,7 +131,7 @@ def test_a_maintainer_speaks_about_their_own_repository_alone_and_the_row_says_s
     assert decision(world) == (Lane.NEEDS_HUMAN, "objection_open")
     row = world.pull(OFFERED)
     assert row is not None
-    assert "a maintainer objects for the contributor" in row.sentence
+    assert "A maintainer objects for the author" in row.sentence
     assert sentence(row.verdict.reasons[0]) == (
         "A maintainer of this repository objects in the contributor's name to how this is judged, so a person decides."
     )

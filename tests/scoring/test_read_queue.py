@@ -1,11 +1,15 @@
 """The queue that pages and JSON are told: groups that add up, every order on every page, and what narrows it."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from typing import get_args
 
 import pytest
 
 from scoring import read
 from scoring.answers import GroupKey, QueueQuery
+from scoring.queue_order import TURN
 from scoring.verdict import Lane
 from tests.pipeline import Result, all_rows
 from trustsite.world import World
@@ -39,7 +43,7 @@ def test_a_pull_request_bears_its_number_on_the_forge_once_that_is_known(played:
     assert (shown.label, shown.page) == (f"{row.repository_name} #12", page["url"])
 
 
-@pytest.mark.parametrize("sort", ["findings", "oldest", "newest", "lowest"])
+@pytest.mark.parametrize("sort", ["oldest", "newest", "lowest"])
 def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) -> None:
     whole = {group.key: group.rows for group in played.queue(QueueQuery(sort=sort)).groups}
     for rows in whole.values():
@@ -47,8 +51,6 @@ def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) ->
         if sort == "lowest":
             chances = [row.verdict.estimate.probability for row in rows]
             assert chances == sorted(chances, key=lambda p: (p is None, p or 0))
-        elif sort == "findings":
-            assert rows == tuple(sorted(rows, key=lambda row: ((row.content_risk or 0) < 0.1, row.opened_at)))
         else:
             assert ages == sorted(ages, reverse=sort == "newest")
     for key, rows in whole.items():
@@ -62,18 +64,86 @@ def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) ->
         assert last.rows == rows[(len(rows) - 1) // size * size :]
 
 
-def test_findings_come_first_and_the_size_of_a_change_is_none(played: Result) -> None:
-    def normal_queue(sort: read.QueueSort = "findings") -> tuple[read.QueueRow, ...]:
-        return next(group.rows for group in played.queue(QueueQuery(sort=sort)).groups if group.key == "normal_queue")
+@pytest.fixture
+def altered(played: Result) -> Iterator[Result]:
+    """The same store; afterwards its decisions, pull requests and comments are what they were."""
+    tables = ("current_decisions", "pull_requests", "comments")
+    kept = {table: played.rows(f"select * from {table}") for table in tables}
+    yield played
+    with played.store.write() as txn:
+        for table, rows in kept.items():
+            txn.execute(f"delete from {table}")
+            if rows:
+                txn.append(table, rows)
 
-    newest = normal_queue("newest")[0]
-    places = {}
-    for risk in (0.10, 0.09, newest.content_risk):  # a low finding, a large change, what it had
-        with played.store.write() as txn:
-            sql = "update current_decisions set content_risk = ? where pull_uri = ?"
-            txn.execute(sql, [risk, newest.uri])
-        places[risk] = [row.uri for row in normal_queue()].index(newest.uri)
-    assert places[0.10] < places[0.09] == len(normal_queue()) - 1
+
+def needing_review(played: Result) -> list[read.QueueRow]:
+    """The rows that need review, as the page shows them to somebody who chose nothing."""
+    return next(list(group.rows) for group in played.queue().groups if group.key == "normal_queue")
+
+
+def place_of(played: Result, row: read.QueueRow) -> int:
+    return [one.uri for one in needing_review(played)].index(row.uri)
+
+
+def decide(played: Result, row: read.QueueRow, column: str, value: object) -> None:
+    with played.store.write() as txn:
+        txn.execute(f"update current_decisions set {column} = ? where pull_uri = ?", [value, row.uri])
+
+
+def comment(played: Result, row: read.QueueRow, did: str, day: int) -> None:
+    said = datetime(2099, 1, day)
+    author = played.value("select contributor_id from contributors where did = ?", [did])
+    about = {"uri": f"at://{did}/{day}", "author_id": author, "form": "pull", "subject_uri": row.uri, "body": "Why?"}
+    with played.store.write() as txn:
+        txn.append("comments", [about | dict.fromkeys(("written_at", "seen_at", "changed_at"), said)])
+
+
+def test_a_stronger_finding_moves_a_change_up_past_older_ones(altered: Result) -> None:
+    youngest = max((row for row in needing_review(altered) if not row.first_timer), key=lambda row: row.opened_at)
+    decide(altered, youngest, "probability", 0.97)
+    places = []
+    for risk in (0.05, 0.10, 0.45, 0.8):  # without a finding, with a low, a medium and a high one
+        decide(altered, youngest, "content_risk", risk)
+        places.append(place_of(altered, youngest))
+    assert places[0] >= places[1] > places[2] > places[3]
+
+
+def test_the_place_of_what_the_audit_sealed_tells_nothing_of_its_risk_and_chance(altered: Result) -> None:
+    sealed = needing_review(altered)[0]
+    decide(altered, sealed, "reasons", '[{"code":"audit_drawn","params":{"odds":0.3}}]')
+    places = set()
+    for risk, chance in ((None, None), (0.0, 0.99), (0.9, 0.02)):
+        decide(altered, sealed, "content_risk", risk)
+        decide(altered, sealed, "probability", chance)
+        with altered.reading() as rows:
+            places.add(read.queue_order(rows, QueueQuery(bucket="normal_queue")).index(sealed.uri))
+    assert len(places) == 1
+
+
+def test_what_waits_for_its_author_comes_after_what_waits_for_a_maintainer(altered: Result, world: World) -> None:
+    """Until the author answers; a stranger's comment changes no turn."""
+    rows = [row for row in needing_review(altered) if not row.first_timer]
+    for row in rows:
+        decide(altered, row, "probability", 0.55)
+        decide(altered, row, "content_risk", 0.0)
+    places = [place_of(altered, rows[0])]
+    owner = "select did from repositories join contributors on contributor_id = owner_id where repo_key = ?"
+    speakers = (world.cast["mallory"], altered.value(owner, [rows[0].repository_key]), rows[0].author.did)
+    for day, speaker in enumerate(speakers, 1):
+        comment(altered, rows[0], speaker, day)
+        places.append(place_of(altered, rows[0]))
+    before, by_a_stranger, by_a_maintainer, by_the_author = places
+    assert before == by_a_stranger == by_the_author < by_a_maintainer
+
+
+def test_a_verdict_on_the_first_row_leaves_the_order_of_the_others_as_it_was(altered: Result) -> None:
+    for _ in range(TURN):
+        first, *others = (row.uri for row in needing_review(altered))
+        with altered.store.write() as txn:
+            txn.execute("update pull_requests set state = 'closed' where pull_uri = ?", [first])
+            txn.execute("delete from current_decisions where pull_uri = ?", [first])
+        assert [row.uri for row in needing_review(altered)] == others
 
 
 def test_a_preview_shows_the_first_rows_of_every_group(played: Result) -> None:
@@ -95,8 +165,21 @@ def test_the_queue_is_narrowed_by_text_repository_and_bucket(played: Result, wor
     assert all(row.own for row in all_rows(played, QueueQuery(bucket="own")))
     narrowed = played.queue(QueueQuery(text="nothing %_' is called so", bucket="needs_human"))
     assert narrowed.groups == ()
-    assert narrowed.counts == played.queue().counts, "the tiles count all of them"
+    assert sum(narrowed.counts.values()) == 0
     assert not all_rows(played, QueueQuery(repository="unknown"))
+
+
+def test_the_counts_follow_repository_and_text_and_no_bucket(played: Result, world: World) -> None:
+    for query in (
+        QueueQuery(repository=world.watched["driftwood"]),
+        QueueQuery(text="tidepo"),
+        QueueQuery(text="mara"),
+    ):
+        whole, narrowed = played.queue(query), played.queue(replace(query, bucket="needs_human"))
+        totals = {group.key: group.total for group in whole.groups}
+        assert totals
+        assert narrowed.counts == whole.counts == {lane: totals.get(str(lane), 0) for lane in Lane}
+        assert narrowed.own_count == whole.own_count == totals.get("own", 0)
 
 
 def test_a_handle_that_is_not_proven_finds_and_names_nobody(played: Result, world: World) -> None:

@@ -34,7 +34,7 @@ def test_a_denounce_by_somebody_trusted_takes_what_they_are_trusted_and_is_count
     assert (found["trusted_denouncers"], found["denounced_by_seed"]) == (1, False)
     assert row(result, STRANGER)["first_passage"] == pytest.approx(0.00729), "what comes through mara falls with her"
     shown = result.score(MARA, REPO)
-    assert "denounced by 1 trusted person" in shown.explanation
+    assert "1 trusted person warns about them" in shown.explanation
     assert {factor.name: factor.value for factor in shown.verdict.factors}["trusted_denouncers"] == 1
     assert shown.decision == "normal_queue"
 
@@ -53,7 +53,7 @@ def test_two_who_denounce_are_two_and_the_seeds_word_is_final(result: Result) ->
     assert (found["trusted_denouncers"], found["denounced_by_seed"]) == (2, True)
     assert found["path"] == []
     assert row(result, ANA)["first_passage"] == pytest.approx(0.09)
-    assert "denounced by 2 trusted people" in result.score(MARA, REPO).explanation
+    assert "2 trusted people warn about them" in result.score(MARA, REPO).explanation
 
 
 def test_a_change_of_mind_counts_from_when_it_was_seen(result: Result) -> None:

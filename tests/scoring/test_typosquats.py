@@ -131,3 +131,16 @@ def test_what_the_operator_knows_is_imitated_and_imitates_nothing() -> None:
 
 def test_a_name_that_stood_there_before_is_not_looked_at() -> None:
     assert list(scan(submission({"requirements.txt": ("requsts==1\n", "requsts==2\n")}))) == []
+
+
+def test_a_repository_is_no_imitation_in_its_own_lock_file() -> None:
+    """httpx was called a lookalike of http where its own crate stands in its own Cargo.lock."""
+    own = '[[package]]\nname = "httpx"\nversion = "0.28.1"\ndependencies = [\n "hyper",\n]\n'
+    fetched = '[[package]]\nname = "hyper"\nversion = "1.0.0"\nsource = "registry+https://github.com/rust-lang/crates.io-index"\n'
+    assert list(scan(submission({"Cargo.lock": ("", f"{own}\n{fetched}")}))) == []
+    attack = own.replace(
+        "dependencies", 'source = "registry+https://github.com/rust-lang/crates.io-index"\ndependencies'
+    )
+    assert [one.rule for one in scan(submission({"Cargo.lock": ("", f"{attack}\n{fetched}")}))] == ["spelling"]
+    alone = '[[package]]\nname = "httpx"\nversion = "0.28.1"\n'
+    assert [one.rule for one in scan(submission({"Cargo.lock": ("", alone)}))] == ["spelling"]

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,9 +20,9 @@ from ingest.store import StreamClock
 from scoring import read
 from scoring.approvals import settle_approvals
 from scoring.policy import Policy
-from tests.ingest.stream import REPO
-from tests.pipeline import Result, opened
-from tests.scoring.offered_world import offered_world
+from tests.ingest.stream import REPO, SEED
+from tests.pipeline import Later, Result, opened
+from tests.scoring.offered_world import learn, offered_world
 from tests.scoring.small import OFFERED
 from triage import middleware
 from triage.deliveries import deliver_due
@@ -57,15 +57,20 @@ class ActingSite:
         self.publish()
         return delivered
 
+    def merge(self, uri: str) -> None:
+        """Merge it on the forge, as its repository's owner does; the stream's clock stands meanwhile."""
+        frames = Later(StreamClock(self.result.store).now())
+        frames.status(SEED, uri, "merged", rkey=f"merged-{uri.rpartition('/')[2]}")
+        learn(self.result, frames)
+        self.publish()
+
     def publish(self) -> None:
         """Show the web what the store holds."""
         publish(self.result.store, self.result.folder / "snapshots")
 
     def maintainer(self, did: str, handle: str, repo_key: str = REPO) -> Client:
         """The browser of somebody who maintains the repository and is signed in."""
-        person, _ = Person.objects.get_or_create(did=did, defaults={"handle": handle})
-        Maintainer.objects.get_or_create(person=person, repo_key=repo_key)
-        return signed_in(person)
+        return maintainer(did, repo_key, handle=handle)
 
     def form(self, kind: str = "approve", uri: str = OFFERED, version: int = 0, **changes: Any) -> dict[str, Any]:
         """What the row's form sends for what the newest snapshot shows."""
@@ -89,6 +94,14 @@ def signed_in(person: Person) -> Client:
     return client
 
 
+def maintainer(did: str, *keys: str, handle: str = "") -> Client:
+    """A browser of somebody who is signed in and maintains these repositories; "" is the whole site."""
+    person, _ = Person.objects.get_or_create(did=did, defaults={"handle": handle})
+    for key in keys:
+        Maintainer.objects.get_or_create(person=person, repo_key=key)
+    return signed_in(person)
+
+
 def approved(client: Client) -> list[str]:
     """The pull requests that `/approved.json` names."""
     answer = client.get("/approved.json")
@@ -107,38 +120,28 @@ def copied_site(
 ) -> Generator[ActingSite]:
     """A copy in `folder` of a world that was filled and published in `made`, open to everybody who reads."""
     shutil.copytree(made, folder, dirs_exist_ok=True)
-    with opened(folder, policy) as result:
-        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
-        site = ActingSite(result, reader, fetcher)
-        settings.SNAPSHOT_DIR = folder / "snapshots"
-        settings.DIFF_CORPUS_DIR = folder / "diffs"
-        settings.STREAM_CLOCK = True
+    with opened(folder, policy) as result, _served(result, settings, monkeypatch) as site:
         settings.PUBLIC_READ = True
-        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
-        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
-        monkeypatch.setattr(timezone, "now", lambda: site.now)
-        try:
-            yield site
-        finally:
-            reader.close()
-            fetcher.close()
+        yield site
 
 
 @contextmanager
 def acting_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
     """The world of open pull requests, published."""
-    with offered_world(folder) as result:
-        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
-        site = ActingSite(result, reader, fetcher)
-        settings.SNAPSHOT_DIR = folder / "snapshots"
-        settings.DIFF_CORPUS_DIR = folder / "diffs"
-        settings.STREAM_CLOCK = True
-        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
-        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)
-        monkeypatch.setattr(timezone, "now", lambda: site.now)
+    with offered_world(folder) as result, _served(result, settings, monkeypatch) as site:
         site.publish()
-        try:
-            yield site
-        finally:
-            reader.close()
-            fetcher.close()
+        yield site
+
+
+@contextmanager
+def _served(result: Result, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
+    """The web over the snapshots and diffs of a world, with the site's clock."""
+    snapshots = result.folder / "snapshots"
+    with closing(SnapshotReader(snapshots)) as reader, closing(Fetcher()) as fetcher:
+        site = ActingSite(result, reader, fetcher)
+        settings.SNAPSHOT_DIR, settings.DIFF_CORPUS_DIR = snapshots, result.folder / "diffs"
+        settings.STREAM_CLOCK = True
+        monkeypatch.setattr(snapshot, "LOOK_SECONDS", 0.0)  # a reader looks for a newer one twice a second
+        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
+        monkeypatch.setattr(timezone, "now", lambda: site.now)
+        yield site

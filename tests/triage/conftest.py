@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
@@ -103,18 +104,21 @@ def keeps_the_policy(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def open_page(browser: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
-    """`open_page(width, **options)`: a window of its own on the site; the test fails if a page in it complained.
+    """`open_page(width, client, **options)`: a window of its own on the site, signed in where a `client` is given.
 
-    It complains of a dialog, of an error in a script and of what it logged as one, save that an address is refused or
-    absent: that is for the test to say.
+    The test fails if a page in it complained: of a dialog, of an error in a script or of what it logged as one, save
+    that an address is refused or absent: that is for the test to say.
     """
     complaints: list[str] = []
     windows: list[BrowserContext] = []
 
-    def opened(width: int = 1440, **options: Any) -> Page:
+    def opened(width: int = 1440, client: Client | None = None, **options: Any) -> Page:
         window = browser.new_context(viewport={"width": width, "height": 900}, base_url=live_server.url, **options)
         window.set_default_timeout(PATIENT_MS)
         windows.append(window)
+        if client is not None:
+            cookie = client.cookies["sessionid"].value
+            window.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
         page = window.new_page()
         page.on("console", lambda message: complaints.append(message.text) if is_complaint(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -72,6 +72,7 @@ def pull_request(number: int, author: Person, title: str, clean: int, not_clean:
         content_risk=None,
         path=path,
         sentence=explain.explain(verdict, evidence),
+        decided=explain.decided(verdict, evidence),
         would_change=explain.would_change(verdict, evidence, THRESHOLDS),
         as_of=NOW,
         model_version="beta-1",

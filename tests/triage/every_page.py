@@ -35,6 +35,7 @@ def something_of_everything(site: ActingSite) -> Client:
     ben.post("/act", site.form(uri=NEXT))
     site.after(11)
     site.work()
+    site.merge(NEXT)
     ben.post("/act", site.form(kind="outcome", uri=NEXT, version=1, outcome="reverted", note="It broke the build."))
     ben.post("/lane/close", {"repo_key": REPO, "author": MARA, "because": "it let a bad one in"})
     ben.post(f"/c/{MARA}/objection", {"text": "I did not send the second round.", "pull": MORE})

@@ -1,6 +1,5 @@
 """Sixty texts that somebody would plant, and a site that shows each of them in every field that the network writes."""
 
-import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,17 +8,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from django.utils import timezone
 from pytest_django import Settings
 
-from ingest.net import Fetcher
-from ingest.snapshot import SnapshotReader, publish
+from ingest.snapshot import publish
+from scoring.policy import Policy
 from tests.ingest.stream import MARA, SEED, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer
 from tests.scoring.small import feed
-from tests.triage.acting_site import ActingSite
-from triage import middleware
+from tests.triage.acting_site import ActingSite, copied_site
 
 LONGEST = 10_000
 MARKUP = (
@@ -170,16 +167,5 @@ def _plant_reviews(result: Result) -> None:
 @contextmanager
 def hostile_site(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Generator[ActingSite]:
     """A copy of that site."""
-    shutil.copytree(_made(), folder, dirs_exist_ok=True)
-    with opened(folder) as result:
-        reader, fetcher = SnapshotReader(folder / "snapshots"), Fetcher()
-        site = ActingSite(result, reader, fetcher)
-        settings.SNAPSHOT_DIR, settings.DIFF_CORPUS_DIR = folder / "snapshots", folder / "diffs"
-        settings.STREAM_CLOCK = settings.PUBLIC_READ = True
-        monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
-        monkeypatch.setattr(timezone, "now", lambda: site.now)
-        try:
-            yield site
-        finally:
-            reader.close()
-            fetcher.close()
+    with copied_site(_made(), Policy(), folder, settings, monkeypatch) as site:
+        yield site

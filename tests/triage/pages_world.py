@@ -16,7 +16,7 @@ from scoring.read import QueueQuery, QueueRow
 from scoring.read_trial import Reread
 from scoring.verdict import Lane
 from tests.triage.drawn_rows import ANA, HOSTILE, MALLORY, MARA, NOW, SEED, drawn_rows, judged
-from triage import as_shown, context, lane_heads, lane_offers, middleware
+from triage import as_shown, context, lane_heads, lane_offers, lists, middleware, outcome_prompt, snoozing
 from triage.models import Maintainer
 from triage.models import Person as Account
 
@@ -28,6 +28,9 @@ def sign_in(client: Client, role: str = "", repo_key: str = "") -> Account:
         Maintainer.objects.create(person=person, repo_key=repo_key, role=role)
     client.force_login(person)
     return person
+
+
+NO_QUERY = QueueQuery()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ class DrawnWorld:
             )
             for key in ("needs_human", "normal_queue", "fast_lane", "own")
         )
-        return read.Queue(self._counts(), 1, groups, (("did:plc:corecorecorecorecorecore", "core"),))
+        own = sum(row.own for row in self.rows if self._matches(row, replace(query, bucket=None)))
+        return read.Queue(self._counts(query), own, groups, (("did:plc:corecorecorecorecorecore", "core"),))
 
     @staticmethod
     def _page(query: QueueQuery, total: int) -> slice:
@@ -81,8 +85,9 @@ class DrawnWorld:
         in_text = query.text.lower() in f"{row.title} {row.author.name} {row.repository_name}".lower()
         return in_bucket and in_text and query.repository in ("", row.repository_key)
 
-    def _counts(self) -> dict[Lane, int]:
-        return {lane: sum(row.verdict.lane is lane and not row.own for row in self.rows) for lane in Lane}
+    def _counts(self, query: QueueQuery = NO_QUERY) -> dict[Lane, int]:
+        rows = [row for row in self.rows if not row.own and self._matches(row, replace(query, bucket=None))]
+        return {lane: sum(row.verdict.lane is lane for row in rows) for lane in Lane}
 
     def pull(self, snapshot: object, uri: str) -> QueueRow | None:
         """The row of that address."""
@@ -118,6 +123,14 @@ class DrawnWorld:
         """None is kept."""
         return None
 
+    def rounds(self, snapshot: object, uri: str) -> tuple[read.Round, ...]:
+        """None is kept, so no page shows lines."""
+        return ()
+
+    def change_facts(self, snapshot: object, uri: str) -> read.ChangeFacts:
+        """A CI run that failed, and one owner of its files beside the author."""
+        return read.ChangeFacts(read.CiRun("failed", ("test",)), (read.FileOwner(ANA, 3),), 1)
+
     def forge_home(self, snapshot: object, uri: str, author: str, repository_key: str) -> read.ForgeHome:
         """Where each stands, under its number."""
         row = self.pull(snapshot, uri)
@@ -136,9 +149,14 @@ class DrawnWorld:
         """The same; no decision here has a number."""
         return self.subjects(snapshot, uris)
 
-    def lanes(self, snapshot: object, uris: Sequence[str]) -> dict[str, read.GroupKey]:
-        """Where each of them stands."""
-        return {row.uri: "own" if row.own else row.verdict.lane.value for row in self.pulls(snapshot, uris)}
+    def lanes(self, snapshot: object, uris: Sequence[str], query: QueueQuery = NO_QUERY) -> dict[str, read.GroupKey]:
+        """The lane of each that matches."""
+        found = [row for row in self.pulls(snapshot, uris) if self._matches(row, replace(query, bucket=None))]
+        return {row.uri: "own" if row.own else row.verdict.lane.value for row in found}
+
+    def labels(self, snapshot: object, uris: Sequence[str]) -> dict[str, str]:
+        """The short name of each."""
+        return {row.uri: row.label for row in self.pulls(snapshot, uris)}
 
     def changed_after(self, snapshot: object) -> dict[str, read.ChangedApproval]:
         """Nothing changed after it was approved."""
@@ -209,14 +227,19 @@ class DrawnWorld:
             score=score,
             per_repository=(replace(score, repository="core"),),
             vouches=(read.VouchLine(ANA, "vouch", "<i>solid</i>\u202e", NOW),),
-            pulls=(read.PullLine(self.rows[1].uri, HOSTILE[0], "core", NOW, "open", "open"),),
+            pulls=(
+                read.PullLine(self.rows[1].uri, HOSTILE[0], "core", NOW, "open", "open", True, "open", "core #7", 4, 1),
+                read.PullLine(self.rows[0].uri, HOSTILE[1], "core", NOW, "merged", "clean merge", True, "clean"),
+            ),
             history=tuple(
                 read.HistoryPoint(NOW - timedelta(days=day), 0.6, 0.4, 0.8, verdict.lane) for day in range(3)
             ),
             did_created_at=None,
             first_seen_at=NOW,
             account_status="active",
-            stored=(("Events", 31),),
+            stored=(("events in the log", 31), ("pull requests", 2)),
+            record=read.Record({"open": 1, "clean": 1}, NOW - timedelta(days=400), NOW),
+            signals=(read.Signal(f"Handle {HOSTILE[0]}", "declared"),),
         )
 
     def explain_trust(
@@ -233,6 +256,7 @@ class DrawnWorld:
             dependents=(MALLORY,),
             dependents_total=1,
             threshold=0.5,
+            weights=((1.0, 0.7), (0.9, 0.31)),
         )
 
     def fares(self, snapshot: object) -> tuple[read.Fare, read.Fare]:
@@ -264,6 +288,25 @@ class DrawnWorld:
         """Nothing is settled."""
         return
 
+    def audits_due(self, snapshot: object) -> tuple[str, ...]:
+        """Nothing was drawn."""
+        return ()
+
+    def row_states(self, snapshot: object, uris: Sequence[str]) -> dict[str, read.RowState]:
+        """Nobody commented on anything."""
+        stand = self.lanes(snapshot, uris)
+        return {uri: read.RowState(one.seen, stand[uri], 0) for uri, one in self.subjects(snapshot, uris).items()}
+
+    def unmarked_merges(self, snapshot: object, *asked: object) -> tuple[str, ...]:
+        """Nothing was merged two weeks ago."""
+        return ()
+
+    def settled(self, snapshot: object, query: read.SettledQuery) -> read.Settled:
+        """One of mara's for each hostile text, all of them closed."""
+        told = ("core", None, MARA)
+        rows = (read.SettledRow(self.rows[1].uri, text, *told, text, NOW) for text in HOSTILE)
+        return read.Settled(tuple(rows), 5_000, query.page, 100, (("did:plc:corecorecorecorecorecore", HOSTILE[0]),))
+
     def watched_repositories(self, snapshot: object) -> tuple[read.WatchedRepository, ...]:
         """None that a viewer of these pages maintains."""
         return ()
@@ -272,14 +315,38 @@ class DrawnWorld:
         """Nobody wrote anything."""
         return
 
-    def vouch_graph(self, snapshot: object, did: str, policy: object) -> read.VouchGraph | None:
-        """Mara below ana and below an unreadable name; of others nothing."""
-        if did != MARA.did:
-            return None
-        people = ((MARA, 2), (SEED, 0), (ANA, 1), (MALLORY, 1))
-        return read.VouchGraph(
-            tuple(read.Neighbour(person, hops) for person, hops in people), ((1, 2), (1, 3), (2, 0), (3, 0)), 5
+    def weeks(self, snapshot: object, now: datetime) -> tuple[read.Week, ...]:
+        """A backlog that shrank."""
+        return tuple(read.Week(now - timedelta(weeks=12 - at), 71 - at, 20 + at, 21 + at) for at in range(13))
+
+    def answers(self, snapshot: object, now: datetime) -> tuple[read.Answers, read.Answers]:
+        """First-timers wait twice as long as regulars; two wait still."""
+        months = [datetime(2026, month, 1) for month in (1, 2, 3)]
+        slow, fast = (
+            tuple(read.AnswerMonth(month, 12, days, days / 2, 3 * days) for month in months) for days in (2.1, 1.4)
         )
+        uri = self.rows[0].uri if self.rows else ""
+        return (
+            read.Answers(True, slow, slow[0], 2, now - timedelta(days=5), uri, HOSTILE[0]),
+            read.Answers(False, fast, fast[0]),
+        )
+
+    def actable(self, snapshot: object) -> int:
+        """None: the lane is shut wherever it would be."""
+        return 0
+
+    def scores(self, snapshot: object, dids: Sequence[str]) -> dict[str, read.ContributorScore]:
+        """Nobody but mara."""
+        page = self.contributor(snapshot, MARA.did)
+        return {MARA.did: page.score} if page and MARA.did in dids else {}
+
+    def persons(self, snapshot: object, dids: Iterable[str]) -> dict[str, read.Person]:
+        """Ana, mara and mallory by their DIDs."""
+        return {one.did: one for one in (ANA, MARA, MALLORY) if one.did in set(dids)}
+
+    def dids_of_handles(self, snapshot: object, handles: Iterable[str]) -> dict[str, str]:
+        """Ana and mara by their handles."""
+        return {one.name: one.did for one in (ANA, MARA) if one.name in set(handles)}
 
     def vouches_worth_making(
         self, snapshot: object, did: str, repositories: Sequence[str], policy: object
@@ -326,14 +393,24 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     monkeypatch.setattr(middleware, "snapshot_reader", lambda: reader)
     monkeypatch.setattr(context, "_newest", None)
     held = (as_shown._queues, as_shown._approved, as_shown._changed, lane_heads._states, lane_heads._heads)
-    for kept in (*held, lane_offers._pasts, lane_offers._offers):
+    held += (lane_offers._pasts, lane_offers._offers, lists._due, outcome_prompt._due, snoozing._states)
+    for kept in held:
         monkeypatch.setattr(kept, "get", lambda snapshot, key, make: make())  # a drawn one changes
     monkeypatch.setattr(read, "hidden_because", lambda snapshot, did: None)
     pages = ("queue", "pull", "leaderboard", "dashboard", "contributor")
-    pages += ("pulls", "subjects", "decided_subjects", "lanes", "changed_after", "approved")
-    pages += ("past_actions", "taken_keys", "content_review", "forge_home", "newest_patch", "reread")
-    pages += ("explain_trust", "vouches_worth_making")
+    pages += ("pulls", "subjects", "decided_subjects", "labels", "lanes", "changed_after", "approved")
+    pages += ("past_actions", "taken_keys", "content_review", "change_facts", "forge_home", "newest_patch", "reread")
+    pages += (
+        "rounds",
+        "explain_trust",
+        "vouches_worth_making",
+        "audits_due",
+        "row_states",
+        "unmarked_merges",
+        "settled",
+    )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "lane_past", "watched_repositories")
-    for name in (*pages, "fares", "vouch_graph", "lane_results", "score"):
+    pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles")
+    for name in (*pages, "fares", "lane_results", "score"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

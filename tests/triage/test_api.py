@@ -4,17 +4,21 @@ import json
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pydantic import ValidationError
 from pytest_django import Settings
 
 from scoring import read
 from scoring.verdict import Estimate, Factor, Lane, Reason, Verdict
-from triage.api.schemas import ScoreOut, leaderboard_out, metrics_out, score_out
+from triage.api.schemas import EXAMPLE_DID, ScoreOut, leaderboard_out, metrics_out, score_out
 from triage.dids import MalformedDid, parse_did, parse_handle
-from triage.models import Person
+from triage.models import ApiToken, Person
+from triage.tokens import create_token, secret_hash
+from triage.words import visible
 
 PERSON = "did:plc:mara22222222222222222222"
 MARA = read.Person(PERSON, "mara.example.test")
@@ -106,13 +110,76 @@ def test_what_is_no_did_is_refused_in_a_sentence(client: Client, did: str) -> No
     answer = client.get(f"/score/{did}")
     assert answer.status_code == 422
     assert answer["Content-Type"] == "application/problem+json"
-    assert answer.json()["detail"].startswith("This is not a DID.")
+    assert answer.json()["detail"] == f"“{visible(unquote(did))}” is not a DID. A DID looks like {EXAMPLE_DID}."
+
+
+@pytest.mark.parametrize("handle", ["mara.example.com", "@Mara.Example.com"])
+@pytest.mark.parametrize("path", ["/score/", "/trust/", "many"])
+def test_a_handle_is_refused_in_a_sentence_that_says_so_and_names_it(client: Client, handle: str, path: str) -> None:
+    body = json.dumps({"dids": [PERSON, handle]})
+    many = path == "many"
+    answer = client.post("/score", body, content_type="application/json") if many else client.get(path + handle)
+    said = f"“{handle}” is a handle: send the DID of its account. A DID looks like {EXAMPLE_DID}."
+    assert (answer.status_code, answer.json()["code"], answer.json()["detail"]) == (422, "malformed_did", said)
+
+
+def test_of_many_the_one_that_is_no_did_is_named_with_nothing_hidden(client: Client) -> None:
+    body = json.dumps({"dids": [PERSON, "did:plc:" + "x" * 200 + " \u202e"]})
+    answer = client.post("/score", body, content_type="application/json")
+    assert answer.json()["detail"].startswith("“did:plc:xxx")
+    hidden = client.post("/score", json.dumps({"dids": ["\u202edid"]}), content_type="application/json")
+    assert hidden.json()["detail"].startswith("“⟨U+202E⟩did” is not a DID.")
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        ({"bucket": "lost"}, "bucket must be empty, needs_human, normal_queue, fast_lane or own."),
+        ({"limit": "0"}, "limit must be at least 1."),
+        ({"limit": "x"}, "limit must be a whole number."),
+        ({"q": "x" * 101}, "q may have 100 characters at most."),
+        ({"briefing": "maybe"}, "briefing must be 1 or 0."),
+        ({"limit": "999", "sort": "none"}, "limit must be at most 100."),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said_in_plain_words(client: Client, ask: dict[str, str], said: str) -> None:
+    answer = client.get("/queue", ask)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_value")
+    assert said.removesuffix(".") in answer.json()["detail"]
+    assert "nput should" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "dids is missing."),
+        ({"dids": "did:plc:a"}, "dids must be a list."),
+        ({"dids": ["did:plc:a", 7]}, "dids, entry 2 must be text."),
+        ({"dids": []}, "dids needs 1 or more entries."),
+        ({"dids": ["did:plc:a"] * 101}, "dids may have 100 entries at most."),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_in_plain_words(client: Client, body: object, said: str) -> None:
+    answer = client.post("/score", json.dumps(body), content_type="application/json")
+    assert (answer.status_code, answer.json()["detail"]) == (422, said)
+
+
+def test_where_anybody_may_read_a_wrong_or_revoked_token_is_refused(client: Client) -> None:
+    revoked, good = (create_token("overlay", ["read"], timezone.now()) for _ in range(2))
+    ApiToken.objects.filter(secret_hash=secret_hash(revoked)).update(revoked_at=timezone.now())
+    statuses = {
+        secret: client.get("/metrics", headers={"authorization": f"Bearer {secret}"}).status_code
+        for secret in ("made-up", revoked, good)
+    }
+    assert list(statuses.values()) == [401, 401, 503]
+    assert client.get("/metrics", headers={"authorization": "Basic eDp5"}).status_code == 503, "a proxy asked for it"
+    assert client.get("/metrics").status_code == 503
 
 
 def test_a_parameter_that_is_too_long_is_refused(client: Client) -> None:
     answer = client.get(f"/score/{PERSON}", {"repo": "x" * 3000})
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("repo: ")
+    assert answer.json()["detail"].startswith("repo may have 2,048 characters")
 
 
 def test_the_port_of_a_did_web_is_put_back() -> None:

@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.explain_decided import LONGEST, LONGEST_REASON
 from tests.triage.site import Site
 from tests.triage.test_api_scores import NOBODY, get_json
 from triage.api.cursors import MalformedCursor, first_after, write_cursor
@@ -43,6 +44,17 @@ def test_the_queue_is_told_page_by_page_in_the_order_of_the_page(client: Client,
     assert told == whole_queue(site)
     assert asked == -(-len(told) // 3)
     assert page["total"] == len(told)
+
+
+def test_each_row_of_the_demo_says_first_what_decided_in_words_that_no_row_cuts(client: Client, site: Site) -> None:
+    told = {row["uri"]: row["explanation"] for row in get_json(client, "/queue?limit=100")["pull_requests"]}
+    with site.snapshot() as snapshot:
+        rows = [row for group in read.queue(snapshot, read.QueueQuery()).groups for row in group.rows]
+    assert any(row.decided.startswith("Prompt injection in ") for row in rows)
+    for row in rows:
+        assert 0 < len(row.decided) <= LONGEST
+        assert told[row.uri].startswith(row.decided)
+        assert len(told[row.uri]) <= LONGEST_REASON
 
 
 def test_filters_narrow_the_queue_as_they_do_on_the_page(client: Client, site: Site) -> None:

@@ -102,7 +102,7 @@ def test_a_secret_that_is_the_address_of_a_page_which_is_refused_is_in_no_line_o
 def test_a_page_that_fails_tells_nobody_the_link_that_opened_it(
     name: str, planted: Mapping[str, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rights_views, "_unreferred", broken)  # what both pages end with
+    monkeypatch.setattr(rights_views, "_unlisted", broken)  # what both pages end with
     place = f"/c/{MARA}/{name.split()[0]}/"
     failed = Client(raise_request_exception=False).get(place + planted[name])
     assert_fails_without_a_word(failed, caplog, planted)

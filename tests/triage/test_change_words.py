@@ -1,6 +1,11 @@
 """The log of changes in words."""
 
-from triage.change_words import told_details, what_words
+from typing import Any
+
+import pytest
+
+from triage.change_words import CODES, told_details, what_words
+from triage.models import Action, ContributorLink, Objection
 
 
 def test_what_was_done_is_said_in_words_and_an_unknown_kind_as_it_is_stored() -> None:
@@ -21,4 +26,27 @@ def test_settings_are_said_as_on_their_own_page() -> None:
 def test_a_mark_says_how_it_turned_out() -> None:
     assert told_details({"key": "k", "batch": "", "outcome": "needed_fix"}) == ("outcome: needed a fix",)
     assert told_details({"key": "k", "batch": "", "outcome": ""}) == ()
-    assert told_details({"before": 1, "since": None, "kind": True}) == ("before: 1", "now: none", "what: yes")
+    assert told_details({"before": 1, "since": None, "kind": True}) == ("before: 1", "now: none", "it was: yes")
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        ({"kind": "pull_for_review", "key": "k"}, "it was: an assignment"),
+        ({"purpose": "data", "pull_uri": ""}, "for: everything stored"),
+        ({"purpose": "decision", "pull_uri": "at://x"}, "for: one decision"),
+        ({"source": "link"}, "from: a private link"),
+        ({"because": "data"}, "because: data"),
+    ],
+)
+def test_a_code_of_ours_is_said_in_words_and_words_of_people_stay(details: dict[str, Any], said: str) -> None:
+    assert told_details(details) == (said,)
+
+
+def test_every_kind_of_action_of_link_and_of_objection_has_words() -> None:
+    named = {"kind": Action.Kind, "purpose": ContributorLink.Purpose, "source": Objection.Source}
+    assert {name: [one for one in kinds.values if one not in CODES[name]] for name, kinds in named.items()} == {
+        "kind": [],
+        "purpose": [],
+        "source": [],
+    }

@@ -11,12 +11,11 @@ from hypothesis import strategies as draw_from
 
 from scoring.learning.shown_backtest import ShownBudget, ShownQuarter, ShownSeries
 from scoring.learning.shown_model import ShownBin, ShownLane, ShownMonth
-from scoring.read import Fare, HistoryPoint, LaneMonth, Neighbour, Person, VouchGraph
+from scoring.read import AnswerMonth, Answers, Fare, HistoryPoint, LaneMonth, Week
 from scoring.verdict import Lane
 from tests.triage.drawn_rows import HOSTILE, NOW
-from triage import approval_charts, charts, learned_charts
-from triage.plots import LARGEST, Plot, is_drawn, round_up
-from triage.vouch_drawing import _width, fitted, vouch_plot
+from triage import approval_charts, backlog_charts, charts, contributor_page, learned_charts
+from triage.plots import LARGEST, Frame, Plot, is_drawn, month_words, round_up, whiskers
 
 ANY = draw_from.floats(allow_nan=True, allow_infinity=True) | draw_from.sampled_from([0.0, 0.5, 1.0, 1e6, -1.0])
 COUNTS = draw_from.integers(0, 10**6)
@@ -116,7 +115,7 @@ def test_what_the_lane_did_stands_beside_the_backtest_in_marks_and_table() -> No
     inside(plot)
     assert (len(plot.dots), len(plot.boxes)) == (1, 1)
     assert (plot.dots[0].tone, plot.boxes[0].tone) == ("plain", "flag")
-    assert [row[0] for row in plot.table.rows] == ["2026-02, backtest", "2026-03, live"]
+    assert [row[0] for row in plot.table.rows] == ["Feb 2026, backtest", "Mar 2026, live"]
     assert plot.summary.startswith("backtest (dots): none of 1 month; live (squares): 1 of 1 month above the budget")
     alone = approval_charts.false_approvals("one", None, (live,), 0.05)
     assert alone is not None
@@ -175,76 +174,78 @@ def test_a_score_history_of_anything_stays_in_its_picture(values: list[tuple[flo
         HistoryPoint(NOW + timedelta(days=day), value, low, high, Lane.NORMAL_QUEUE)
         for day, (value, low, high) in enumerate(values)
     ]
-    known = [one for one in values if is_drawn(*one)]
-    trend = charts.trend([one for one in history if is_drawn(one.probability)]) if _nice(known) else None
-    if trend:
-        numbers = [float(number) for pair in f"{trend.points} {trend.band}".split() for number in pair.split(",")]
-        assert all(0 <= number <= trend.width for number in numbers)
-        assert len(trend.points.split()) * 2 == len(trend.band.split())
+    plot = contributor_page.score_history([one for one in history if _nice(one)], 0.88)
+    assert (plot is None) == (sum(map(_nice, history)) < 2)
+    if plot:
+        inside(plot)
+        assert len(plot.table.rows) == sum(map(_nice, history))
 
 
-def _nice(known: list[tuple[float, float, float]]) -> bool:
+def _nice(one: HistoryPoint) -> bool:
     """Words round probabilities only: what else is stored is never one."""
-    return len(known) > 1 and all(0 <= number <= 1 for one in known for number in one)
+    values = (one.probability, one.low, one.high)
+    return is_drawn(*values) and all(0 <= value <= 1 for value in values if value is not None)
 
 
-PEOPLE = draw_from.lists(
-    draw_from.tuples(TEXT, draw_from.none() | draw_from.integers(0, 4), draw_from.booleans()), max_size=39
+@given(draw_from.lists(draw_from.tuples(COUNTS, COUNTS, COUNTS), max_size=13))
+def test_a_backlog_of_any_size_is_whole_and_stands_in_the_table(counts: list[tuple[int, int, int]]) -> None:
+    weeks = [Week(NOW + timedelta(weeks=at), *one) for at, one in enumerate(counts)]
+    plot = backlog_charts.backlog(weeks)
+    assert (plot is None) == (sum(any(one) for one in counts) < 2)
+    if plot:
+        inside(plot)
+        assert len(plot.table.rows) == len(weeks)
+
+
+@given(draw_from.lists(draw_from.tuples(draw_from.integers(1, 99), *[draw_from.floats(0, 4_000)] * 3), max_size=7))
+def test_waiting_times_of_any_length_are_whole_and_medians_need_ten_answers_in_each_group(
+    given_months: list[tuple[int, float, float, float]],
+) -> None:
+    months = tuple(
+        AnswerMonth(datetime(2026, 1 + at, 1), n, sorted(days)[1], min(days), max(days))
+        for at, (n, *days) in enumerate(given_months)
+    )
+    total = sum(one.n for one in months)
+    whole = AnswerMonth(NOW, total, 1.0, 0.5, 2.0) if months else None
+    found = [Answers(who, months, whole) for who in (True, False)]
+    plot = backlog_charts.waits(found)
+    assert bool(backlog_charts.missing_answers(found)) == (total < 10)
+    if plot:
+        inside(plot)
+        assert len(plot.table.rows) == 2 * len(months)
+
+
+@pytest.mark.parametrize(
+    ("ends", "word", "said"),
+    [
+        ((71, 49), "Yes.", "49 are open, 22 fewer than 1 weeks ago."),
+        ((8, 49), "No.", "49 are open, 41 more than 1 weeks ago."),
+        ((9, 9), "It holds.", "9 are open, as many as 1 weeks ago."),
+    ],
 )
+def test_the_backlog_is_answered_in_a_word_and_its_figures(ends: tuple[int, int], word: str, said: str) -> None:
+    told = backlog_charts.backlog_answer([Week(NOW, one, 23, 25) for one in ends], 0)
+    assert told == (word, f"{said} Last week 23 came in and 25 were decided.")
 
 
-@given(PEOPLE, draw_from.integers(0, 10**6))
-def test_a_vouch_graph_of_anybody_is_whole_and_no_names_overlap(people: list, left_out: int) -> None:
-    around = [Neighbour(Person("did:plc:p", "the person"), 3)]
-    around += [Neighbour(Person(f"did:plc:{at}", name), hops, onward) for at, (name, hops, onward) in enumerate(people)]
-    vouches = tuple((at, 0) for at in range(1, len(around)))
-    plot = vouch_plot(VouchGraph(tuple(around), vouches, left_out))
-    inside(plot)
-    assert len(plot.dots) == len(around)
-    assert len(plot.table.rows) == len(plot.strokes) == len(vouches)
-    places = [label for label in plot.labels if label.note]
-    assert len({(label.x, label.y) for label in places}) == len(around)
-    for label in places:
-        half = sum(map(_width, label.words)) / 2
-        assert half <= label.x <= plot.width - half
-        beside = [one for one in places if one is not label and abs(one.y - label.y) < 25]
-        assert all(abs(one.x - label.x) >= half + sum(map(_width, one.words)) / 2 for one in beside)
-    assert (f"{left_out:,} more are not drawn" in plot.summary) == bool(left_out)
+def test_a_whisker_that_is_cut_at_the_edge_ends_in_an_arrow() -> None:
+    frame = Frame(0, 100, 0, 100, 10)
+    whole, cut = (whiskers(50, 1, high, frame)[-1].points for high in (9, 11))
+    assert len(whole.split()) == 2
+    assert len(cut.split()) == 3, "an arrow"
 
 
-def test_the_same_graph_is_drawn_the_same_twice() -> None:
-    people = tuple(Neighbour(Person(f"did:plc:{at}", f"p{at}"), at % 3 or None) for at in range(20))
-    graph = VouchGraph(people, ((1, 0), (2, 0)), 0)
-    assert vouch_plot(graph) == vouch_plot(graph)
+@pytest.mark.parametrize(("month", "said"), [("2026-01", "Jan 2026"), ("2025-12", "Dec 2025"), ("odd-13", "odd-13")])
+def test_a_month_is_named_in_words(month: str, said: str) -> None:
+    assert month_words(month) == said
 
 
-def test_seeds_stand_on_top_the_person_below_and_whom_they_vouch_for_last() -> None:
-    def one(name: str, hops: int | None, onward: bool = False) -> Neighbour:
-        return Neighbour(Person(f"did:plc:{name}", name), hops, onward)
-
-    people = (one("mara", 2), one("ana", 1), one("seed", 0), one("eve", None), one("liv", None, True))
-    plot = vouch_plot(VouchGraph(people, ((2, 1), (1, 0), (3, 0), (0, 4)), 0))
-    heights = {label.words: label.y for label in plot.labels}
-    assert heights["seed"] < heights["ana"] < heights["eve"] < heights["mara"] < heights["liv"]
-    assert heights["No trust path from the seeds"] < heights["eve"]
-    assert ("ana", "mara", "1") in plot.table.rows
-    assert ("eve", "mara", "none") in plot.table.rows
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_only_text_in_picture_and_table(name: str) -> None:
-    graph = VouchGraph((Neighbour(Person("did:plc:a", name), 1), Neighbour(Person("did:plc:b", name), 0)), ((1, 0),), 0)
-    page = render_to_string("_fragments/plot.html", {"plot": vouch_plot(graph)})
-    assert not any(mark in page for mark in ("<script", "<img", "onload=alert(3)>", "\u202e", "\u200b"))
-    drawn(vouch_plot(graph))
-
-
-def test_a_name_is_cut_where_it_would_not_fit() -> None:
-    assert fitted("ana.example", 110) == "ana.example"
-    assert fitted("W" * 300, 110).endswith("W…")
-    assert len(fitted("漢" * 30, 110)) < 10
-    assert fitted("anybody.example.test", 75) == "anybody…"
-    assert fitted("", 110) == ""
+def test_what_came_of_the_lane_is_said_with_its_bound_and_against_the_budget() -> None:
+    assert approval_charts.lane_answer((), 0.05) == ("", "")
+    told = approval_charts.lane_answer((LaneMonth("2026-01", 96, 1, 0.0, 0.1),), 0.05)
+    assert told[0] == "96 settled."
+    assert told[1].startswith("1 of them turned out bad: 1.1 %, at most ")
+    assert "above the budget" in approval_charts.lane_answer((LaneMonth("2026-01", 3, 1, 0.0, 1.0),), 0.05)[1]
 
 
 def test_one_point_is_a_chart_too() -> None:
@@ -254,7 +255,7 @@ def test_one_point_is_a_chart_too() -> None:
     month = ShownMonth("2026-03", 10**6, 10**6, 0.99, 1.0)
     whole = approval_charts.false_approvals("one", lane((month,)), (), 0.05)
     assert whole is not None
-    assert whole.table.rows == (("2026-03, backtest", "1e+06", "1e+06", "100.0 %", "99.0 % to 100.0 %"),)
+    assert whole.table.rows == (("Mar 2026, backtest", "1e+06", "1e+06", "100.0 %", "99.0 % to 100.0 %"),)
 
 
 @given(draw_from.floats(1e-300, 1e300))

@@ -17,7 +17,9 @@ INKS = ("ink", "ink-2", "ink-3", "link")
 LANES = ("fast", "review", "flag")
 TEXT = [*((ink, paper) for ink in INKS for paper in PAPERS), *((lane, f"{lane}-soft") for lane in LANES)]
 TEXT += [(lane, paper) for lane in LANES for paper in PAPERS]
-TEXT += [("canvas", "ink")]  # a toast, and the primary button
+TEXT += [("canvas", "ink"), ("surface", "link")]  # a toast, and the primary button
+# The row that is open.
+TEXT += [(ink, "accent-soft") for ink in ("ink", "ink-2", "link", *LANES)]
 # The ring of the focus, borders of fields and buttons, bars and marks of charts, also on a note and a pill.
 MARKS = [
     (mark, paper) for mark in ("link", "ink-3", *LANES) for paper in (*PAPERS, *(f"{lane}-soft" for lane in LANES))

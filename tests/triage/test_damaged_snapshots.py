@@ -111,7 +111,7 @@ def test_a_pointer_without_any_snapshot_beside_it_is_503_in_words(client: Client
     assert client.get("/queue").status_code == 503
 
 
-IN_WORDS = ("cannot be read from its drive just now", "nothing is lost")
+IN_WORDS = ("cannot be read from its drive just now", "nothing is lost", "Nothing was published yet")
 
 
 def whole(path: Path) -> None:

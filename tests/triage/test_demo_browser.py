@@ -1,17 +1,23 @@
 """The served demo and a served replay in a real browser: shadow mode, the opened lane, the audit, what went wrong."""
 
-import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.triage.lane_life import (
+    answer_audit_with_no,
+    close_and_open_again,
+    drawn_row,
+    served_demo,
+    served_replay,
+    settled_in_the_lane,
+    signed_in,
+    wait_until_shut,
+)
 from tests.trustsite import runs
 from tests.trustsite.ports import free_port
-from tests.waiting import PATIENT_MS
-from trustsite.standins.recording import write_recording
 from trustsite.world import World, build_world
 
 
@@ -31,28 +37,17 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
+def fresh_demo(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The address and the drive of a demo of its own."""
+    with served_demo(tmp_path) as address:
+        yield address, tmp_path
+
+
+@pytest.fixture
 def replay(world: World, tmp_path: Path) -> Iterator[str]:
     """The address of a served replay of the same network, which nobody watched before."""
-    port, folder = free_port(), tmp_path / "recording"
-    write_recording(folder, world.recording)
-    # At 5 % the small past of the network offers no lane.
-    place = {"DATA_ROOT": tmp_path, "BIND": f"127.0.0.1:{port}", "FALSE_APPROVAL_BUDGET": "0.12"}
-    with runs.serving("replay", folder, "--serve", port=port, **place):
-        yield f"http://127.0.0.1:{port}"
-
-
-@contextmanager
-def signed_in(browser: Browser, address: str, width: int) -> Generator[Page]:
-    """A window in which the maintainer signed in by one click; the page that it ends on is not wider than it."""
-    window = browser.new_context(viewport={"width": width, "height": 900}, base_url=address)
-    window.set_default_timeout(PATIENT_MS)
-    page = window.new_page()
-    page.goto("/sign-in")
-    page.get_by_role("button", name="Sign in as the demo maintainer").click()
-    expect(page.get_by_role("button", name="Sign out")).to_be_attached()
-    yield page
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    window.close()
+    with served_replay(world, tmp_path) as address:
+        yield address
 
 
 @pytest.fixture(params=[1440, 390])
@@ -95,33 +90,43 @@ def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> N
 @pytest.mark.parametrize("page", [390], indirect=True)
 def test_an_answer_to_the_audit_shows_the_rest(page: Page) -> None:
     page.goto("/?bucket=normal_queue")
-    row = page.locator(".row", has=page.locator(".pill", has_text=re.compile(r"Audit\s*$"))).first
-    page.goto(row.locator("a[href*='open=']").first.get_attribute("href") or "")
+    page.goto(drawn_row(page).locator("a[href*='open=']").first.get_attribute("href") or "")
     form = page.locator("form[action='/audit']")
     form.get_by_label("Yes").check()
     form.get_by_label("Because").fill("Small, and its test fails without it.")
     form.get_by_role("button", name="Answer and show the rest").click()
-    expect(page.locator("main")).to_contain_text("threshold estimated")
+    expect(page.locator("main")).to_contain_text("Why this lane")
     expect(page.locator("main")).to_contain_text("Small, and its test fails without it.")
 
 
-def test_a_person_closes_the_lane_and_opens_it_again(page: Page, world: World) -> None:
-    page.goto(f"/lane?repository={world.watched['lantern']}")
-    page.get_by_label("Why it closes").fill("we look into the change that went wrong")
-    page.get_by_role("button", name="Close the lane", exact=True).click()
-    page.goto(f"/lane?repository={world.watched['lantern']}")
-    page.get_by_role("button", name="Open the lane").click()
-    expect(page.locator("article", has_text="Open since")).to_contain_text("by ana.example.test")
+def test_on_the_demo_marks_shut_the_lane_and_a_person_opens_and_closes_it(
+    fresh_demo: tuple[str, Path], browser: Browser, world: World
+) -> None:
+    address, root = fresh_demo
+    lane = f"/lane?repository={world.watched['lantern']}"
+    with signed_in(browser, address, 1440) as page:
+        for uri in settled_in_the_lane(root):
+            page.goto(f"/history/{uri}")
+            page.get_by_label("It turned out").select_option("needed_fix")
+            page.get_by_label("What happened").fill("Older clients could not read what it writes.")
+            page.get_by_role("button", name="Mark outcome").click()
+        wait_until_shut(page, lane)
+        expect(page.locator("main")).to_contain_text("5 of 5 that it let through turned out bad")
+        page.get_by_role("button", name="Open the lane").click()
+        close_and_open_again(page, lane)
 
 
-def test_a_replays_maintainer_opens_a_lane_closes_it_and_opens_it_again(replay: str, browser: Browser) -> None:
+def test_on_a_replay_answers_to_the_audit_shut_the_lane_and_a_person_opens_and_closes_it(
+    replay: str, browser: Browser
+) -> None:
     with signed_in(browser, replay, 1440) as page:
         page.goto("/lane")
-        opened = page.locator("article", has_text="Open since")
         page.get_by_role("button", name="Open the lane").click()
-        expect(opened).to_contain_text("by ana.example.test")
-        opened.get_by_label("Why it closes").fill("a second look first")
-        opened.get_by_role("button", name="Close the lane").click()
-        page.goto("/lane")
+        expect(page.locator("article", has_text="Open since")).to_contain_text("by ana.example.test")
+        lane = page.url  # names the repository
+        for _ in range(5):
+            answer_audit_with_no(page)
+        wait_until_shut(page, lane)
+        expect(page.locator("main")).to_contain_text("would not have merged 5 of 5 that the audit drew from it")
         page.get_by_role("button", name="Open the lane").click()
-        expect(opened).to_contain_text("by ana.example.test")
+        close_and_open_again(page, lane)

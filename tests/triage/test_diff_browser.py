@@ -1,5 +1,6 @@
 """The change in a real browser: one click from its row, findings that lead to their lines, a phone, no scripts."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -69,33 +70,58 @@ def open_page(site: ActingSite, live_server: LiveServer, browser: Browser) -> It
 def test_a_finding_of_a_row_leads_to_its_line_in_the_change(open_page: Open) -> None:
     for scripts in (True, False):
         page = open_page(f"/?open={quote(OFFERED)}", scripts=scripts)
-        page.get_by_role("link", name="src/login.py:1", exact=True).first.click()
-        page.wait_for_url("**/diff/**#at-*")
+        page.locator("#open").get_by_role("link", name="src/login.py:1", exact=True).first.click()
+        page.wait_for_url(re.compile(r"\?open=.*#at-"))
         told = page.locator(".told:target")
         expect(told).to_be_in_viewport()
         expect(told.locator("xpath=preceding-sibling::tr[1]")).to_contain_text("ghp_")
 
 
-def test_the_change_opens_inside_the_row_and_its_findings_lead_to_their_lines(open_page: Open) -> None:
-    page = open_page(f"/?open={quote(OFFERED)}")
-    address = page.url
-    page.get_by_role("link", name="Read the change").click()
-    part = page.locator(".row-open .change section")
+def test_the_change_opens_beside_the_list_and_keys_lead_to_its_findings_and_files(open_page: Open) -> None:
+    page = open_page("/")
+    page.locator(".row-link").first.click()
+    part = page.locator("#open .what-side")
     expect(part.locator("details.kept")).to_have_count(3)
-    expect(page).to_have_url(address)
     expect(page.locator("h1")).to_have_count(1)
-    part.get_by_role("link", name="src/login.py:1", exact=True).first.click()
-    expect(part.locator(".told:target")).to_be_in_viewport()
+    for _ in range(2):
+        page.keyboard.press("n")
+    expect(part.locator(".finding").nth(1)).to_be_focused()
+    page.keyboard.press("p")
+    expect(part.locator(".finding").first).to_be_focused()
+    page.keyboard.press("]")
+    expect(part.locator(".kept > summary").first).to_be_focused()
     expect(page.locator("main script")).to_have_count(0)
 
 
-def test_without_scripts_the_change_is_a_page_of_its_own_with_its_rounds(open_page: Open) -> None:
+def test_rounds_are_compared_without_scripts(open_page: Open) -> None:
     page = open_page(f"/?open={quote(OFFERED)}", scripts=False)
-    page.get_by_role("link", name="Read the change").click()
-    expect(page).to_have_url(f"/diff/{OFFERED}")
     page.get_by_role("navigation", name="Compare with another round").get_by_role("link", name="1", exact=True).click()
     expect(page.get_by_text("between the two rounds")).to_be_visible()
     expect(page.locator("main")).to_contain_text("gpj.⟨U+202E⟩exe")
+
+
+def test_a_finding_reads_as_one_sentence_without_a_gap_behind_its_severity(open_page: Open) -> None:
+    """The width of a file's name leaked into the notes under it: "High                : a security problem"."""
+    page = open_page(f"/diff/{OFFERED}")
+    for name in page.locator(".kept .finding strong").all():
+        assert name.evaluate("strong => getComputedStyle(strong).minWidth") in ("auto", "0px")
+    assert page.locator(".kept .finding strong").count() > 0
+    expect(page.locator(".kept > summary strong").first).to_have_css("min-width", "224px")
+    expect(page.locator(".finding", has_text="(secrets")).to_have_count(0)
+    expect(page.locator(".told .finding[title^=secrets]").first).to_contain_text("Low: Secret in the code.")
+
+
+def test_without_scripts_a_finding_is_called_a_false_alarm_and_that_is_taken_back(open_page: Open) -> None:
+    page = open_page(f"/diff/{OFFERED}", scripts=False)
+    forms = page.locator(".dismissal")
+    first = forms.filter(has=page.get_by_text("Not a problem")).first
+    first.locator("summary").click()
+    first.get_by_label("Why is it not a problem?").fill("A made-up key of a test.")
+    first.get_by_role("button", name="Mark as false alarm").click()
+    expect(page.locator(".dismissal").first).to_contain_text("says ben.example: A made-up key of a test.")
+    expect(page).to_have_url(f"/diff/{OFFERED}")
+    page.locator(".dismissal").first.get_by_role("button", name="Take back").click()
+    expect(page.locator(".dismissal").first).not_to_contain_text("A made-up key")
 
 
 @pytest.mark.parametrize("width", [390, 360])
@@ -107,7 +133,6 @@ def test_long_lines_scroll_by_themselves_and_the_page_does_not(open_page: Open, 
     assert told is not None
     assert told["x"] + told["width"] <= width, "a finding is read without scrolling"
     page.goto(f"/?open={quote(OFFERED)}")
-    page.get_by_role("link", name="Read the change").click()
     expect(page.locator(".code")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -98,7 +98,7 @@ def test_a_change_is_a_page_and_for_htmx_its_part_alone(site: ActingSite) -> Non
     assert {"private", "no-cache"} <= set(part["Cache-Control"].split(", "))
 
 
-def test_a_row_leads_to_its_change_and_each_finding_to_its_line(site: ActingSite) -> None:
+def test_each_finding_leads_to_its_line_wherever_the_change_is_shown(site: ActingSite) -> None:
     with site.result.store.write() as txn:
         txn.execute("delete from content_reviews")
     site.result.review()
@@ -108,23 +108,26 @@ def test_a_row_leads_to_its_change_and_each_finding_to_its_line(site: ActingSite
             "update content_reviews set findings = (select any_value(findings) from content_reviews where said = 'x')"
         )
     site.publish()
-    row = text_of(anybody(), f"/pull/{OFFERED}")
-    button = re.search(r'<a class="button" data-key="c" href="([^"]*)" hx-get="([^"]*)" hx-target="#([^"]*)"', row)
-    assert button is not None
-    assert (button[1], button[2]) == (PAGE, PAGE)
-    assert f'id="{button[3]}"' in row
-    link = re.search(rf'href="{PAGE}#(at-[^"]*)">a.py:2</a>', row)
-    assert link is not None
-    assert f'<tr id="{link[1]}" class="told">' in text_of(anybody())
+    for page in (
+        text_of(anybody(), f"/pull/{OFFERED}"),
+        text_of(anybody(), f"/?open={quote(OFFERED)}"),
+        text_of(anybody()),
+    ):
+        link = re.search(r'href="#(at-[^"]*)">a.py:2</a>', page)
+        assert link is not None
+        assert f'<tr id="{link[1]}" class="told">' in page
 
 
-def test_a_flag_of_a_model_quotes_its_line_in_the_row(site: ActingSite) -> None:
+def test_a_flag_of_a_model_is_told_under_its_line(site: ActingSite) -> None:
     site.result.review()
     flag = '[{"type": "subtle_bug", "severity": "med", "location": "a.py:2", "explanation": "Look."}]'
     with site.result.store.write() as txn:
         txn.execute("update content_reviews set reviewer = 'claude-sonnet-4-6', findings = '[]', flags = ?", [flag])
     site.publish()
-    assert '<pre class="quote"><code>print(2)</code></pre>' in text_of(anybody(), f"/pull/{OFFERED}")
+    page = text_of(anybody(), f"/pull/{OFFERED}")
+    line, told = page.index("print"), page.index("Look.", page.index('class="told"'))
+    assert line < told
+    assert "a.py:2" in page
 
 
 def test_who_may_not_read_sees_no_change(site: ActingSite, settings: Settings) -> None:

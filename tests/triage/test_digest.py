@@ -14,8 +14,8 @@ from pytest_django import Settings
 
 from scoring import read
 from scoring.read import QueueQuery
-from tests.ingest.stream import REPO, SEED
-from tests.triage.small_site import OFFERED
+from tests.ingest.stream import MARA, REPO, SEED
+from tests.triage.small_site import CABIN, OFFERED
 from triage.closing import Scope, close_lane
 from triage.digest import MOST, Told, digest_text
 from triage.middleware import snapshot_reader
@@ -56,6 +56,30 @@ def test_it_tells_what_waits_what_is_new_and_what_is_closed(small: Path) -> None
     assert "- seed.example closed the fast lane in lantern." in text
     assert "Approved and not merged yet: 0." in text
     assert f"http://testserver/pull/{OFFERED}" in text
+
+
+@pytest.mark.parametrize(
+    ("ask", "shown"),
+    [({"q": "lamp"}, True), ({"q": "stairs"}, False), ({"repository": REPO}, True), ({"q": MARA}, True)],
+)
+def test_repository_and_text_narrow_it_as_they_narrow_the_queue(small: Path, ask: dict[str, str], shown: bool) -> None:
+    client = client_of()
+    text = client.get("/digest", ask).content.decode()
+    assert (f"/pull/{OFFERED}" in text) is shown
+    assert (", 1 to review," in text) is shown
+    assert client.get("/queue", ask).json()["total"] == int(shown)
+
+
+def test_the_digest_of_one_repository_tells_of_no_other_and_an_unknown_one_is_refused(small: Path) -> None:
+    by = Person.objects.create(did=SEED, handle="seed.example")
+    close_lane(by, Scope(repo_key=REPO), "so", timezone.now())
+    client = client_of()
+    assert "closed the fast lane in lantern" in client.get("/digest", {"repository": REPO}).content.decode()
+    cabin = client.get("/digest", {"repository": CABIN}).content.decode()
+    assert "closed the fast lane" not in cabin
+    assert "Open: 0 flagged, 0 to review, 0 in the fast lane" in cabin
+    answer = client.get("/digest", {"repository": "no/such"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_repository")
 
 
 def test_it_names_no_threshold_to_a_reader(small: Path) -> None:

@@ -11,8 +11,8 @@ from tests.ingest.stream import ANA, MARA, REPO, SEED
 from triage import outbox
 from triage.closing import Scope, close_lane, open_lane
 from triage.contributor_links import make_link
-from triage.erasure import account_of, forget_account
-from triage.models import AuditAnswer, OutboxEntry, Person, RepositoryChoice
+from triage.erasure import account_of, forget_account, said_by
+from triage.models import Action, AuditAnswer, HandledIncident, OutboxEntry, Person, RepositoryChoice, Snooze
 from triage.objections import answer, object_to
 from triage.repository_choices import save
 
@@ -87,3 +87,35 @@ def test_an_account_is_told_whatever_it_decided_here(ana: Person) -> None:
     assert [one["answer"] for one in told["objections_answered"]] == ["You are right."]
     assert [one["did"] for one in told["links_made"]] == [MARA]
     assert [one["repo_key"] for one in told["settings"]] == [REPO]
+
+
+def snoozed(person: Person, uri: str = PULL, repo_key: str = REPO) -> None:
+    """A row that this person hid until it changes."""
+    Snooze.objects.create(
+        key=uri[-40:], pull_uri=uri, repo_key=repo_key, person=person, made_at=NOW, round=0, lane="own", comments=0
+    )
+
+
+@pytest.mark.parametrize(("gone", "left"), [(ANA, 0), (MARA, 1), (SEED, 1)])
+def test_a_snooze_goes_with_its_maker_with_the_author_and_with_the_repository(
+    ana: Person, gone: str, left: int
+) -> None:
+    snoozed(ana)
+    snoozed(ana, f"at://{'did:plc:' + 'o' * 24}/pull/two", f"at://{SEED}/repository/lantern")
+    assert len((account_of(ANA) or {})["snoozes"]) == 2
+    assert len(said_by(MARA)["snoozes"]) == 1
+    forget_account(gone, None)
+    assert Snooze.objects.count() == left
+    assert [one.person for one in Snooze.objects.all()] == [ana] * left
+
+
+def test_a_handled_incident_outlives_who_handled_it_and_goes_with_its_mark(ana: Person) -> None:
+    ben = Person.objects.create(did=SEED)
+    told = {"kind": "outcome", "outcome": "reverted", "round": 0, "made_at": NOW, "effective_at": NOW}
+    mark = Action.objects.create(key="m", person=ben, pull_uri=PULL, repo_key=REPO, **told)
+    HandledIncident.objects.create(mark=mark, person=ana, handled_at=NOW)
+    assert (account_of(ANA) or {})["handled_incidents"] == [{"mark__pull_uri": PULL, "handled_at": NOW}]
+    forget_account(ANA, None)
+    assert HandledIncident.objects.get().person is None
+    forget_account(MARA, None)
+    assert not HandledIncident.objects.exists()

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from tests.ingest.stream import ANA, MARA, REPO, SEED
-from tests.triage.small_site import OFFERED
+from tests.triage.lane_site import lane_site
+from tests.triage.small_site import CABIN, OFFERED
 from triage import feed, throttle
 from triage.closing import Scope, close_lane, open_lane
 from triage.models import Action, ApiToken, Maintainer, Person
@@ -34,6 +35,13 @@ def _world(small: Path) -> Iterator[None]:
     cache.clear()
 
 
+@pytest.fixture
+def merged(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A site on which `OFFERED` is merged."""
+    with lane_site(tmp_path, settings, monkeypatch):
+        yield
+
+
 def token_of(role: str = "", scope: str = "read") -> str:
     """A token of somebody with this role in lantern."""
     person, _ = Person.objects.get_or_create(did="did:plc:" + "3" * 24, defaults={"handle": "ben.example"})
@@ -46,8 +54,8 @@ def parsed(text: str | bytes) -> ElementTree.Element:
     return ElementTree.fromstring(text)  # noqa: S314 - our own
 
 
-def titles(token: str) -> list[str]:
-    answer = Client().get(f"/feed/{token}.atom")
+def titles(token: str, **ask: str) -> list[str]:
+    answer = Client().get(f"/feed/{token}.atom", ask)
     assert answer.status_code == 200
     return [one.findtext("a:title", "", NS) for one in parsed(answer.content).findall("a:entry", NS)]
 
@@ -77,6 +85,7 @@ def test_closures_that_name_nobody_are_for_readers_and_the_others_for_maintainer
     assert b"<script>" not in Client().get(f"/feed/{token_of()}.atom").content
 
 
+@pytest.mark.usefixtures("merged")
 def test_an_incident_is_told_to_maintainers_of_its_repository_alone() -> None:
     ana, now = Person.objects.create(did=ANA), timezone.now()
     named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
@@ -85,6 +94,14 @@ def test_an_incident_is_told_to_maintainers_of_its_repository_alone() -> None:
     Action.objects.create(key="b", kind="outcome", outcome="reverted", made_at=now, effective_at=now, **named)
     assert not any("was reverted" in one for one in titles(token_of()))
     assert any("An approved pull request was reverted in lantern" in one for one in titles(token_of("maintainer")))
+
+
+def test_what_was_never_merged_had_no_incident() -> None:
+    ana, now = Person.objects.create(did=ANA), timezone.now()
+    named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
+    Action.objects.create(key="a", kind="approve", made_at=now, effective_at=now, **named)
+    Action.objects.create(key="b", kind="outcome", outcome="reverted", made_at=now, effective_at=now, **named)
+    assert not any("was reverted" in one for one in titles(token_of("maintainer")))
 
 
 def test_what_is_older_than_thirty_days_is_not_told_of() -> None:
@@ -150,6 +167,7 @@ def test_what_happens_elsewhere_crowds_nothing_out_of_the_feed_of_one_repository
     assert len([one for one in titles(here) if "fast lane" in one]) == 1
 
 
+@pytest.mark.usefixtures("merged")
 def test_what_somebody_is_not_told_of_crowds_nothing_out_of_their_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_OTHERS", 1)
     seed, now = Person.objects.create(did=SEED, handle="seed.example"), timezone.now()
@@ -163,6 +181,27 @@ def test_what_somebody_is_not_told_of_crowds_nothing_out_of_their_feed(monkeypat
         marked = {"kind": "outcome", "outcome": "reverted", "made_at": now, "effective_at": now}
         Action.objects.create(key=f"{key}-marked", **marked, **where)
     assert len([one for one in titles(token_of("maintainer")) if "was reverted" in one]) == 1
+
+
+def test_repository_and_text_narrow_a_feed_as_they_narrow_the_queue() -> None:
+    token = token_of()
+    for ask, count in (({"q": "lamp"}, 1), ({"q": "stairs"}, 0), ({"repository": REPO}, 1), ({"repository": CABIN}, 0)):
+        assert len(titles(token, **ask)) == count, ask
+    held = create_token("here", ["read"], timezone.now(), repo_key=CABIN)
+    for secret, repository in ((token, "no/such"), (held, REPO)):
+        assert Client().get(f"/feed/{secret}.atom", {"repository": repository}).status_code == 404
+
+
+@pytest.mark.usefixtures("merged")
+def test_the_text_of_a_feed_narrows_its_incidents() -> None:
+    ana, now = Person.objects.create(did=ANA), timezone.now()
+    named = {"pull_uri": OFFERED, "repo_key": REPO, "person": ana, "round": 0}
+    approved = now - timedelta(days=2)
+    Action.objects.create(key="a", kind="approve", made_at=approved, effective_at=approved, **named)
+    Action.objects.create(key="b", kind="outcome", outcome="reverted", made_at=now, effective_at=now, **named)
+    token = token_of("maintainer")
+    assert len([one for one in titles(token, q="lamp") if "was reverted" in one]) == 1
+    assert not [one for one in titles(token, q="stairs") if "was reverted" in one]
 
 
 def test_the_secret_stands_neither_in_the_feed_nor_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -118,12 +118,19 @@ def test_everybody_the_answers_lead_to_is_read_within_one_run(first: FirstSite, 
     assert any(VOUCH in one or "listRecords" in one for one in first.asked)
 
 
-def test_before_anything_is_watched_every_page_leads_a_maintainer_there(first: FirstSite, sam: Client) -> None:
+def test_before_anything_is_watched_every_page_leads_a_maintainer_there(
+    first: FirstSite, sam: Client, settings: Settings, tmp_path: Path
+) -> None:
     for page in ("/", "/dashboard", "/leaderboard", f"/c/{ANA}", "/settings", f"/pull/at://{ANA}/a/b"):
         assert sam.get(page)["Location"] == "/setup", page
     fragment = sam.get("/", headers={"hx-request": "true"})
     assert fragment["HX-Redirect"] == "/setup"
     assert sam.get("/people").status_code == 200
+    told = text(sam.get("/dashboard", follow=True))
+    assert "Nothing is watched yet, so the other pages have nothing to show." in told, "nobody is sent there silently"
+    settings.STATUS_PATH = tmp_path / "none.json"
+    told = text(sam.get("/dashboard", follow=True))
+    assert '<h2 id="ingest-title">Worker has not started yet</h2>' in told, "where the link of the frame leads"
 
 
 @pytest.mark.parametrize("role", ["viewer", None])

@@ -38,7 +38,7 @@ def test_a_mail_that_only_git_reads_keeps_a_trusted_change_from_the_fast_lane_an
     assert lanes(site)[NEXT] == "normal_queue"
     (row,) = [row for row in client.get("/queue").json()["pull_requests"] if row["uri"] == NEXT]
     assert row["decision"] == "normal_queue"
-    assert "content read in part" in client.get("/").content.decode()
+    assert "Patch not fully readable" in client.get("/").content.decode()
     page = client.get(f"/diff/{NEXT}").content.decode()
     assert "git reads another change from this text" in page
     assert "See line 18 of the patch&#x27;s text." in page

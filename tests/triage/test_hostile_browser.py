@@ -63,11 +63,9 @@ def text_of(page: Page) -> str:
 
 
 def test_every_hostile_text_is_shown_as_text_and_nothing_else_happens(
-    site: ActingSite, admin: Client, open_page: OpenPage, live_server: LiveServer
+    site: ActingSite, admin: Client, open_page: OpenPage
 ) -> None:
-    page = open_page(NARROW)
-    cookie = admin.cookies["sessionid"].value
-    page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+    page = open_page(NARROW, admin)
     paths = [*pages_of(Known(PULLS[0], PULLS[0], MARA, REPOSITORIES[0]), admin), "/?bucket=normal_queue&page=2"]
     said = {}
     for path in paths:

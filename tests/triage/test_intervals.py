@@ -10,7 +10,7 @@ from django.test import Client
 from pydantic import BaseModel
 from pytest_django import Settings
 
-from scoring.figures import shown, shown_interval
+from scoring.figures import percent_interval, shown, shown_interval
 from scoring.verdict import Estimate, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.drawn_rows import ANA, MARA, judged, pull_request
@@ -58,7 +58,7 @@ def test_what_the_audit_keeps_sealed_has_neither_number_nor_interval() -> None:
 def test_the_lowest_of_several_to_approve_is_told_with_its_interval() -> None:
     low, high = pull_request(1, ANA, "title", 2, 1), pull_request(2, ANA, "title", 120, 0)
     estimate = low.verdict.estimate
-    assert shown_interval(estimate.low, estimate.high) == summary((high, low)).interval
+    assert percent_interval(estimate.low, estimate.high) == summary((high, low)).interval
 
 
 def test_an_interval_is_rounded_outwards() -> None:
@@ -76,7 +76,7 @@ def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(
 
 def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
     found = {path.name for path in TEMPLATES if PRINTED.search(path.read_text())}
-    assert found == {"pill.html", "contributor.html", "incident.html", "bulk.html", "lane_rows.html"}
+    assert found == {"chance.html", "pill.html", "incident.html", "bulk.html", "lane_rows.html"}
 
 
 def test_every_shape_of_json_that_has_a_probability_of_somebody_has_its_interval() -> None:
@@ -113,4 +113,4 @@ def test_no_page_shows_a_newcomers_probability_without_its_interval_near(pages: 
         assert places or page == "/dashboard", page
         assert all(interval in text[max(0, place - NEAR) : place + NEAR] for place in places), page
     history = pages[f"/c/{MARA.did}"]
-    assert len(re.findall("0.60 [(]?0.40\N{EN DASH}0.80", history)) >= 5, "in the curve's words and each row of it"
+    assert len(re.findall("60 % [(]?40 to 80", history)) >= 5, "in the curve's words and each row of it"

@@ -1,5 +1,6 @@
-"""The words and the curve of the fast lane: rounded so that no bad one is told away, and never certified."""
+"""The words and the curve of the fast lane never round bad ones away and never call an estimate certified."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.lane_history import AGREEMENTS, HAPPENED, Agreement, LaneHistory, LaneRow, LaneSum
-from scoring.lane_offer import LaneCurve, LanePoint, Offer, Source
+from scoring.lane_offer import Group, LaneCurve, LanePoint, Offer, Source
 from scoring.need import Need
 from scoring.read import AuditCount, Person
 from triage import lane_words
@@ -135,6 +136,17 @@ def curve(source: Source = "own", *bad: float) -> LaneCurve:
         for place, many in enumerate(bad or (0.0, 1.0, 4.0))
     )
     return LaneCurve(source, 100.0, 365.0, points)
+
+
+def test_newcomers_and_everybody_stand_beside_the_offer_where_they_were_counted() -> None:
+    everybody = Group(900.0, (310.0,) * 101, (12.0,) * 101)
+    newcomers = Group(41.0, (0.0,) * 101, (0.0,) * 101)
+    both = replace(curve(), newcomers=newcomers, everybody=everybody)
+    assert lane_words.group_words(both, OFFER) == [
+        ("Newcomers alone", "none of 41"),
+        ("With those who may push", "310 of 900, 12 of them bad"),
+    ]
+    assert lane_words.group_words(curve(), OFFER) == []
 
 
 def test_both_pasts_stand_on_one_pair_of_axes_and_in_the_table_behind_it() -> None:

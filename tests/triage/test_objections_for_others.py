@@ -18,6 +18,7 @@ from ingest.store import StreamClock
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, STRANGER, pull_uri
 from tests.pipeline import Result, prepared
+from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
 from triage.changes import log_change
 from triage.contributor_links import make_link
@@ -45,15 +46,6 @@ def world_fixture(tmp_path: Path, settings: Settings) -> Iterator[Result]:
         settings.PUBLIC_READ, settings.DEMO_MAINTAINER, settings.STREAM_CLOCK = False, None, True
         settings.SNAPSHOT_DIR = tmp_path / "snapshots"
         yield result
-
-
-def maintainer(did: str, *keys: str) -> Client:
-    person, _ = Person.objects.get_or_create(did=did)
-    for key in keys:
-        Maintainer.objects.create(person=person, repo_key=key)
-    client = Client()
-    client.force_login(person)
-    return client
 
 
 def deliver(world: Result) -> None:
@@ -84,7 +76,7 @@ def test_an_empty_objection_by_a_maintainer_of_cabin_holds_nothing_in_lantern(wo
     assert ana.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""}).status_code == 200
     found = held(world)
     assert found.keys() == {IN_CABIN}
-    assert "a maintainer objects for the contributor" in found[IN_CABIN]
+    assert "maintainer objects for the author" in found[IN_CABIN]
     spoken = "A maintainer of cabin, in the contributor's name, objected"
     assert f"{spoken} on" in text(ana, f"/pull/{IN_CABIN}")
     assert "objected" not in text(ana, f"/pull/{OFFERED}")
@@ -134,7 +126,7 @@ def test_the_contributor_objects_to_being_scored_at_all_by_their_link_or_signed_
     assert client.post(f"/c/{MARA}/objection", {**TOLD, "pull": "", "link": link}).status_code == 200
     found = held(world)
     assert found.keys() == {OFFERED, IN_CABIN}
-    assert all("the contributor objects" in words for words in found.values())
+    assert all("he author objects" in words for words in found.values())
     spoken = "The contributor, by their private link, objected" if by_link else "The contributor objected"
     assert f"{spoken} on" in text(ana, f"/pull/{OFFERED}")
     assert f"{spoken} to being scored at all" in text(ana, "/objections")
@@ -237,7 +229,7 @@ def test_what_an_older_version_kept_is_limited_to_the_repositories_of_who_wrote_
     Objection.objects.filter(pk__in=[one.pk for one in unknown]).update(state="rejected", answered_at=timezone.now())
     found = held(world)
     assert found.keys() == {IN_CABIN}
-    assert "a maintainer objects for the contributor" in found[IN_CABIN]
+    assert "maintainer objects for the author" in found[IN_CABIN]
 
 
 def test_of_somebody_who_maintains_several_it_counts_in_each(world: Result) -> None:

@@ -117,9 +117,9 @@ def test_the_back_button_gets_a_whole_page(client: Client, world: DrawnWorld) ->
 def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Client, world: DrawnWorld) -> None:
     sign_in(client, "maintainer")
     page = text_of(client, f"/?sort=oldest&open={quote(OPENED)}")
-    assert page.count('aria-expanded="true"') == 1
-    assert "Who: structural trust" in page
-    assert "Content risk 0.83." in page
+    assert page.count('aria-current="true"') == 2, "the row, and the filter in force"
+    assert "Why this lane" in page
+    assert "Content risk 83 %." in page
     assert "There is no verdict: the model refused to review it." in page
     assert "<script>alert(1)" not in page
     assert "95 % interval" in page
@@ -127,21 +127,28 @@ def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Clien
     chain = re.search(r'<ol class="chain".*?</ol>', page, re.S)
     assert chain is not None
     assert re.findall(r"<bdi>([^<]*)</bdi>", chain[0]) == ["seed.example", "ana.example", "mara.example"]
-    assert re.search(r'href="/\?sort=oldest#[^"]*"[^>]*aria-expanded="true"', page)
+    assert re.search(r'class="back"[^>]*href="/\?sort=oldest#', page)
 
 
-def test_an_open_row_that_is_not_in_view_is_pointed_to(client: Client, world: DrawnWorld) -> None:
+def test_what_is_open_is_shown_also_where_the_list_leaves_it_out(client: Client, world: DrawnWorld) -> None:
     page = text_of(client, f"/?bucket=fast_lane&open={quote(OPENED)}")
-    assert f'href="/pull/{OPENED}"' in page
+    assert 'id="pull-title"' in page
+    assert page.count('aria-current="true"') == 1, "the filter in force, and no row"
+
+
+def test_what_is_not_open_here_is_said_in_the_pane(client: Client, world: DrawnWorld) -> None:
+    page = text_of(client, "/?open=at%3A//did%3Aplc%3Anobody/x/y")
+    assert "No such pull request is open here, or its repository is not watched." in page
 
 
 def test_without_evidence_there_is_a_pill_without_a_number(client: Client, world: DrawnWorld) -> None:
     row = re.search(r"<li[^>]*>(?:(?!</li>).)*Add Norwegian strings.*?</li>", text_of(client, "/"), re.S)
     assert row is not None
-    pill = re.search(r'<span class="pill unknown">.*?</span>', row[0], re.S)
-    assert pill is not None
-    assert "Not enough evidence" in pill[0]
-    assert not re.search(r"0\.\d", pill[0])
+    chance = re.search(r'<div class="odds">.*?</div>', row[0], re.S)
+    assert chance is not None
+    assert "Not enough evidence" in chance[0]
+    assert "no score yet" in chance[0]
+    assert not re.search(r"\d", chance[0])
 
 
 def test_a_borrowed_order_is_called_one_where_it_orders_and_no_number_is_made_of_it(
@@ -190,14 +197,16 @@ def test_hidden_characters_are_spelled_out(client: Client, world: DrawnWorld) ->
 @pytest.mark.parametrize("title", HOSTILE)
 def test_a_pull_request_page_survives_its_title(client: Client, world: DrawnWorld, title: str) -> None:
     row = next(row for row in world.rows if row.title == title)
-    assert "<h1>" in text_of(client, f"/pull/{row.uri}")
+    assert '<h2 id="pull-title"' in text_of(client, f"/pull/{row.uri}")
 
 
 def test_a_pull_request_page_leads_to_the_forges_own(client: Client, world: DrawnWorld) -> None:
     row = world.rows[0]
-    link = re.search(f'<a href="{row.page}" rel="noreferrer">(?:(?!</a>).)*</a>', text_of(client, f"/pull/{row.uri}"))
+    link = re.search(
+        f'<a[^>]* href="{row.page}" rel="noreferrer">(?:(?!</a>).)*</a>', text_of(client, f"/pull/{row.uri}")
+    )
     assert link is not None
-    assert "Open on Tangled" in link[0]
+    assert re.search(r"Open \w+ #\d+ on Tangled", link[0])
 
 
 def test_an_unknown_did_is_404_with_a_sentence(client: Client, world: DrawnWorld) -> None:
@@ -256,7 +265,20 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
     assert "fast lane from 0.90" in page
     assert "flagged below 0.30" in page
     assert page.count('<tr><th scope="row">0.') == 10
-    assert page.count('role="img"') == 3
+    assert page.count('role="img"') == 4, "backlog, waiting, lanes of first-timers, scores"
+    questions = [
+        "Is the backlog shrinking?",
+        "How long do people wait?",
+        "What did the lane let through",
+        "Is the score honest?",
+    ]
+    assert [page.index(one) for one in questions] == sorted(page.index(one) for one in questions)
+    assert (
+        "<strong>Yes.</strong> 59 are open, 12 fewer than 12 weeks ago. Last week 32 came in and 33 were decided."
+        in page
+    )
+    assert "Half of first-timers hear back in 2.1 days (of 12 answered)." in page
+    assert "2 first-timers still wait for a first answer." in page
 
 
 def test_the_dashboard_puts_a_newer_reader_beside_the_one_before_it(client: Client, world: DrawnWorld) -> None:

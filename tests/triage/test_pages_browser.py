@@ -23,6 +23,7 @@ PATHS = [
     f"/pull/{HOSTILE_ONE}",
     "/leaderboard",
     "/dashboard",
+    "/settled",
     f"/c/{MARA.did}",
     "/sign-in",
 ]
@@ -85,9 +86,9 @@ def test_everything_is_reached_without_scripts(open_page: Open, drawn_site: str)
     expect(page).to_have_url(re.compile("bucket=fast_lane"))
     expect(page.get_by_text("No open pull request matches")).to_be_visible()
     page.get_by_role("link", name="Show all").click()
-    page.get_by_role("link", name="Cache repository listing", exact=True).click()
-    expect(page.get_by_text("Who: structural trust")).to_be_visible()
-    page.get_by_role("link", name="All about mara.example").click()
+    page.get_by_role("link", name="Cache repository listing").click()
+    expect(page.get_by_role("heading", name="Why this lane")).to_be_visible()
+    page.locator("#open").get_by_role("link", name="mara.example").first.click()
     expect(page).to_have_url(f"{drawn_site}/c/{MARA.did}")
     page.get_by_role("link", name="Leaderboard").click()
     page.get_by_role("link", name="Merged").click()
@@ -116,6 +117,39 @@ def test_a_filter_swaps_the_list_and_its_url_alone_restores_the_view(open_page: 
     expect(fresh.get_by_role("searchbox")).to_have_value("cache")
 
 
+@pytest.mark.parametrize("keys", ["on", "off"])
+def test_escape_in_the_search_clears_field_list_and_url_and_a_second_one_leaves_it(
+    open_page: Open, drawn_site: str, keys: str
+) -> None:
+    page = open_page("/?sort=newest")
+    page.evaluate("keys => (document.documentElement.dataset.keys = keys)", keys)
+    every_title = titles(page).all_inner_texts()
+    search = page.get_by_role("searchbox")
+    search.press_sequentially("cache", delay=20)
+    page.wait_for_url("**/?q=cache&sort=newest")
+    search.press("Escape")
+    page.wait_for_url("**/?sort=newest")
+    expect(search).to_have_value("")
+    expect(search).to_be_focused()
+    expect(titles(page)).to_have_text(every_title)
+    search.press("Escape")
+    expect(search).not_to_be_focused()
+
+
+def test_a_swap_copies_no_inline_style_of_what_it_replaces(open_page: Open) -> None:
+    """Resizing a field by hand leaves such a style, and the policy forbids to set it anew; the fixture would say so."""
+    page = open_page("/")
+    touch = "part => { part.style.width = '1px'; part.style.width = '' }"
+    for part in ("#results", "#tiles", "#tile-fast_lane", ".row >> nth=0"):
+        page.locator(part).evaluate(touch)
+        assert page.locator(part).get_attribute("style") == ""
+    page.locator(".row-link").first.click()
+    expect(page.locator("#open .pull")).to_be_visible()
+    page.locator("#tile-fast_lane").click()
+    expect(page.locator("#tile-fast_lane")).to_have_attribute("aria-current", "true")
+    expect(page.locator("main [style]")).to_have_count(0)
+
+
 def test_back_after_a_filter_shows_the_whole_page_before_it(open_page: Open, drawn_site: str) -> None:
     page = open_page("/")
     before = titles(page).all_inner_texts()
@@ -142,27 +176,36 @@ def test_back_from_another_page_shows_the_filtered_page_and_not_its_fragment(ope
     expect_whole(page)
 
 
-def test_a_row_opens_by_keyboard_keeps_the_focus_and_stays_in_the_url(open_page: Open, drawn_site: str) -> None:
+def test_a_row_opens_by_keyboard_keeps_the_focus_and_stays_in_the_url(open_page: Open) -> None:
     page = open_page("/")
-    link = page.get_by_role("link", name="Cache repository listing", exact=True)
+    link = page.get_by_role("link", name="Cache repository listing")
     link.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/?open=at*")
-    expect(page.get_by_text("Who: structural trust")).to_be_visible()
+    expect(page.get_by_role("heading", name="Cache repository listing", exact=True)).to_be_visible()
     expect(link).to_be_focused()
-    expect(link).to_have_attribute("aria-expanded", "true")
-    page.keyboard.press("Enter")
-    expect(page.locator(".panel")).to_have_count(0)
-    expect(page).to_have_url(f"{drawn_site}/")
+    expect(link).to_have_attribute("aria-current", "true")
+    expect(page.locator(".row-link[aria-current]")).to_have_count(1)
 
 
-def test_a_clicked_row_stays_where_it_is_when_another_above_it_closes(open_page: Open) -> None:
+def test_on_a_phone_list_and_change_are_two_views_and_back_leads_to_the_row(open_page: Open, drawn_site: str) -> None:
+    page = open_page("/", 390)
+    link = page.get_by_role("link", name="Cache repository listing")
+    link.click()
+    expect(page.get_by_role("heading", name="Cache repository listing", exact=True)).to_be_visible()
+    expect(page.locator("#results")).to_be_hidden()
+    page.locator("#open .back").click()
+    expect(link).to_be_visible()
+    expect(page.locator("#open .pull")).to_have_count(0)
+
+
+def test_a_clicked_row_stays_where_it_is_when_another_one_was_open(open_page: Open) -> None:
     page = open_page(f"/?open={quote(drawn_rows()[2].uri)}")
-    link = page.get_by_role("link", name="Cache repository listing", exact=True)
+    link = page.get_by_role("link", name="Cache repository listing")
     link.scroll_into_view_if_needed()
     before = height_of(link)
     link.click()
-    expect(page.locator(".row-open")).to_contain_text("Cache repository listing")
+    expect(page.locator(".row:has([aria-current])")).to_contain_text("Cache repository listing")
     wait_for(lambda: height_of(link) == pytest.approx(before, abs=2), what="the row under the pointer")
 
 
@@ -213,7 +256,7 @@ def test_every_page_keeps_the_policy_in_both_themes(open_page: Open, drawn_site:
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             canvas = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-            assert canvas == ("rgb(251, 251, 250)" if scheme == "light" else "rgb(20, 20, 19)"), (path, scheme)
+            assert canvas == ("rgb(247, 247, 245)" if scheme == "light" else "rgb(19, 19, 18)"), (path, scheme)
 
 
 def test_hostile_titles_run_nothing(open_page: Open) -> None:
@@ -231,7 +274,7 @@ def test_the_theme_is_chosen_by_a_button_and_remembered(open_page: Open) -> None
     button.click()
     expect(button).to_have_text("Theme: dark")
     page.reload()
-    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(20, 20, 19)"
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(19, 19, 18)"
 
 
 def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Open) -> None:
@@ -239,7 +282,7 @@ def test_the_page_can_be_walked_with_the_tab_key_and_focus_is_seen(open_page: Op
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     seen = set()
-    for _ in range(15):
+    for _ in range(16):
         page.keyboard.press("Tab")
         outline = "e => [e, getComputedStyle(e), getComputedStyle(e, '::after')]"
         seen.add(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
@@ -257,7 +300,7 @@ def test_what_is_wrong_with_ingest_is_read_by_keyboard_and_fits_on_the_screen(
     settings.STATUS_PATH = tmp_path / "status.json"
     page = open_page("/", width)
     pill = page.locator("#freshness a")
-    expect(pill).to_have_text("Worker not running")
+    expect(pill).to_have_text("Worker has not started yet")
     told = page.locator("#freshness-details")
     expect(told).to_be_hidden()
     pill.focus()
@@ -265,5 +308,5 @@ def test_what_is_wrong_with_ingest_is_read_by_keyboard_and_fits_on_the_screen(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     pill.click()
     page.wait_for_url("**/dashboard#ingest")
-    expect(page.locator("#ingest")).to_contain_text("nothing new comes in")
+    expect(page.locator("#ingest")).to_contain_text("so nothing comes in")
     assert page.evaluate("document.documentElement.scrollWidth") <= width

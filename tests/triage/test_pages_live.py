@@ -11,6 +11,7 @@ from scoring import read
 from scoring.figures import shown
 from scoring.verdict import Lane
 from tests.triage.site import Site
+from triage.contributor_page import percent_down
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +52,7 @@ def test_the_page_of_each_person_in_the_world_says_what_the_score_says(reader: C
             continue
         page = page_of(reader, f"/c/{did}")
         probability = found.score.verdict.estimate.probability
-        assert ("Not enough evidence" if probability is None else shown(probability)) in page
+        assert ("No score yet." if probability is None else f"{percent_down(probability)} %") in page
 
 
 def test_the_dashboard_and_the_leaderboard_count_what_the_snapshot_holds(reader: Client, site: Site) -> None:

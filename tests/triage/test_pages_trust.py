@@ -1,6 +1,7 @@
 """Why somebody is trusted, on the pages and in JSON: ways, what they hang on, who brings what, who hangs on whom."""
 
 import html
+from dataclasses import replace
 
 import pytest
 from django.test import Client
@@ -10,7 +11,7 @@ from scoring import gate, read
 from scoring.gate import Thresholds
 from scoring.read import TrustExplanation
 from scoring.verdict import Evidence
-from tests.triage.drawn_rows import ANA, MALLORY, MARA, SEED
+from tests.triage.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from tests.triage.site import Site
 from triage.models import Maintainer, Person
@@ -51,6 +52,41 @@ def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client:
     assert "merged 7 times" in page
     assert "1 person is trusted with 0.50 or more only through vouches by this account." in page
     assert "<b>mallory" not in page, "names from the network are escaped"
+
+
+def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_what_it_brings(
+    client: Client, world: DrawnWorld
+) -> None:
+    page = text(client, f"/c/{MARA.did}")
+    drawn = page[page.index('<ol class="paths"') : page.index("Percent: the share")]
+    assert drawn.count("<li>") == 2
+    assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
+    for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
+        assert f"</span>{weight}" in drawn
+    assert "They share no account but seeds: losing any one account leaves 1 or more." in page
+    assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
+
+
+def test_a_ring_that_no_seed_reaches_weighs_nothing_and_a_seed_is_named_as_one(
+    client: Client, world: DrawnWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = world.contributor(None, MARA.did)
+    assert page is not None
+    ring = [
+        read.VouchLine(read.Person(f"did:plc:{n}", f"ring-{n}.example"), "vouch", "great work", NOW) for n in range(12)
+    ]
+    real = (read.VouchLine(SEED, "vouch", "solid", NOW), *ring)
+    found = replace(
+        world.explain_trust(None, MARA.did, None, None) or NOTHING, vouchers=(read.Contribution(SEED, 1, 0),)
+    )
+    monkeypatch.setattr(read, "contributor", lambda *given: replace(page, vouches=real))
+    monkeypatch.setattr(read, "explain_trust", lambda *given: found)
+    shown = text(client, f"/c/{MARA.did}")
+    assert "12 vouches weigh nothing: no path from the seeds." in shown
+    assert shown.count("nothing: no path to the seeds") == 12
+    listed = shown[shown.index("Show all 13 vouches") :]
+    assert listed.count('<span class="tag">seed</span>') == 1
+    assert "great work" not in shown[: shown.index("Show all 13 vouches")], "none of them is drawn beside the paths"
 
 
 def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, world: DrawnWorld) -> None:
@@ -103,7 +139,7 @@ def test_figures_read_as_people_say_them() -> None:
 
 
 def test_ones_own_page_leads_a_maintainer_to_the_vouches_worth_making(client: Client, world: DrawnWorld) -> None:
-    link = '<p><a href="/vouches">'
+    link = '<a href="/vouches">Vouches worth making</a><a href="/settled?q='
     person = Person.objects.create(did=MARA.did)
     client.force_login(person)
     assert link not in text(client, f"/c/{MARA.did}")

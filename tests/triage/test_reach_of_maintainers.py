@@ -8,10 +8,11 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.ingest.stream import ANA, MARA, REPO, SEED
+from tests.triage.acting_site import maintainer
 from tests.triage.small_site import CABIN, OFFERED
 from triage.contributor_links import make_link
 from triage.erasure import forget_account
-from triage.models import ContributorLink, LeaderboardWish, Maintainer, Objection, Person
+from triage.models import ContributorLink, LeaderboardWish, Objection, Person
 from triage.objections import object_to
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small")]
@@ -23,22 +24,12 @@ def now_fixture() -> datetime:
     return timezone.now()
 
 
-def keeper(did: str, *keys: str) -> Client:
-    """A browser of somebody who maintains these repositories; "" is the whole site."""
-    person, _ = Person.objects.get_or_create(did=did)
-    for key in keys:
-        Maintainer.objects.create(person=person, repo_key=key)
-    client = Client()
-    client.force_login(person)
-    return client
-
-
 def text(client: Client, address: str) -> str:
     return unescape(client.get(address).content.decode())
 
 
 def test_who_stands_on_the_leaderboard_of_all_is_not_for_a_maintainer_of_one_repository() -> None:
-    of_one, of_all, address = keeper(SEED, REPO), keeper(ANA, ""), f"/c/{MARA}/leaderboard"
+    of_one, of_all, address = maintainer(SEED, REPO), maintainer(ANA, ""), f"/c/{MARA}/leaderboard"
     assert of_one.post(address, {"out": "yes"}).status_code == 403
     assert not LeaderboardWish.objects.exists()
     assert f'action="{address}"' not in text(of_one, f"/c/{MARA}/data"), "nor is it offered"
@@ -48,7 +39,7 @@ def test_who_stands_on_the_leaderboard_of_all_is_not_for_a_maintainer_of_one_rep
 
 
 def test_an_objection_that_holds_everywhere_is_answered_by_a_maintainer_of_the_site(now: datetime) -> None:
-    of_one, of_all = keeper(SEED, REPO), keeper(ANA, "")
+    of_one, of_all = maintainer(SEED, REPO), maintainer(ANA, "")
     object_to(MARA, "", "", "Leave me out of all this.", "self", None, now)
     told = {"key": Objection.objects.get().key, "state": "rejected", "answer": "No"}
     assert of_one.post("/objections/answer", told).status_code == 403
@@ -64,7 +55,7 @@ def test_an_objection_that_holds_everywhere_is_answered_by_a_maintainer_of_the_s
 
 def test_a_link_is_taken_back_where_it_was_handed_out(now: datetime) -> None:
     """Mara offered to lantern alone, so of two who may speak with her one does so for the site."""
-    of_all, of_one, colleague = keeper(ANA, ""), keeper(SEED, REPO), keeper(BEN, REPO)
+    of_all, of_one, colleague = maintainer(ANA, ""), maintainer(SEED, REPO), maintainer(BEN, REPO)
     for maker, key, pull in ((ANA, "", ""), (SEED, REPO, ""), (SEED, REPO, OFFERED)):
         make_link(Person.objects.get(did=maker), MARA, key, pull, now)
     of_site, data, decision = ContributorLink.objects.order_by("pk").values_list("pk", flat=True)
@@ -83,7 +74,7 @@ def test_a_link_made_for_a_repository_of_somebody_who_is_erased_names_them_no_mo
 
 def test_a_maintainer_of_cabin_reaches_nothing_in_lantern(now: datetime) -> None:
     """Mara offered cabin nothing: every form about her, sent by its maintainer, changes nothing."""
-    ana = keeper(ANA, CABIN)
+    ana = maintainer(ANA, CABIN)
     make_link(Person.objects.create(did=SEED), MARA, REPO, OFFERED, now)
     object_to(MARA, OFFERED, REPO, "No", "link", None, now)
     key = Objection.objects.get().key

@@ -1,5 +1,6 @@
 """Report pages and the dashboard's learned figures: for maintainers, honest where none is written yet."""
 
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -16,12 +17,14 @@ from scoring.learning.shown_backtest import (
     ShownBacktest,
     ShownBudget,
     ShownLabel,
+    ShownOrder,
     ShownQuarter,
     ShownSeries,
     keep_backtest,
 )
 from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, ShownShare, keep_figures
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
+from scoring.serving import LABEL
 from tests.scoring.certified_cases import MODEL
 from tests.scoring.learning.test_shown import SCOPE, backtest, shown
 from tests.triage.drawn_rows import HOSTILE, MARA, NOW
@@ -135,7 +138,7 @@ def test_the_backtest_is_drawn_in_the_sites_own_charts_with_its_tables(client: C
     page = text(client, "/backtest")
     assert page.count('<svg class="chart') == page.count("Show as a table") == 3
     assert "Merged at all" in page
-    assert '<th scope="row">2025-04</th><td class="number">0.900</td>' in page
+    assert '<th scope="row">Apr 2025</th><td class="number">0.900</td>' in page
     assert "1 of 1 lanes kept the budget (dashed)" in page
     assert not any(mark in page for mark in ("<script>alert", "onload=alert(3)>"))
 
@@ -145,10 +148,33 @@ def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(c
     page = text(client, "/dashboard")
     assert "budget 5 %, 5 of 71, 95 % interval 2.0 % to 16.0 %" in page
     assert "Backtest: what the certified threshold would have let through at 0.93 or above" in page
-    assert '<th scope="row">2026-02, backtest</th><td class="number">31</td><td class="number">4</td>' in page
+    assert '<th scope="row">Feb 2026, backtest</th><td class="number">31</td><td class="number">4</td>' in page
     assert "Backtest (dots): 1 of 2 months above the budget" in page
     assert "Live: no outcome of the fast lane is known yet" in page
     assert "21 settled pull requests in 1 bin" in page
+
+
+def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Client, folder: Path) -> None:
+    assert "manage.py backtest measures it on past pull requests" in text(client, "/dashboard")
+    run = whole_backtest()
+    orders = tuple(
+        ShownOrder(name, 0.2, 0.7, third, 6.0, 1.4, 0.7, 29.2, 900.0)
+        for name, third in (("need", 0.567), ("oldest", 0.33), ("model", 0.606))
+    )
+    keep_backtest(folder, msgspec.structs.replace(run, labels=(*run.labels, ShownLabel(LABEL, (), (), orders))))
+    page = text(client, "/dashboard")
+    assert "the first third of the queue holds 56.7 %; oldest first 33.0 %, the model alone 60.6 %." in page
+    assert "Half wait up to 1.4 days, no first-timer more than 29.2." in page
+
+
+def test_a_backtest_of_before_orders_were_measured_still_reads(client: Client, folder: Path) -> None:
+    path = keep_backtest(folder, whole_backtest())
+    kept = json.loads(path.read_bytes())
+    for label in kept["labels"]:
+        del label["orders"]
+    path.write_text(json.dumps(kept))
+    assert "Merged at all" in text(client, "/backtest")
+    assert "manage.py backtest measures it" in text(client, "/dashboard")
 
 
 def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client: Client, folder: Path) -> None:
@@ -188,8 +214,9 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
     page = text(client, "/dashboard")
     assert "No model serves yet: probabilities come from a shrunk rate" in page
     assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
-    assert "that takes about 438 weeks." in page
-    assert "nothing let through yet" in page
+    assert "that takes at least 438 weeks." in page
+    assert "Nothing has settled yet." in page
+    assert "Too early to say." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
     assert "The model that serves was kept without figures" in text(client, "/dashboard")
 
@@ -207,7 +234,7 @@ def test_each_thing_that_is_missing_has_its_own_words() -> None:
     assert "in every part of the last year" in missing.needed(msgspec.structs.replace(failed, need=None))
     assert missing.needed(LANE) == ""
     assert missing.fewest_words(0.05, 0.05, 0).endswith("in the last year none was merged or closed here.")
-    assert missing.fewest_words(0.05, 0.05, 10_000).endswith("that takes about 1 week.")
+    assert missing.fewest_words(0.05, 0.05, 10_000).endswith("that takes at least 1 week.")
 
 
 def test_whom_nobody_knows_and_whom_no_trust_reaches_is_told_so(
@@ -221,11 +248,3 @@ def test_whom_nobody_knows_and_whom_no_trust_reaches_is_told_so(
     assert "Nobody is left to propose" in missing.no_vouches(mara.score)
     unreached = replace(mara.score, structural_trust=0.0, distance=None)
     assert "No trust from the seeds reaches you yet" in missing.no_vouches(unreached)
-
-
-def test_a_contributors_page_draws_the_vouches_around_them(client: Client, folder: Path) -> None:
-    page = text(client, "/c/did:plc:maramaramaramaramaramara")
-    assert "3 people around this contributor, 1 seed among them; 5 more are not drawn" in page
-    assert 'aria-labelledby="vouch-graph-title vouch-graph-desc"' in page
-    assert page.count('class="chart narrow"') == 2, "the graph, and the score history with its band"
-    assert "In the vouch graph" not in text(client, "/c/did:plc:mallorymallorymallorymal")

@@ -19,6 +19,7 @@ from scoring.shadow import ShadowDay, ShadowReport
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import opened
 from tests.scoring.small import settled, take
+from tests.triage.drawn_rows import MARA as DRAWN_MARA
 from tests.triage.pages_world import DrawnWorld, draw
 from triage.deliveries import deliver_due
 from triage.models import Change, Maintainer, OutboxEntry, Person, RepositoryChoice
@@ -133,7 +134,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("never_fast_paths", "[z-a]", "cannot be read"),
     ("sensitive_paths", "a" * 301, "at most 300 characters"),
     ("sensitive_paths", "a" * 80_000, "longer than 70,000 characters"),
-    ("seeds_added", "ana.example.com", "is no DID"),
+    ("seeds_added", "nobody.example.com", "Nobody seen here has the handle “nobody.example.com”"),
+    ("seeds_added", "no handle", "is no DID"),
     ("accepted_issuers", "did:web:127.0.0.1", "is no DID"),
     ("organisation_domains", "https://example.org", "is no domain"),
     ("organisation_domains", "localhost", "is no domain"),
@@ -153,6 +155,26 @@ def test_what_cannot_be_used_is_refused_in_words_and_stays_in_its_field(
     assert field in ("tier", "review") or typed[:40].splitlines()[0] in words
     assert not Change.objects.exists()
     assert not OutboxEntry.objects.exists()
+
+
+def test_a_handle_is_taken_and_the_page_says_who_that_is(client: Client) -> None:
+    signed_in(client, ANA, REPO)
+    saved = client.post(PLACE, form(seeds_added=f"@Mara.Example\n{BOT}"), follow=True)
+    assert RepositoryChoice.objects.get().settings["seeds_added"] == [DRAWN_MARA.did, BOT]
+    page = saved.content.decode()
+    assert f'<bdi>mara.example</bdi></a> <span class="mono">{DRAWN_MARA.did}</span>' in page
+    assert f'Nobody seen here <span class="mono">{BOT}</span>' in page
+
+
+def test_each_field_says_what_holds_and_what_the_site_would_have_it_be(client: Client, settings: Settings) -> None:
+    settings.FALSE_APPROVAL_BUDGET, settings.LABEL_WINDOW_DAYS = 0.05, 14
+    signed_in(client, ANA, REPO)
+    before = client.get(PLACE, {"repository": REPO}).content.decode()
+    assert "In force: 5 %, the site default." in before
+    assert "In force: 14 days, the site default." in before
+    after = client.post(PLACE, form(budget="2"), follow=True).content.decode()
+    assert "In force: 2 %." in after
+    assert "Leave empty for the site default (5 %)." in after
 
 
 def test_a_seed_is_not_both_added_and_removed(client: Client) -> None:

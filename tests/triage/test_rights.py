@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import tempfile
 from datetime import timedelta
 from html import unescape
@@ -16,7 +17,7 @@ from ingest.net import Fetcher
 from ingest.store import StreamClock
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
-from tests.triage.small_site import HER_REASON, OFFERED, REASON, frames_of_it, play
+from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
 from triage.changes import log_change
 from triage.contributor_links import DAYS, SIGNER, make_link
 from triage.deliveries import deliver_due
@@ -137,7 +138,7 @@ def test_no_log_and_no_other_site_learns_a_link(client: Client, seed: Person, ca
     assert "(hidden)" in caplog.text
     assert token not in caplog.text
     assert "?next=" not in text(shown), "what leads to the sign-in would bear the link in its address"
-    assert (shown["Referrer-Policy"], "no-store" in shown["Cache-Control"]) == ("no-referrer", True)
+    assert (shown["Referrer-Policy"], "no-store" in shown["Cache-Control"]) == ("same-origin", True)
     assert token not in repr(list(Change.objects.values_list("details", "subject")))
     assert token not in repr(list(ContributorLink.objects.values_list()))
 
@@ -161,6 +162,25 @@ def test_a_maintainer_hands_a_link_with_an_answer_to_paste_that_names_no_thresho
 
 def objecting(client: Client, token: str, said: str = "I object.", pull: str = OFFERED) -> Any:
     return client.post(f"/c/{MARA}/objection", {"link": token, "text": said, "pull": pull})
+
+
+def test_the_log_of_changes_says_utc_and_names_a_repository_only_where_one_belongs(
+    client: Client, seed: Person
+) -> None:
+    for pull in ("", OFFERED):
+        keeper(client).post(f"/c/{MARA}/links", {"pull": pull})
+    lines = re.findall(r"<tr>\s*<td>.*?</tr>", client.get("/changes").content.decode(), re.DOTALL)
+    decision, data = (unescape(re.sub(r"<[^>]+>", "|", line)) for line in lines)
+    assert "for: one decision" in decision
+    assert "|lantern|" in decision
+    assert "for: everything stored" in data
+    assert "|the whole site|" in data
+    assert "lantern" not in data
+    assert all(re.search(r"\d\d:\d\d:\d\d UTC\|", line) for line in (decision, data))
+    elsewhere = Client()
+    elsewhere.force_login(Person.objects.create(did=ANA))
+    Maintainer.objects.create(person=Person.objects.get(did=ANA), repo_key=CABIN)
+    assert "everything stored" not in text(elsewhere.get("/changes")), "it is still told to its own maintainers alone"
 
 
 def test_an_objection_by_link_has_a_state_a_date_and_an_answer(client: Client, seed: Person) -> None:

@@ -109,13 +109,14 @@ def test_each_trouble_takes_live_away_and_says_one_plain_sentence(
     assert pill(client)[:2] == (tone, said)
     assert any(sentence in each for each in pill(client)[2])
     page = unescape(client.get("/dashboard").content.decode())
-    assert f"What comes in: {said}" in page
+    assert f"<strong>Yes.</strong> {said}." in page
+    assert f"Something is broken: {said}</a>" in page, "below the title too"
     assert sentence in page
 
 
-def test_a_worker_that_never_ran_is_not_running(client: Client, world: DrawnWorld) -> None:
+def test_a_worker_that_never_ran_has_not_started_yet(client: Client, world: DrawnWorld) -> None:
     tone, said, sentences = pill(client)
-    assert (tone, said) == ("stopped", "Worker not running")
+    assert (tone, said) == ("stopped", "Worker has not started yet")
     assert "make run" in sentences[0]
 
 
@@ -175,7 +176,9 @@ def test_who_may_not_read_learns_nothing_of_the_worker(client: Client, beat: Bea
 
 def test_an_empty_site_says_whether_a_worker_runs(client: Client, beat: Beat, monkeypatch: pytest.MonkeyPatch) -> None:
     draw(monkeypatch, None)
-    assert "Worker not running" in client.get("/").content.decode()
+    page = client.get("/").content.decode()
+    assert '<h2 id="ingest-title">Worker has not started yet</h2>' in page, "where the link of the frame leads"
+    assert "Nothing is wrong" not in page
     beat(listener_problem="wss://a.test is not answering (x)")
     page = unescape(client.get("/").content.decode())
     assert "The network's stream is not heard: wss://a.test is not answering (x)." in page

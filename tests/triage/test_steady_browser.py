@@ -34,8 +34,13 @@ def world(live_server: LiveServer, settings: Settings, monkeypatch: pytest.Monke
 def boxes(page: Page) -> list[list[Any]]:
     """Class, left edge, width, height and top of what the eye rests on."""
     found = page.locator(MEASURED).evaluate_all(BOXES)
-    assert len(found) > 40
+    assert len(found) > 30
     return found
+
+
+def shapes(found: list[list[Any]]) -> list[list[Any]]:
+    """Class, left edge, width and height; no height of a heading, whose ages are longer words three hours later."""
+    return [box[:3] if "group-head" in box[0] else box[:4] for box in found]
 
 
 def opened(open_page: OpenPage, width: int, path: str = "/") -> Page:
@@ -87,7 +92,7 @@ def test_what_is_out_of_date_says_so_above_and_keeps_its_boxes(
     draw(monkeypatch, world)
     page = opened(open_page, width)
     expect(page.locator(".banner").filter(has_text="may be out of date")).to_be_visible()
-    assert [box[:4] for box in boxes(page)] == [box[:4] for box in before]
+    assert shapes(boxes(page)) == shapes(before)
 
 
 def test_eleven_rows_are_seen_at_once_on_a_usual_screen(world: DrawnWorld, open_page: OpenPage) -> None:

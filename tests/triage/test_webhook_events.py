@@ -41,7 +41,7 @@ def test_a_new_pull_request_comes_from_no_lane() -> None:
         {
             "pull_request": URI,
             "repository": "did:plc:lantern",
-            "round": 0,
+            "round": 1,
             "shadow": False,
             "address": f"https://here/{URI}",
             "from": None,

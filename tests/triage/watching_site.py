@@ -1,7 +1,7 @@
-"""A site whose fast lane only watches and has a past to speak of; made once and copied.
+"""A site in shadow mode with enough of a past to offer the fast lane; made once and copied.
 
-Thirty-two people sent a first pull request that was merged, then a second one of which one was closed. Of their third
-ones twenty would have been fast lane: eight were merged as sent, one after a change, one was closed, ten are open.
+Thirty-two people sent a first pull request that was merged, then a second; one of these was closed. Twenty sent a third
+that would have been fast lane: eight were merged as sent, one after a change, one was closed, ten are open.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ NEWER = "bafkrei" + "n" * 52
 
 
 def say(frames: Frames, uri: str, word: str) -> None:
-    """The word of seed, who may push, about a pull request, in a record of its own."""
+    """Have seed, who may push, set a pull request's status, in a record of its own."""
     did, _, name = uri.removeprefix("at://").split("/")
     frames.status(SEED, uri, word, rkey=f"{name}{PEOPLE.index(did)}")
 

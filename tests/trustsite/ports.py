@@ -11,6 +11,6 @@ def free_port() -> int:
 
 
 def is_taken(port: int) -> bool:
-    """Whether somebody listens on a port of 127.0.0.1."""
+    """Return whether somebody listens on a port of 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -87,7 +87,7 @@ def published_fixture(tmp_path: Path, settings: Settings) -> Path:
 
 
 def start(root: Path) -> int | str:
-    """How many events a worker finds, or the sentence with which it refuses to start."""
+    """Return how many events a worker finds, or the sentence with which it refuses to start."""
     try:
         drive.require(drive.Place("drive", root))
         drive.require_keys(root)

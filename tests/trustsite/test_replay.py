@@ -20,6 +20,8 @@ from pytest_django import Settings
 
 from ingest.snapshot import SnapshotReader
 from ingest.store import Store
+from scoring import read
+from scoring.explain_decided import LONGEST, LONGEST_REASON
 from tests.conftest import Count
 from tests.trustsite import runs
 from tests.trustsite.decided import check_decisions
@@ -83,9 +85,18 @@ def refusal(folder: Path, root: Path) -> str:
 
 
 def test_the_real_history_of_four_projects_loads_to_the_last_record(shared: Path, tmp_path: Path, prove: bool) -> None:
-    counts = runs.replay(shared / "data" / "replay", tmp_path)
+    folder = shared / "data" / "replay"
+    counts = runs.replay(folder, tmp_path)
     assert counts.pop("seconds") < (60 if prove else LONG_SECONDS * 3)
     assert counts == SHARED_COUNTS
+    with SnapshotReader(replay_place(tmp_path, folder).root / "snapshots").pin() as snapshot:
+        assert snapshot is not None
+        rows = [row for group in read.queue(snapshot, read.QueueQuery()).groups for row in group.rows]
+    assert len(rows) > 100
+    for row in rows:
+        assert 0 < len(row.decided) <= LONGEST, "no row cuts what decided"
+        assert row.sentence.startswith(row.decided)
+        assert len(row.sentence) <= LONGEST_REASON
 
 
 def test_all_recorded_live_frames_load_and_strangers_leave_no_rows(shared: Path, tmp_path: Path) -> None:

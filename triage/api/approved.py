@@ -25,7 +25,7 @@ class ApprovedOut(Schema):
     author: str = Field(description="DID of the author.", examples=[EXAMPLE_DID])
     state: str = Field(description="What the forge says of it.", examples=["open"])
     record_cid: str | None = Field(description="CID of the record that was approved.")
-    round: int = Field(ge=0, description="The round that was approved, from 0.", examples=[0])
+    round: int = Field(ge=1, description="The round that was approved, from 1 as on the pages.", examples=[1])
     patch_ref: str | None = Field(description="Where its patch stands; null: none is known.")
     patch_id: str | None = Field(description="Hash of the patch that was approved; null: it was not read.")
     approved_by: str = Field(description="DID of who approved it.", examples=[EXAMPLE_DID])
@@ -70,7 +70,7 @@ def approved_out(one: Approved) -> ApprovedOut:
         author=subject.author.did,
         state=subject.state,
         record_cid=subject.seen.record_cid,
-        round=subject.seen.round,
+        round=subject.seen.round + 1,
         patch_ref=subject.patch_ref,
         patch_id=subject.seen.patch_id,
         approved_by=one.approver.did,

@@ -1,9 +1,10 @@
 """What every operation shares: who may read, the snapshot that answers, 304s, and problem details."""
 
 import logging
+import re
 import sqlite3
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, cast
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
@@ -12,25 +13,49 @@ from django.utils.cache import get_conditional_response
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 from ninja.openapi.schema import OpenAPISchema
+from ninja.params.functions import Query
 from ninja.security import HttpBearer
 
 from ingest.snapshot import Snapshot
 from scoring import read
 from triage.access import may_read
 from triage.api.bodies import too_large
-from triage.api.schemas import ProblemOut
-from triage.dids import MalformedDid, parse_did
+from triage.api.schemas import EXAMPLE_DID, ProblemOut
+from triage.dids import MalformedDid, parse_did, parse_handle
+from triage.forms import TEXT_LIMIT, URI_LIMIT
 from triage.middleware import QUEUELESS, UNREADABLE, Request, leave_damaged
 from triage.page_state import digest, page_state
 from triage.permissions import SignInNeeded
 from triage.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
-from triage.token_access import held_to
+from triage.token_access import bearer_secret, held_to, token_of
 from triage.turning_away import too_many, turned_away
+from triage.words import visible
 
 RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
 JSON = "application/json; charset=utf-8"
 OTHER_REPOSITORY = "This token reads one repository alone: name that one in repo (in /queue: repository)."
 PROBLEM = {"$ref": "#/components/schemas/ProblemOut"}
+ABOUT_REPOSITORY = "A watched repository: its DID, the at-uri of its record, or owner/name; empty for all."
+ABOUT_TEXT = "Words in title, repository or handle, or a DID."
+RepositoryFilter = Annotated[str, Query(description=ABOUT_REPOSITORY, max_length=URI_LIMIT)]
+TextFilter = Annotated[str, Query(description=ABOUT_TEXT, max_length=TEXT_LIMIT)]
+# What is wrong with a value, by pydantic's name for it; the rest of what it may say is `INVALID`.
+WRONG: Mapping[str, str] = {
+    "missing": "is missing",
+    "string_too_long": "may have {max_length:,} characters at most",
+    "string_too_short": "needs {min_length:,} or more characters",
+    "too_long": "may have {max_length:,} entries at most",
+    "too_short": "needs {min_length:,} or more entries",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "int_parsing": "must be a whole number",
+    "bool_parsing": "must be 1 or 0",
+    "datetime_from_date_parsing": "must be a time such as 2026-11-20T12:00:00Z",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "extra_forbidden": "is not known here",
+}
+INVALID = "has a value that is not allowed"
 logger = logging.getLogger(__name__)
 
 
@@ -43,9 +68,14 @@ class Reader(HttpBearer):
     """Whoever may read pages may read JSON: a signed-in person, a token that reads all, anybody under PUBLIC_READ."""
 
     def __call__(self, request: HttpRequest) -> bool:
-        """True where reading is allowed; else ApiProblem 401, 403 or 429."""
-        if not self.allows(cast(Request, request)):
-            raise turned_away(cast(Request, request))
+        """True where reading is allowed; else ApiProblem 401, 403 or 429.
+
+        A wrong token without a session is refused also where anybody may read: a program is to learn that it ended.
+        """
+        asked = cast(Request, request)
+        is_wrong = bool(bearer_secret(asked)) and token_of(asked) is None and not asked.user.is_authenticated
+        if is_wrong or not self.allows(asked):
+            raise turned_away(asked)
         return True
 
     def allows(self, request: Request) -> bool:
@@ -77,6 +107,14 @@ def check_reach_of(request: Request, repo: str | None) -> None:
     """The same for a repository in any of its names."""
     if held_to(request) and request.snapshot is not None:
         check_reach(request, read.repository_key(request.snapshot, repo) if repo else None)
+
+
+def repository_key(snapshot: Snapshot, repository: str) -> str:
+    """Return the key of a repository in any of its names; ApiProblem 404, since no rows would read as nothing to do."""
+    if key := read.repository_key(snapshot, repository):
+        return key
+    detail = f"No watched repository is called {repository[:200]!r}; leave repository out for all."
+    raise ApiProblem(404, detail, code="unknown_repository")
 
 
 class NotChanged(Exception):
@@ -143,11 +181,13 @@ def answer_bytes(request: Request, body: bytes) -> HttpResponse:
 
 
 def read_did(text: str) -> str:
-    """The DID in a path or body; 422 where it is none."""
+    """Return the DID in a path or body; ApiProblem 422, which names what is none, and says so of a handle."""
     try:
         return parse_did(text)
     except MalformedDid as problem:
-        raise ApiProblem(422, str(problem), code="malformed_did") from problem
+        said = "is a handle: send the DID of its account" if parse_handle(text) else "is not a DID"
+        detail = f"“{visible(text[:100])}” {said}. A DID looks like {EXAMPLE_DID}."
+        raise ApiProblem(422, detail, code="malformed_did") from problem
 
 
 def answer_problem(request: HttpRequest, exc: Exception | type[Exception]) -> HttpResponse:
@@ -182,11 +222,25 @@ def _as_problem(exc: Exception | type[Exception]) -> ApiProblem:
         case HttpError():
             return ApiProblem(exc.status_code, str(exc))
         case ValidationError():
-            said = (f"{error['loc'][-1]}: {error['msg']}" for error in exc.errors)
-            return ApiProblem(422, "; ".join(said) + ".")
+            return ApiProblem(422, "; ".join(map(_invalid, exc.errors)) + ".")
         case RequestDataTooBig():
             return too_large(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         case Http404():
             return ApiProblem(404, "There is nothing at this address.")
     logger.error("The API failed.", exc_info=True)
     return ApiProblem(500, "This is a fault of the site, not of the request; it was logged.")
+
+
+def _invalid(error: Mapping[str, Any]) -> str:
+    """Say what is wrong with one value of a request, such as "limit must be at most 100"."""
+    place, *names = error["loc"]
+    if place == "body":
+        names = names[1:]  # the first is ours, of the whole body
+    told = error.get("ctx", {})
+    if error["type"] == "literal_error":
+        *known, last = (word or "empty" for word in re.findall(r"'([^']*)'", told["expected"]))
+        wrong = f"must be {', '.join(known)} or {last}"
+    else:
+        wrong = WRONG.get(error["type"], INVALID).format(**told)
+    named = ", ".join(f"entry {name + 1}" if isinstance(name, int) else str(name) for name in names)
+    return f"{named or 'the body'} {wrong}"

@@ -1,15 +1,19 @@
 """`GET /digest`: the queue in plain text, for a mail."""
 
+from dataclasses import replace
+
 from django.http import HttpResponse
+from django.utils import timezone
 from ninja import Router
 
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import QueueQuery
-from triage import as_shown
-from triage.api.base import marked, problems, published
+from triage import as_shown, snoozing
+from triage.api.base import RepositoryFilter, TextFilter, marked, problems, published, repository_key
 from triage.context import present, told_dashboard
 from triage.digest import MOST, NEW, Told, digest_text
+from triage.forms import is_in_view
 from triage.incidents import banners
 from triage.middleware import Request
 
@@ -24,37 +28,46 @@ CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, 
 
 @router.get(
     "/digest",
-    response={304: None, **problems(401, 403, 500, 503)},
+    response={304: None, **problems(401, 403, 404, 422, 500, 503)},
     openapi_extra={"responses": {200: {"description": "The digest.", "content": CONTENT}}},
     summary="The queue as a mail",
     operation_id="get_digest",
 )
-def get_digest(request: Request) -> HttpResponse:
+def get_digest(request: Request, repository: RepositoryFilter = "", q: TextFilter = "") -> HttpResponse:
     """What waits, what came within 24 hours (20 at most, flagged first), audits due, closed lanes, what is approved.
 
-    Plain text for a mail that cron sends; it names no threshold to whoever maintains nothing. Ages move with the clock,
-    so there is a new answer each minute.
+    `repository` and `q` narrow all of it but the state of the lane, as they narrow the queue. Plain text for a mail
+    that cron sends; it names no threshold to people who maintain nothing. Ages move with the clock, so there is a new
+    answer each minute.
     """
     now_minute = int(present(request.snapshot).timestamp() // 60) if request.snapshot else 0
     snapshot = published(request, now_minute)
-    return marked(request, HttpResponse(digest_text(_told(request, snapshot)), content_type=TEXT))
+    key = repository_key(snapshot, repository) if repository else ""
+    told = _told(request, snapshot, QueueQuery(repository=key, text=q))
+    return marked(request, HttpResponse(digest_text(told), content_type=TEXT))
 
 
-def _told(request: Request, snapshot: Snapshot) -> Told:
+def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     board, now = told_dashboard(request, snapshot), present(snapshot)
     due = read.audits_due(snapshot)
-    sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed)
-    first = as_shown.queue(snapshot, QueueQuery(sort="oldest", size=1)).groups
+    sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed and is_in_view(row, query))
+    first = as_shown.queue(snapshot, replace(query, sort="oldest", size=1)).groups
+    snoozed = snoozing.in_force(snapshot, timezone.now())
     oldest = [row for group in first if group.key != "own" for row in group.rows]
     return Told(
-        queue=as_shown.queue(snapshot, QueueQuery(sort="newest", size=MOST)),
+        queue=as_shown.queue(snapshot, replace(query, sort="newest", size=MOST)),
         oldest=min(oldest, key=lambda row: row.opened_at, default=None),
-        added=read.opened_since(snapshot, now - NEW),
+        added=read.opened_since(snapshot, now - NEW, query),
         due=sealed[:MOST],
         due_total=len(sealed),
-        approved=as_shown.approved(snapshot),
-        closures=tuple(sentence for _, sentence in banners(request, snapshot)),
+        approved=tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query)),
+        closures=tuple(
+            sentence
+            for closure, sentence in banners(request, snapshot)
+            if not query.repository or closure.repository in ("", query.repository)
+        ),
         lane_notice=board.lane_notice,
         now=now,
+        snoozed=(len(snoozed), snoozing.count_flagged(snoozed)),
         origin=request.build_absolute_uri("/").rstrip("/"),
     )

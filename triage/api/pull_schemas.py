@@ -45,7 +45,7 @@ class PullOut(Schema):
     own: bool = Field(description="The author may push here: a group of its own, in no lane's counts.")
     first_timer: bool = Field(description="The author has no settled contribution here yet.")
     opened_at: datetime = Field(description="When it was first seen; RFC 3339, UTC.")
-    round: int = Field(ge=0, description="The round that was judged, from 0.", examples=[0])
+    round: int = Field(ge=1, description="The round that was judged, from 1 as on the pages.", examples=[1])
     record_cid: str | None = Field(description="CID of the record that was judged.")
     patch_id: str | None = Field(description="Hash of the patch that was judged; null: not read.")
     change: ChangeOut
@@ -91,7 +91,7 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
         own=row.own,
         first_timer=row.first_timer,
         opened_at=row.opened_at.replace(tzinfo=UTC),
-        round=row.round,
+        round=row.round + 1,
         record_cid=row.record_cid,
         patch_id=row.patch_id,
         change=ChangeOut(files=row.files, added=row.added, removed=row.removed),

@@ -11,17 +11,24 @@ from scoring.kept import PerSnapshot
 from scoring.read import QueueQuery, QueueSort
 from triage import as_shown
 from triage.access import viewing
-from triage.api.base import RepositoryReader, check_reach_of, problems, published
+from triage.api.base import (
+    RepositoryFilter,
+    RepositoryReader,
+    TextFilter,
+    check_reach_of,
+    problems,
+    published,
+    repository_key,
+)
 from triage.api.cursors import LONGEST, MalformedCursor, first_after, write_cursor
 from triage.api.pull_schemas import PullOut, QueueOut, pull_out
-from triage.forms import TEXT_LIMIT, URI_LIMIT, Bucket
+from triage.forms import URI_LIMIT, Bucket
 from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.problems import ApiProblem
 from triage.token_access import held_to
 
 MOST_ROWS = 100
-ABOUT_REPOSITORY = "A watched repository: its DID, the at-uri of its record, or owner/name; empty for all."
 EXAMPLE_URI = "https://tangled.org/tangled.sh/core/pulls/12"
 router = Router(tags=["pull requests"])
 Briefing = Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")]
@@ -71,21 +78,24 @@ def get_pull(
 def get_queue(
     request: Request,
     bucket: Annotated[Bucket, Query(description="One lane, or own; empty for all.")] = "",
-    repository: Annotated[str, Query(description=ABOUT_REPOSITORY, max_length=URI_LIMIT)] = "",
-    q: Annotated[str, Query(description="Words in title, repository or handle, or a DID.", max_length=TEXT_LIMIT)] = "",
-    sort: Annotated[QueueSort, Query(description="Order within each lane.")] = "findings",
+    repository: RepositoryFilter = "",
+    q: TextFilter = "",
+    sort: Annotated[
+        QueueSort, Query(description="Order within a lane; need: most in need of a person first.")
+    ] = "need",
     limit: Annotated[int, Query(description="Rows of a page.", ge=1, le=MOST_ROWS)] = 50,
     cursor: Annotated[str, Query(description="`next` of the page before.", max_length=LONGEST)] = "",
     briefing: Briefing = False,
 ) -> QueueOut:
-    """The rows of the queue page, in its order; what was approved and waits to be merged is in /approved.json.
+    """The rows of the queue page, in its order and without what a maintainer snoozed; what was approved and waits
+    to be merged is in /approved.json.
 
     A token for one repository gets its rows, and 403 where it names another.
     """
     if repository:
         check_reach_of(request, repository)
     snapshot = published(request)
-    key = _key(snapshot, repository) if repository else held_to(request)
+    key = repository_key(snapshot, repository) if repository else held_to(request)
     order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort))
     try:
         start = first_after(order, cursor)
@@ -101,13 +111,6 @@ def get_queue(
     )
 
 
-def _key(snapshot: Snapshot, repository: str) -> str:
-    """The key of the repository in any of its names; ApiProblem 404, since no rows would read as nothing to do."""
-    if key := read.repository_key(snapshot, repository):
-        return key
-    detail = f"No watched repository is called {repository[:200]!r}; leave repository out for all."
-    raise ApiProblem(404, detail, code="unknown_repository")
-
-
 def _order(snapshot: Snapshot, query: QueueQuery) -> tuple[str, ...]:
-    return _orders.get(snapshot, query, lambda: read.queue_order(snapshot, query))
+    shown = as_shown.unsnoozed(snapshot, query)
+    return _orders.get(snapshot, shown, lambda: read.queue_order(snapshot, shown))

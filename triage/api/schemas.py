@@ -173,7 +173,7 @@ class MetricsOut(BaseModel):
 class LeaderboardRowOut(JudgedOut):
     """One rank."""
 
-    rank: int = Field(ge=1, description="From 1.", examples=[1])
+    rank: int | None = Field(ge=1, description="From 1; equal figures share one, null without a figure.", examples=[1])
     merged: Count = Field(description="Contributions merged.")
     reverts: Count = Field(description="Merged contributions that were reverted.")
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
@@ -275,7 +275,7 @@ def trust_out(found: read.TrustExplanation, exact: bool) -> TrustOut:
                 merges=one.merges,
                 evidence=one.evidence,
             )
-            for one in found.vouchers
+            for one in found.vouchers[:20]
         ],
         dependents=[person_out(person) for person in found.dependents],
         dependents_total=found.dependents_total,

@@ -94,8 +94,8 @@ def get_score(
 def get_scores(request: Request, asked: Annotated[ScoresIn, Body()]) -> HttpResponse:
     """The same for many at once; who is unknown or hidden is named with the reason."""
     check_reach_of(request, asked.repo)
-    snapshot = published(request, by_viewer=False)
     people = list(dict.fromkeys(read_did(one) for one in asked.dids))
+    snapshot = published(request, by_viewer=False)
     found = _many(snapshot, people, asked.repo or None, asked.briefing)
     unknown = _unknown(snapshot, [did for did in people if did not in found], asked.repo or None)
     told = b",".join(one.model_dump_json().encode() for one in unknown)

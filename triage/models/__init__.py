@@ -1,9 +1,9 @@
 """What the web process remembers: accounts, what people did here, and what the worker has yet to be told."""
 
 from triage.models.accounts import ApiToken, Maintainer, Person, SignInMethod
-from triage.models.actions import Action, Lease
+from triage.models.actions import Action, Lease, ReadingTime, Snooze
 from triage.models.changes import Change
-from triage.models.incidents import AuditAnswer, EstimatedLane, LaneClosure
+from triage.models.incidents import AuditAnswer, EstimatedLane, HandledIncident, LaneClosure
 from triage.models.outbox import DeliveryRun, OutboxEntry
 from triage.models.repositories import RepositoryChoice
 from triage.models.rights import ContributorLink, LeaderboardWish, Objection
@@ -17,6 +17,7 @@ __all__ = [
     "ContributorLink",
     "DeliveryRun",
     "EstimatedLane",
+    "HandledIncident",
     "LaneClosure",
     "LeaderboardWish",
     "Lease",
@@ -24,8 +25,10 @@ __all__ = [
     "Objection",
     "OutboxEntry",
     "Person",
+    "ReadingTime",
     "RepositoryChoice",
     "SignInMethod",
+    "Snooze",
     "ToldState",
     "WebhookDelivery",
 ]

@@ -17,6 +17,9 @@ class Person(AbstractBaseUser):
     did = models.CharField(max_length=2048, unique=True)
     handle = models.CharField(max_length=253, blank=True)
     is_active = models.BooleanField(default=True)
+    times_reading = models.BooleanField(default=False)  # they have the time measured in which they read changes
+
+    outcomes_asked_at: Any = models.DateTimeField(null=True)  # when they last answered the weekly question
 
     USERNAME_FIELD = "did"
 

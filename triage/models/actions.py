@@ -11,7 +11,8 @@ class Action(models.Model):
     """One thing that a person did with a pull request, naming what they saw. Never altered but for an undo.
 
     `key` is also that of its message in the outbox, which is due at `effective_at`; until then it can be undone. A
-    correction is a further action. `batch` is shared by those of one bulk approval, "" elsewhere.
+    correction is a further action. `batch` is shared by those of one bulk approval, "" elsewhere. `findings` are the
+    digests of the findings that it calls false alarms, or no longer, with the `scanner` of the first.
     """
 
     class Kind(models.TextChoices):
@@ -22,6 +23,11 @@ class Action(models.Model):
         RELEASE = "release"  # of what was pulled for review, or of an approval
         OUTCOME = "outcome"
         NOTE = "note"
+        COMMENT = "comment"  # the last three wait here until people can write to the forge themselves
+        REQUEST_CHANGES = "request_changes"
+        CLOSE = "close"
+        DISMISS_FINDING = "dismiss_finding"
+        RESTORE_FINDING = "restore_finding"
 
     class Outcome(models.TextChoices):
         """How a change turned out, in a person's eyes."""
@@ -41,6 +47,8 @@ class Action(models.Model):
     round: Any = models.PositiveIntegerField()
     patch_id: Any = models.CharField(max_length=64, null=True)
     decision: Any = models.CharField(max_length=40, blank=True)  # score_id of the decision that stood; "": not known
+    findings: Any = models.CharField(max_length=2000, blank=True)
+    scanner: Any = models.CharField(max_length=60, blank=True)
     batch: Any = models.CharField(max_length=40, blank=True, db_index=True)
     made_at: Any = models.DateTimeField(db_index=True)
     effective_at: Any = models.DateTimeField()
@@ -65,3 +73,52 @@ class Lease(models.Model):
     def __str__(self) -> str:
         """Who looks at what."""
         return f"{self.person} looks at {self.pull_uri}"
+
+
+class ReadingTime(models.Model):
+    """The time that one person had one change open before their verdict; kept only while they want it measured.
+
+    `seconds` is None until the verdict.
+    """
+
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="reading_times")
+    pull_uri: Any = models.CharField(max_length=2048, db_index=True)
+    opened_at: Any = models.DateTimeField()
+    seconds: Any = models.PositiveIntegerField(null=True)
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        """One row for a person and a change."""
+
+        constraints: ClassVar = [models.UniqueConstraint(fields=["person", "pull_uri"], name="one_reading_time")]
+
+    def __str__(self) -> str:
+        """The reader and the change."""
+        return f"{self.person} reads {self.pull_uri}"
+
+
+class Snooze(models.Model):
+    """A row that a person hid from the queue, until a day or until it changes, for everybody who reads the queue.
+
+    It says how the row was then; `triage.snoozing` compares. `until` is None where only a change ends it. `key` names
+    it in forms. A later snooze takes its place.
+    """
+
+    key: Any = models.CharField(max_length=40, unique=True)
+    pull_uri: Any = models.CharField(max_length=2048, unique=True)
+    repo_key: Any = models.CharField(max_length=2048)
+    person: Any = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="snoozes")
+    made_at: Any = models.DateTimeField()
+    until: Any = models.DateTimeField(null=True)
+    record_cid: Any = models.CharField(max_length=200, null=True)
+    round: Any = models.PositiveIntegerField()
+    patch_id: Any = models.CharField(max_length=64, null=True)
+    lane: Any = models.CharField(max_length=20)  # the row's group in the queue
+    comments: Any = models.PositiveIntegerField()  # how many there were
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """The pull request and the person."""
+        return f"{self.pull_uri} snoozed by {self.person}"

@@ -1,10 +1,11 @@
-"""Closures and openings of the fast lane, and what people answered about what the audit drew."""
+"""Closures and openings of the fast lane, and the answers to the audit."""
 
 from typing import Any, ClassVar
 
 from django.db import models
 
 from triage.models.accounts import Person
+from triage.models.actions import Action
 
 
 class LaneClosure(models.Model):
@@ -78,7 +79,7 @@ class EstimatedLane(models.Model):
         ]
 
     def __str__(self) -> str:
-        """What is open."""
+        """Name the repository whose lane was opened."""
         return f"fast lane of {self.repo_key} opened on an estimate"
 
 
@@ -111,3 +112,20 @@ class AuditAnswer(models.Model):
     def __str__(self) -> str:
         """What was answered."""
         return f"{'yes' if self.would_merge else 'no'} to {self.pull_uri}"
+
+
+class HandledIncident(models.Model):
+    """A person's word that nothing is left to do about an incident; deleted when somebody opens it again.
+
+    `mark` is the action that opened the incident.
+    """
+
+    mark: Any = models.OneToOneField(Action, on_delete=models.CASCADE, related_name="handled")
+    person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="handled_incidents")
+    handled_at: Any = models.DateTimeField()
+
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    def __str__(self) -> str:
+        """The incident."""
+        return f"incident {self.mark.key} handled"

@@ -13,15 +13,21 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scoring import explain
-from scoring.figures import shown_interval
-from scoring.read import HistoryPoint
-from scoring.verdict import Estimate, Lane, Measure
+from scoring.figures import percent, shown_interval
+from scoring.verdict import Estimate, Measure
 from triage import help_words, pills, row_lines, rows, trust_words, words
 from triage.act_words import action_words
 from triage.acting import RowActs
-from triage.forms import Bucket, LeaderboardFilters, QueueFilters
+from triage.forms import Bucket, LeaderboardFilters, ListFilters, QueueFilters
 
 register = template.Library()
+SAY_LABELS = {
+    "request_changes": "Changes you ask for",
+    "comment": "Comment",
+    "note": "Note for the other maintainers",
+    "close": "Why it should be closed",
+    "approve": "Why you approve it although it is flagged",
+}
 
 register.filter("visible", words.visible)
 register.filter("borrowed", words.borrowed_words)
@@ -31,10 +37,11 @@ register.filter("person", rows.person_view)
 register.filter("worth_words", trust_words.worth_words)
 register.filter("probability", explain.shown)
 register.filter("threshold", explain.shown_threshold)
+register.filter("percent", percent)
 
 
 @register.filter
-def interval(told: Estimate | HistoryPoint) -> str:
+def interval(told: Estimate) -> str:
     """The 95 % interval of a probability, rounded outwards."""
     return shown_interval(told.low, told.high)
 
@@ -60,7 +67,7 @@ def _help(place: str, days: int, budget: float) -> SafeString:
 
 
 @register.simple_tag
-def page_search(filters: QueueFilters | LeaderboardFilters, page: int, step: int) -> str:
+def page_search(filters: QueueFilters | LeaderboardFilters | ListFilters, page: int, step: int) -> str:
     """The query string of the page that lies `step` further."""
     return filters.on_page(page + step)
 
@@ -84,14 +91,24 @@ def any_may(acts: Mapping[str, RowActs] | None) -> bool:
 
 
 register.filter("action_words", action_words)
-register.filter("line", row_lines.row_line)
-register.filter("drawn", row_lines.drawn_line)
 
 
 @register.filter
-def lane(value: Lane) -> str:
-    """A lane in the words of the queue."""
-    return pills.LANE_WORDS[value]
+def ci_words(state: str) -> str:
+    """Say the state of a CI run."""
+    return rows.CI_WORDS[state]
+
+
+@register.filter
+def say_label(kind: str) -> str:
+    """Name the field in which a person writes to this action."""
+    return SAY_LABELS[kind]
+
+
+@register.simple_tag
+def row_line(item: rows.RowView, act: RowActs | None, opened: str = "") -> SafeString:
+    """Draw the line of a row."""
+    return row_lines.draw_line(row_lines.row_line(item, act, opened))
 
 
 @register.filter

@@ -1,8 +1,8 @@
-"""The thirty days in which the maintainers watch: what people whom they trust send, and what becomes of it.
+"""Writes the thirty days in which the maintainers watch: the pull requests of trusted people, and their outcomes.
 
-The demo looks at the network LOOKS times, at even distances. What is sent waits for the look `at` and is settled before
-the look `until`, so that each round is judged while it is open. What is merged before the third look has been quiet for
-the 14 days of a label at the end.
+The demo looks at the network LOOKS times, at even distances. A pull request is open at the look `at` and settled before
+the look `until`, so that each round is judged while it is open. One that is merged before the third look has been quiet
+for the 14 days of a label at the end.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from trustsite.world.patches import make_edit
 
 WATCHED_DAYS, LOOKS = 30, 6
 STEP_US = WATCHED_DAYS * DAY // LOOKS
-# The looks at which the fast lane of the main repository is opened, and what will go wrong is approved and then marked.
+# The looks at which the main repository's lane is opened, the change that goes wrong is approved, and then marked.
 OPENED, APPROVED, MARKED = 2, 4, 5
 
 
@@ -66,14 +66,14 @@ SENT = (
 
 
 def look_us(judged_us: int, number: int) -> int:
-    """The moment of a look, from 0, when watching begins, to LOOKS, when the first stage ends at `judged_us`."""
+    """Return the moment of a look: 0 is when watching begins, LOOKS is `judged_us`, when the first stage ends."""
     return judged_us - (LOOKS - number) * STEP_US
 
 
 def draw_weeks(story: Story) -> dict[str, tuple[str, ...]]:
-    """Write all of it; returns the at-uris of what the story comes back to, by name."""
+    """Write the thirty days; returns the at-uris of the pull requests that the story comes back to, by name."""
     projects = {project.name: project for project in PROJECTS}
-    for number in range(LOOKS):  # the newest frame of a look is one that every subscriber is sent
+    for number in range(LOOKS):  # ends each look with a frame that every subscriber is sent
         story.sheet.announce(story.sheet.did("teo"), look_us(story.judged_us, number) - 250_000)
     pulls = [(sent, _play(story, sent, projects[sent.project])) for sent in SENT]
     return {sent.name: (pull.uri,) for sent, pull in pulls if sent.name}

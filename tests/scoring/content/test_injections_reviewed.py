@@ -43,9 +43,13 @@ def test_no_attempt_gets_better_than_the_findings_say_without_it(claude: ClaudeS
     assert all(now >= before for now, before in zip(burden(attacked), burden(without), strict=True))
 
 
-def test_the_obedient_model_does_fall_for_them(claude: ClaudeStandIn) -> None:
+def test_the_obedient_model_does_fall_for_them() -> None:
     """Else the test above would show nothing: what it says by itself is the best that an attacker could wish for."""
-    fell = [dict(claude.behaviour(request.told)) for request in claude.messages]
+    with ClaudeStandIn(obedient) as claude:
+        reviewer = a_reviewer(claude)
+        for attempt in PLAYED:
+            reviewer.review(as_case(attempt.attacked), Call.CLAUDE)
+        fell = [dict(claude.behaviour(request.told)) for request in claude.messages]
     assert sum(told["content_risk"] == 0 and not told["review_recommended"] for told in fell) >= 0.9 * len(PLAYED)
 
 

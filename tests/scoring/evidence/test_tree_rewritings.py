@@ -30,7 +30,8 @@ TREE_RULES = [
 # Names that say to a rule what a value is: secrets, requests, answers, checks.
 MEANING = re.compile(
     r"(?i)passw|secret|token|salt|nonce|iv$|key|cred|^_|req|res$|reply|^r$|^w$|^c$|ctx|event|params|cookies|header|header|"
-    r"script$|url|address|allowed|document|location|window|user|run_?time|^rt$|engine|parser|json|env|\bENV|file|host|next|target|^f$|rand"
+    r"script$|url|address|allowed|document|location|window|user|run_?time|^rt$|engine|parser|json|env|\bENV|file|host|next|target|^f$|rand|"
+    r"^sig|signature|^mac$"
 )
 VALUES = re.compile(r"template_string|^binary|encapsed_string|interpolated_string|macro_invocation|additive")
 PLACES = re.compile(r"^(arguments|argument_list|argument|value_argument|expression_list)$")
@@ -41,6 +42,7 @@ BLOCKS = re.compile(
 NOT_THROUGH_A_VARIABLE = {
     "php-run-decoded": "one of its forms is a concatenation of single letters, which stays one in a variable",
     "password-hashed-fast": "the function around it is known by indentation, which the new row does not have",
+    "route-value-as-path": "the function around it is known by indentation, which the new row does not have",
 }
 
 

@@ -107,6 +107,10 @@ def test_the_table_of_thresholds_counts_what_a_certificate_counts_and_names_nobo
     assert (kept.sizes[-1], kept.model, kept.label) == (len(made().cases), MODEL, LABEL)
     assert list(kept.thresholds) == sorted(kept.thresholds, reverse=True)
     assert kept.bad[-1] == pytest.approx(sum(one.bad for one in made().cases))
+    assert kept.newcomers is not None
+    assert kept.everybody is not None
+    assert 0 < kept.newcomers.cases < kept.sizes[-1] < kept.everybody.cases
+    assert kept.newcomers.let_through[0] == kept.newcomers.cases, "with a model every newcomer has a score"
 
 
 def test_what_still_waits_counts_as_bad_by_the_chance_that_nobody_will_merge_it() -> None:

@@ -28,6 +28,8 @@ FIGURES = {"n", "auc", "brier", "log_loss", "ece", "ece_band", "newcomers_n", "n
 CERTIFICATE = {"lane", "authors", "lane_share", "false_approvals", "rate", "rate_ci", "newcomers", "newcomers_bad"}
 LANE = CERTIFICATE | {"n", "plug_in_rate", "quarters_over", "certificate"}
 
+ORDER = {"tenth", "tenth_bad", "third", "window", "wait", "longest", "first_timer_wait", "first_timer_longest"}
+
 
 @pytest.fixture(scope="module")
 def ran() -> tuple[dict, dict, list[str]]:
@@ -70,6 +72,28 @@ def test_newcomers_and_people_who_may_not_push_stand_beside_every_figure(ran: tu
         "newcomers",
     ]
     assert max(len(line) for line in lines if "budget 10%" in line and not line.startswith("T_LOW")) <= 100
+
+
+def test_each_order_of_the_queue_stands_in_figures_table_and_page_for_everybody_and_for_those_who_may_not_push(
+    ran: tuple[dict, dict, list[str]],
+) -> None:
+    found, besides, _ = ran
+    label = found["labels"]["label_merge"]
+    for part in (label, label["without_push_holders"]):
+        assert set(part["order"]) == {"need", "oldest", "model", "random", "best"}, "no risk is known of a file"
+        assert all(set(one) == ORDER for one in part["order"].values())
+    lines = list(table(found))
+    assert sum(line.startswith("  as shown") for line in lines) == 2
+    assert max(len(line) for line in lines if line.startswith("  by the served model")) <= 100
+    (shown,) = shown_backtest(found, besides, datetime(2026, 3, 12)).labels
+    assert {one.name: one.third for one in shown.orders} == {name: one["third"] for name, one in label["order"].items()}
+
+
+def test_the_content_risk_of_what_was_read_is_an_order_of_its_own() -> None:
+    cases = made_up()
+    risk = {str(key): 0.8 for key in cases.keys[::7]}
+    found, _ = run(replace(material(cases), risk=risk), replace(PLAN, quarters=1))
+    assert "risk" in found["labels"]["label_merge"]["order"]
 
 
 def test_how_wide_the_intervals_were_stands_in_figures_table_and_page(ran: tuple[dict, dict, list[str]]) -> None:

@@ -19,6 +19,7 @@ from scoring.learning.budgets import play, told_budget
 from scoring.learning.figures import figures_of, gain_of
 from scoring.learning.material import Material
 from scoring.learning.past_material import material_of_file
+from scoring.learning.queue_orders import order_figures
 from scoring.learning.rolling import Scored
 from scoring.learning.splits import gains_by_split, splits_of
 from scoring.policy import Policy
@@ -82,7 +83,13 @@ def without_trees(material: Material, label: Any) -> dict[str, Any]:
         "budgets": {"0.1": budget},
         "splits": splits(study, material, change),
         "gate": {"splits": splits(study, material, replace(change, told=np.minimum(change.told, person.told)))},
+        "order": orders(study, material, change, person, np.ones(len(study.judged), dtype=bool)),
+        "without_push_holders": {"order": orders(study, material, change, person, ~material.cases.push_holder)},
     }
+
+
+def orders(study: Study, material: Material, change: Scored, person: Scored, group: np.ndarray) -> dict[str, Any]:
+    return order_figures(backtest.arrivals_of(study, {"change": change, "person": person}, material, group), 0)
 
 
 def figures_on(study: Study, scored: Scored, which: np.ndarray) -> dict[str, Any]:
@@ -150,3 +157,24 @@ def test_so_few_people_certify_nothing_but_a_lane_of_merges_at_ten_per_cent(
 ) -> None:
     certified = {budget: lane["certificate"]["lane"] for budget, lane in figures[label]["budgets"].items()}
     assert {budget for budget, lane in certified.items() if lane} <= ({"0.1"} if label == "label_merge" else set())
+
+
+@pytest.mark.parametrize("label", [label for label in BARS if label != "label_clean"])
+def test_the_queue_shows_nearly_as_many_bad_ones_first_as_the_model_alone(figures: dict[str, Any], label: str) -> None:
+    for part in (figures[label], figures[label]["without_push_holders"]):
+        order = part["order"]
+        assert order["need"]["window"] >= 0.9 * order["model"]["window"]
+        for share in ("tenth", "third"):
+            assert order["need"][share] >= 0.8 * order["model"][share]
+            assert order["need"][share] >= 1.4 * order["oldest"][share]
+
+
+@pytest.mark.parametrize("label", [label for label in BARS if label != "label_clean"])
+def test_no_first_timer_waits_longer_than_twice_the_median(figures: dict[str, Any], label: str) -> None:
+    """Of everybody; without push-holders it is nearly so (docs/method.md)."""
+    order, outside = figures[label]["order"], figures[label]["without_push_holders"]["order"]
+    assert order["need"]["first_timer_longest"] <= 2 * order["need"]["wait"]
+    for part in (order, outside):
+        assert part["need"]["first_timer_longest"] < part["oldest"]["first_timer_longest"]
+        assert part["need"]["first_timer_wait"] <= part["need"]["wait"] < part["oldest"]["wait"]
+        assert part["model"]["first_timer_longest"] > 2 * part["need"]["first_timer_longest"]

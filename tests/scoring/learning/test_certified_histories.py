@@ -1,4 +1,4 @@
-"""A certified budget is kept where customs drift, one author sends a burst, and refusals are known after 180 days."""
+"""A certified budget is kept where customs drift, one author sends a burst, and refusals are known after 194 days."""
 
 from datetime import datetime
 
@@ -46,7 +46,7 @@ def test_where_one_author_sends_a_burst_the_budget_is_kept(count: Count, burst: 
     assert share > 0.02
 
 
-def test_where_refusals_are_known_after_180_days_the_budget_is_kept(count: Count) -> None:
+def test_where_refusals_are_known_after_194_days_the_budget_is_kept(count: Count) -> None:
     world, draw, histories = World(1.0), np.random.default_rng(23), count(20, 400)
     rate, share = broken(world, [as_known(draw, world.history(draw, 4000, 300, days=730)) for _ in range(histories)])
     assert rate <= most(histories)
@@ -54,7 +54,7 @@ def test_where_refusals_are_known_after_180_days_the_budget_is_kept(count: Count
 
 
 def as_known(draw: np.random.Generator, history: Judged) -> Judged:
-    """The last year of a history of two as an attempt sees it: merges after some days, refusals after 180."""
+    """The last year of a history of two as an attempt sees it: merges after some days, refusals after 194."""
     history = history.select(np.argsort(history.opened_at, kind="stable"))
     count, opened, bad = len(history), history.opened_at, history.bad == 1
     cases = Cases(
@@ -65,7 +65,7 @@ def as_known(draw: np.random.Generator, history: Judged) -> Judged:
         opened_at=opened,
         observed_until=np.full(count, np.datetime64(NOW, "us")),
         merged_at=np.where(bad, NEVER, opened + (draw.exponential(10, count) * 86_400e6).astype("m8[us]")),
-        refused_at=np.where(bad, opened + 180 * DAY, NEVER),
+        refused_at=np.where(bad, opened + 194 * DAY, NEVER),
         as_sent=np.full(count, -1, np.int8),
         features={},
         **{name: np.full(count, NEVER) for name in ("reverted_at", "patched_at", "patched_fix_at", "failed_at")},

@@ -80,7 +80,10 @@ def test_what_cannot_be_answered_from_is_one_sentence(
 def test_a_table_of_every_threshold_is_a_small_file_and_answers_fast(folder: Path) -> None:
     count = np.arange(10_001)
     columns = [1 - count / 10_000, 100.5 + count, 0.123456 * count, 50.0 + count, 60.123456 + count]
-    keep_table(folder, Kept("sunstead-lanes/1", MODEL, LABEL, KEPT.window, *(tuple(one.tolist()) for one in columns)))
+    keep_table(
+        folder,
+        Kept("sunstead-lanes/1", MODEL, LABEL, KEPT.window, *(tuple(one.tolist()) for one in columns), None, None),
+    )
     assert (folder / f"{MODEL}{ENDING}").stat().st_size < 1_000_000 < LARGEST
     assert answer_query(folder, QUERY, 0.05).threshold is not None
     assert set(Table.__dataclass_fields__) == {"thresholds", "sizes", "bad", "authors", "effective"}

@@ -1,4 +1,4 @@
-"""Inputs on which the rules of gate and review are held: outputs.json says what they make of them."""
+"""Inputs that pin the rules of gate and review; outputs.json has the results."""
 
 import random
 from collections.abc import Iterator
@@ -179,7 +179,7 @@ def changed(inputs: Inputs, part: str, **told: Any) -> Inputs:
 
 
 def submissions() -> Iterator[tuple[str, Submission]]:
-    """Each case of the review with its name: patches alone, and what is known besides a patch."""
+    """Yield each case of the review with its name: patches alone, and with more that is known of a change."""
     for name, text in patches():
         yield name, Submission(read_change(text))
     for name, (above, below) in WHOLE_FILES.items():

@@ -1,4 +1,4 @@
-"""A change of what the rules make of the same inputs raises their version, and only that has everything judged anew."""
+"""The rules' version is raised when the same inputs give other results; only then is everything judged anew."""
 
 import pytest
 

@@ -1,12 +1,17 @@
 """Acting on rows: it takes effect once after ten seconds, which undo it, and the page says what was done."""
 
+import re
+from html import unescape
+
 import pytest
 from django.test import Client
 
-from tests.ingest.stream import REPO
-from tests.scoring.offered_world import SECOND
+from tests.ingest.stream import ANA as TUTOR
+from tests.ingest.stream import MALLORY, MARA, REPO
+from tests.pipeline import Later
+from tests.scoring.offered_world import SECOND, learn
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, HTMX, ActingSite, approved, last_key
+from tests.triage.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
 from triage import outbox
 from triage.erasure import account_of, forget_account
 from triage.models import Action, Change, Lease, OutboxEntry
@@ -33,9 +38,10 @@ def test_an_approval_names_the_record_the_round_and_the_patch(site: ActingSite, 
     site.after(10)
     site.work()
     (one,) = ana.get("/approved.json").json()["approved"]
-    assert {name: one[name] for name in ("record_cid", "round", "patch_id")} == {
-        name: form[name] for name in ("record_cid", "round", "patch_id")
+    assert {name: one[name] for name in ("record_cid", "patch_id")} == {
+        name: form[name] for name in ("record_cid", "patch_id")
     }
+    assert one["round"] == form["round"] + 1, "as the pages count"
     assert one["approved_by"] == ANA
     for repo_key, seen in ((REPO, [one]), ("did:plc:another", [])):
         token = create_token("robot", ["read"], site.now, repo_key=repo_key)
@@ -81,7 +87,7 @@ def test_a_second_click_in_the_place_of_the_first_neither_undoes_nor_approves_ag
     site.after(1.4)
     assert ana.post("/act/undo", {"key": key, "next": "/?q=gate"}).headers["Location"] == "/?q=gate"
     assert Action.objects.get().undone_at is None
-    assert "may be the second of two clicks" in ana.get("/").content.decode()
+    assert "Looked like a double click, so nothing changed." in ana.get("/").content.decode()
     site.after(0.2)
     ana.post("/act/undo", {"key": key})
     assert Action.objects.get().undone_at is not None
@@ -90,6 +96,13 @@ def test_a_second_click_in_the_place_of_the_first_neither_undoes_nor_approves_ag
     site.after(2)
     ana.post("/act", site.form(version=2))
     assert Action.objects.count() == 2
+
+
+def test_without_scripts_the_undo_of_the_toast_works_right_after_the_approval(site: ActingSite, ana: Client) -> None:
+    page = ana.post("/act", site.form(), follow=True).content.decode()
+    assert 'name="from" value="toast"' in page.partition('id="offers"')[2]
+    ana.post("/act/undo", {"key": last_key(), "from": "toast"})
+    assert Action.objects.get().undone_at is not None
 
 
 def test_with_scripts_the_page_holds_a_second_click_and_a_quick_undo_undoes(site: ActingSite, ana: Client) -> None:
@@ -130,9 +143,9 @@ def test_the_way_back_leads_nowhere_else(site: ActingSite, ana: Client) -> None:
 
 def test_reviewing_is_shown_to_others_until_it_is_released(site: ActingSite, ana: Client, ben: Client) -> None:
     ana.post("/act", site.form("pull_for_review"))
-    assert "In review by ana.example." in ben.get("/").content.decode()
+    assert "Assigned to ana.example." in ben.get("/").content.decode()
     assert ben.post("/act", site.form("release", version=1)).status_code == 302
-    assert "In review by" not in ben.get("/").content.decode()
+    assert "Assigned to" not in ben.get("/").content.decode()
 
 
 def test_looking_at_a_row_is_told_to_others_for_five_minutes_and_stops_nobody(
@@ -149,6 +162,7 @@ def test_looking_at_a_row_is_told_to_others_for_five_minutes_and_stops_nobody(
 
 
 def test_an_outcome_can_be_corrected_and_both_stay(site: ActingSite, ana: Client) -> None:
+    site.merge(OFFERED)
     ana.post("/act", site.form("outcome", outcome="clean"))
     ana.post("/act", site.form("outcome", version=1, outcome="reverted"))
     site.after(10)
@@ -191,3 +205,18 @@ def test_an_erased_person_leaves_no_action_and_no_name_in_the_log(site: ActingSi
         if author in change.subject or (change.person is not None and change.person.did == ANA)
     ]
     assert Change.objects.count() == 3
+
+
+def test_no_link_on_a_contributors_page_leads_to_nothing(site: ActingSite, ana: Client) -> None:
+    frames = Later(NOON.replace(tzinfo=None))
+    elsewhere = "did:plc:" + "c" * 24
+    frames.repository(MALLORY, "cabin", repoDid=elsewhere)
+    frames.pull(MARA, "unwatched", target=elsewhere, title="Heat the cabin")
+    learn(site.result, frames)
+    site.merge(SECOND)
+    for did, title in ((MARA, "Heat the cabin"), (TUTOR, "Sweep the stairs")):
+        page = ana.get(f"/c/{did}").content.decode()
+        assert title in page
+        links = set(re.findall(r'href="(/(?:pull|history|c)/[^"]*)"', page))
+        assert links
+        assert {link: ana.get(unescape(link)).status_code for link in links} == dict.fromkeys(links, 200)

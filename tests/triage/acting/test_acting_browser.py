@@ -1,18 +1,19 @@
 """Approving and taking it back in a real browser: with htmx, and by keyboard without any script."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.acting_site import NOON, ActingSite, acting_site
+from tests.triage.acting_site import ANA, BEN, NOON, ActingSite, acting_site
+from tests.triage.conftest import OpenPage
 from tests.waiting import PATIENT_MS
-
-ANA = "did:plc:" + "2" * 24
+from triage.models import Action
 
 
 @pytest.fixture
@@ -46,6 +47,11 @@ def pages(site: ActingSite, live_server: LiveServer, browser: Browser) -> Iterat
         yield open_page(scripts=True), open_page(scripts=False)
 
 
+def approve(page: Page) -> Locator:
+    """The button in the pane."""
+    return page.locator("#open").get_by_role("button", name="Approve round 1")
+
+
 def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     pages: tuple[Page, Page], site: ActingSite
 ) -> None:
@@ -55,20 +61,85 @@ def test_approve_and_undo_with_and_without_scripts_and_a_stale_page_is_told(
     page.evaluate("window.stays = true")
     first, second = page.locator(".row").nth(0), page.locator(".row").nth(1)
     title = first.locator("h3 bdi").inner_text()
-    first.get_by_role("button", name="Approve").click()
+    following = second.locator("h3 bdi").inner_text()
+    plain.locator(".row-link").first.click()
+    first.locator(".row-link").click()
+    approve(page).click()
     expect(first).to_contain_text("Approved by you.")
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("2")
-    expect(second.locator(".row-link")).to_be_focused()
+    expect(page.locator("#pull-title")).to_have_text(following)
+    expect(second.locator(".row-link")).to_have_attribute("aria-current", "true")
     assert page.evaluate("window.stays")
     expect(page.locator("#offers")).to_contain_text("It takes effect in 10 seconds.")
     expect(page.locator("#offers")).to_be_visible()
-    expect(page.locator("#announce")).to_have_text("Done.")
-    stale = plain.locator(".row", has_text=title)
-    stale.get_by_role("button", name="Approve").focus()
+    expect(page.locator("#count-fast_lane")).to_have_text("2")
+    expect(page.locator("#announce")).to_have_text(re.compile(r"^Approved lantern · \w{5}\.$"))
+    expect(page.locator("#offers")).to_contain_text(page.locator("#announce").inner_text())
+    expect(plain.locator("#pull-title")).to_have_text(title)
+    approve(plain).focus()
     plain.keyboard.press("Enter")
     expect(plain.get_by_role("heading", level=1)).to_have_text("Nothing was done")
     expect(plain.locator(".row")).to_contain_text("Approved by you.")
     first.get_by_role("button", name="Undo").click()
-    expect(first.get_by_role("button", name="Approve")).to_be_visible()
+    expect(first).not_to_contain_text("Approved")
     expect(page.locator("#tile-fast_lane .figure")).to_have_text("3")
+    expect(page.locator("#count-fast_lane")).to_have_text("3")
+    expect(page.locator("#announce")).to_have_text("Undone.")
     assert complaints == []
+
+
+def test_without_scripts_the_undo_of_the_toast_works_at_once_and_a_double_click_is_told_where_it_is_seen(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    page = open_page(client=site.maintainer(ANA, "ana.example"), java_script_enabled=False)
+    page.goto("/")
+    row = page.locator(".row").first
+    row.locator(".row-link").click()
+    approve(page).click()
+    row.get_by_role("button", name="Undo").click()
+    told = page.locator(".banner", has_text="Looked like a double click")
+    expect(told).to_be_in_viewport()
+    place, toast = told.bounding_box(), page.locator("#offers").bounding_box()
+    assert place is not None
+    assert toast is not None
+    assert place["y"] + place["height"] <= toast["y"], "the toast covers none of it"
+    page.locator("#offers").get_by_role("button", name="Undo").click()
+    expect(approve(page)).to_be_visible()
+    assert Action.objects.get().undone_at is not None
+
+
+def test_after_its_ten_seconds_the_undo_leaves_the_row_and_the_toast_and_the_focus_stays_on_the_row(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    page = open_page(client=site.maintainer(ANA, "ana.example"))
+    page.clock.install(time=NOON)
+    page.goto("/")
+    row = page.locator(".row").first
+    row.locator(".row-link").click()
+    approve(page).click()
+    undo = row.get_by_role("button", name="Undo")
+    expect(undo).to_be_visible()
+    undo.focus()
+    page.clock.fast_forward("00:11")
+    expect(undo).to_have_count(0)
+    expect(page.locator("#offers")).to_be_hidden()
+    expect(row).to_contain_text("Approved by you.")
+    expect(row.locator(".row-link")).to_be_focused()
+    page.reload()
+    expect(page.locator("#count-fast_lane")).to_have_text("2")
+    expect(page.locator("#tile-fast_lane .figure")).to_have_text("2")
+
+
+def test_of_a_filtered_queue_the_counts_follow_an_approval_within_the_filter(
+    site: ActingSite, open_page: OpenPage
+) -> None:
+    page = open_page(client=site.maintainer(ANA, "ana.example"))
+    page.goto("/?q=Oil+the+hinges")
+    expect(page.locator("#tile-all .figure")).to_have_text("1")
+    site.maintainer(BEN, "ben.example").post("/act", site.form())
+    page.reload()
+    expect(page.locator("#tile-fast_lane .figure")).to_have_text("1")
+    page.locator(".row-link").first.click()
+    approve(page).click()
+    expect(page.locator("#tile-fast_lane .figure")).to_have_text("0")
+    expect(page.locator("#count-fast_lane")).to_have_text("0")

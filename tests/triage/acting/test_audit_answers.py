@@ -23,7 +23,8 @@ BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
 TELLING = (
     "P(clean)",
-    "Fast lane rate",
+    "Stays clean",
+    "fast lane now",
     "0.60",
     "0.6",
     "Flagged is below",
@@ -51,9 +52,9 @@ def row_of(client: Client, title: str = "Mend the gate") -> str:
 
 def test_the_row_of_a_drawn_one_has_a_neutral_pill_and_no_number(site: ActingSite, ben: Client) -> None:
     row = row_of(ben)
-    assert 'class="pill unknown"' in row
-    assert "Audit</span>" in row
-    assert "Drawn for the audit" in row
+    assert 'class="lane unknown"' in row
+    assert "Audit</div>" in row
+    assert "Random audit" in row
     assert [word for word in (*TELLING, "vouched", "Flagged", "Approve") if word in row] == []
 
 
@@ -71,7 +72,7 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
 
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
-    _, _, page = ben.get(f"/pull/{NEXT}").content.decode().partition("<h1>")
+    _, _, page = ben.get(f"/pull/{NEXT}").content.decode().partition('<h1 class="unseen">')
     assert "drawn as a sample" in page
     assert "Would you have merged it as sent?" in page
     assert [word for word in (*TELLING, "vouched", "Why this lane", "No trust path") if word in page] == []
@@ -114,11 +115,11 @@ def test_an_answer_shows_the_rest_at_once_and_to_everybody(site: ActingSite, ben
         assert "Why this lane" in page
         assert "that they would have merged it as sent" in page
         assert "small and tested" in page
-        assert "P(clean)" in row_of(client)
+        assert "Stays clean" in row_of(client)
         assert "Audited" in row_of(client)
-    assert "P(clean)" not in row_of(ben, "Paint the fence"), "the others still wait"
+    assert "Stays clean" not in row_of(ben, "Paint the fence"), "the others still wait"
     site.work()
-    assert "P(clean)" in row_of(Client())
+    assert "Stays clean" in row_of(Client())
 
 
 def test_the_answer_is_kept_with_its_odds(site: ActingSite, ben: Client) -> None:
@@ -158,8 +159,8 @@ def test_a_new_round_takes_the_answer_back_and_is_asked_about_anew(site: ActingS
     offer(site.result, CLEAN.replace("print(2)", "print(3)"), NEXT, "blob:two")
     site.result.review()
     site.work()
-    assert "Drawn for the audit" in row_of(ben)
-    assert "P(clean)" not in row_of(ben)
+    assert "Random audit" in row_of(ben)
+    assert "Stays clean" not in row_of(ben)
     late = ben.post("/audit", {**old, "answer": "yes", "because": "as before"})
     assert late.status_code == 409
     assert answer(ben, site, "no") == 302

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.test import Client
 from playwright.sync_api import Locator
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from tests.triage.acting_site import ANA, ActingSite
+from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
 from tests.triage.lane_site import NEXT, lane_site
 
@@ -32,12 +33,8 @@ def box(found: Locator) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize("width", [1920, 1440, 768, 390, 320])
-def test_yes_and_no_stand_side_by_side_and_whole(
-    site: ActingSite, live_server: LiveServer, open_page: OpenPage, width: int
-) -> None:
-    cookie = site.maintainer(ANA, "ana.example").cookies["sessionid"].value
-    page = open_page(width)
-    page.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+def test_yes_and_no_stand_side_by_side_and_whole(ana: Client, open_page: OpenPage, width: int) -> None:
+    page = open_page(width, ana)
     for address in (f"/pull/{NEXT}", f"/?open={NEXT}"):
         page.goto(address)
         form = page.locator("form[action='/audit']")

@@ -36,7 +36,7 @@ def close(client: Client, **named: str) -> int:
 
 
 def fast_rows(client: Client) -> int:
-    return client.get("/?bucket=fast_lane").content.decode().count('class="pill fast"')
+    return client.get("/?bucket=fast_lane").content.decode().count('class="pick"')
 
 
 def test_all_three_are_fast_laned_before_anybody_closes_anything(site: ActingSite, ben: Client) -> None:
@@ -49,11 +49,10 @@ def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_
 ) -> None:
     assert close(ben) == 302
     page = ben.get("/").content.decode()
-    assert 'class="pill fast"' not in page
-    assert page.count('class="pill review"') == 3
-    assert re.search(
-        r'<h2 id="group-normal_queue">Needs review</h2> <span class="count">3</span>\s*<p>oldest \d+ days', page
-    )
+    assert 'class="pick"' not in page
+    assert page.count('class="lane review"') == 3
+    head = r'<h2 id="group-normal_queue">Needs review</h2> <span class="count" id="count-normal_queue">3</span>'
+    assert re.search(head + r"\s*<p>oldest \d+ days", page)
     assert "it let a bad one in" in page
     assert "ben.example closed the fast lane in" in page
     assert set(lanes(site).values()) == {FAST}, "the worker was not told yet"

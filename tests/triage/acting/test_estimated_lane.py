@@ -1,4 +1,4 @@
-"""A lane that a maintainer opens on an estimate, from the click to the bet that shuts it and the one who reopens it."""
+"""A lane that a maintainer opens on an estimate, until the bet shuts it and somebody opens it anew."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -49,7 +49,7 @@ def repository(site: ActingSite, key: str = REPO) -> read.WatchedRepository:
 
 
 def open_lane(site: ActingSite, did: str = BEN) -> EstimatedLane:
-    """Ben opens the lane, and the worker hears of it."""
+    """Open the lane as ben, and let the worker take the opening."""
     made = open_estimated_lane(person(did), repository(site), OFFER, site.now)
     site.work()
     return made
@@ -86,7 +86,7 @@ def test_in_shadow_mode_decisions_say_what_the_lane_would_do_and_nothing_is_draw
     site: ActingSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane_curve, "present_offer", lambda *asked: OFFER)
-    site.result.policy = replace(site.result.policy, lane_traffic=51)  # what could be offered is asked anew
+    site.result.policy = replace(site.result.policy, lane_traffic=51)  # the offer is counted anew
     site.result.judge()
     found = decided(site)
     assert {found[uri][0] for uri in (*MANY, *ELSEWHERE)} == {"fast_lane"}
@@ -108,7 +108,7 @@ def test_an_opened_lane_lets_through_says_estimated_and_is_audited_one_in_three(
     told = state(site)
     assert (told.is_open, told.basis, told.shadow, told.bad) == (True, "estimated", False, (0.02, 0.09))
     assert told.notice == (
-        "The fast lane's threshold 0.60 is estimated: of past pull requests like these 2 to 9 in 100 needed work, and "
+        "The fast lane's threshold 60 % is estimated: of past pull requests like these 2 to 9 in 100 needed work, and "
         "no certificate says so."
     )
     assert not any(letter.isdigit() for letter in told.plain)
@@ -146,7 +146,7 @@ def test_push_holders_are_never_in_it_and_another_repository_is_untouched(site: 
 
 
 def shut(site: ActingSite) -> list[str]:
-    """Answer no to what the audit drew until the bet shuts the lane; what was answered."""
+    """Answer no to what the audit drew until the bet shuts the lane; returns the pull requests answered."""
     said = []
     for uri in drawn(site):
         answer(site, uri, "no")

@@ -10,14 +10,16 @@ from pytest_django import Settings
 
 from ingest.settle import settle
 from ingest.watch import set_maintainer
+from scoring.read_incidents import BudgetState
 from tests.ingest.stream import MARA, REPO, SEED
 from tests.pipeline import Later
 from tests.scoring.offered import CLEAN, end_lookups, offer
-from tests.scoring.small import DAY, MERGED_AT, feed
+from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed
 from tests.triage.acting_site import ActingSite, signed_in
 from tests.triage.lane_site import MORE, NEXT, OTHER, lane_site, lanes
 from tests.waiting import LONG_SECONDS, ends_by_itself
-from triage.models import Action, LaneClosure, Person
+from triage.incident_words import budget_words
+from triage.models import Action, LaneClosure, OutboxEntry, Person
 
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
@@ -39,7 +41,8 @@ def approve(site: ActingSite, client: Client, uri: str = NEXT) -> None:
 
 
 def mark(site: ActingSite, client: Client, uri: str = NEXT, version: int = 1, outcome: str = "reverted") -> str:
-    """Where marking an outcome leads."""
+    """Where marking the outcome of what was merged leads."""
+    site.merge(uri)
     form = site.form("outcome", uri, version, outcome=outcome, note="it broke the build")
     answer = client.post("/act", form)
     assert answer.status_code == 302
@@ -101,20 +104,26 @@ def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_cl
     set_maintainer(site.result.store, BEN, REPO, True)  # whose marks count
     site.work()
     approve(site, ben)
-    address = mark(site, ben)
-    known = part(ben.get(address).content.decode(), "known")
+    ben.post("/act", site.form("outcome", OFFERED, outcome="reverted", patch_id=""))
     site.after(10)
-    site.work()
     hidden = {"repo_key": REPO, "author": MARA, "scope": "author", "because": "we look into it"}
     assert ben.post("/lane/close", hidden).status_code == 302
     site.work()
-    later = site.result.rows("select lane, cases from scores where pull_uri = ? order by data_version", [NEXT])[-1]
-    assert later == {"lane": "normal_queue", "cases": 2}, "its own outcome counts by now, and the lane is closed"
-    page = ben.get(address).content.decode()
-    assert part(page, "known") == known
+    sql = "select lane, probability, as_of from scores where pull_uri = ? order by data_version"
+    later = site.result.rows(sql, [NEXT])[-1]
+    (saw,) = site.result.rows("select s.* from scores s join approvals a on s.score_id = a.decision")
+    assert (saw["lane"], later["lane"], later["as_of"]) == ("fast_lane", "normal_queue", saw["as_of"])
+    assert later["probability"] < saw["probability"], "what she sent before was reverted"
+    address = mark(site, ben)
+    known = part(ben.get(address).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
+    assert "0.60, 95 % interval" in known
     assert "from 1 settled contribution<" in known
     assert UNNAMED not in known
+    site.after(10)
+    site.work()
+    page = ben.get(address).content.decode()
+    assert part(page, "known") == known
     assert "The gate had not put it in the fast lane" not in page
     assert "1 of 1 approval in this repository" in part(page, "budget")
 
@@ -187,6 +196,10 @@ def test_one_that_a_person_approved_from_another_lane_says_what_had_held_it(site
     assert "No approval in this fast lane" in part(page, "budget")
 
 
+def test_the_budget_that_an_opening_named_is_told_with_three_digits() -> None:
+    assert "within the budget of 22.8 %, which allows 9" in budget_words(BudgetState(40, 1, 0.228284))
+
+
 MANY = """
 insert into pull_requests select * exclude (i) replace ('at://' || $did || '/many/' || i as pull_uri, 'merged' as state)
 from pull_requests, range($many) t(i) where pull_uri = $uri;
@@ -245,6 +258,29 @@ def test_a_correction_is_told_and_both_marks_are_kept(site: ActingSite, ben: Cli
     assert "marked it as clean since. Both marks are kept." in ben.get(address).content.decode()
 
 
+def test_a_mark_of_an_older_version_on_what_was_never_merged_opens_no_incident_and_counts_nowhere(
+    site: ActingSite, ben: Client
+) -> None:
+    set_maintainer(site.result.store, BEN, REPO, True)  # whose marks count
+    approve(site, ben)
+    approve(site, ben, OTHER)
+    form = site.form("note", NEXT, 1, note="it broke the build")
+    ben.post("/act", form)
+    Action.objects.filter(kind="note").update(kind="outcome", outcome="reverted")
+    told = OutboxEntry.objects.latest("pk")
+    told.payload |= {"kind": "outcome", "outcome": "reverted"}
+    told.save()
+    site.after(11)
+    assert site.work() == 1
+    key = Action.objects.latest("pk").key
+    answer = ben.get(f"/incident/{key}")
+    assert (answer.status_code, "was not merged" in answer.content.decode()) == (404, True)
+    assert key not in ben.get(f"/history/{NEXT}").content.decode()
+    assert site.result.value("select count(*) from marks") == 0
+    page = ben.get(mark(site, ben, OTHER)).content.decode()
+    assert "1 of 2 approvals in this repository" in part(page, "budget"), "only the merged one"
+
+
 def test_an_undone_mark_has_no_incident(site: ActingSite, ben: Client) -> None:
     approve(site, ben)
     address = mark(site, ben)
@@ -272,6 +308,7 @@ def test_only_maintainers_of_the_repository_see_an_incident(site: ActingSite, be
 
 def test_hostile_words_are_shown_and_never_obeyed(site: ActingSite, ben: Client) -> None:
     approve(site, ben)
+    site.merge(NEXT)
     form = site.form("outcome", NEXT, 1, outcome="needed_fix", note=HOSTILE)
     page = ben.get(ben.post("/act", form)["Location"]).content.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt; ⟨U+202E⟩gnp" in page
@@ -300,11 +337,13 @@ def test_the_commit_that_marked_a_merge_is_named_with_how_to_undo_it(site: Actin
         txn.append("pull_followups", [{**row, "happened_at": MERGED_AT, "known_from": MERGED_AT}])
     site.publish()
     told = "Found on the target branch: <bdi>reverted by commit 1f0c1f0c1f0c</bdi>."
+    approve(site, ben)
+    site.merge(NEXT)
     page = ben.get(f"/history/{NEXT}").content.decode()
     assert f"{told} If that is mistaken, mark below that it turned out clean: the mark counts instead." in page
     assert (
         f"{told} If that is mistaken, a maintainer can mark it clean"
         in Client().get(f"/history/{NEXT}").content.decode()
     )
-    approve(site, ben)
-    assert told in ben.get(mark(site, ben)).content.decode()
+    form = site.form("outcome", NEXT, 1, outcome="reverted")
+    assert told in ben.post("/act", form, follow=True).content.decode()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.test import Client
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
@@ -12,8 +13,6 @@ from tests.triage.acting_site import ActingSite
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.watching_site import watching_site
-
-BEN = "did:plc:" + "3" * 24
 
 
 @pytest.fixture
@@ -25,12 +24,9 @@ def site(
 
 
 @pytest.fixture
-def page(site: ActingSite, live_server: LiveServer, open_page: OpenPage) -> Page:
+def page(ben: Client, open_page: OpenPage) -> Page:
     """A window in which a maintainer is signed in."""
-    shown = open_page(1440)
-    cookie = site.maintainer(BEN, "ben.example").cookies["sessionid"].value
-    shown.context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
-    return shown
+    return open_page(client=ben)
 
 
 def test_a_lane_is_opened_from_the_queue_lets_through_and_is_closed_again(page: Page, site: ActingSite) -> None:

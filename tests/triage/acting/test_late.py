@@ -15,7 +15,7 @@ def test_a_round_between_render_and_click_ends_without_an_approval(site: ActingS
     form = site.form(next=f"/?open={OFFERED}")
     a_new_round(site.result)
     site.work()
-    answer = ana.post("/act", form, headers=HTMX)
+    answer = ana.post("/act", form, headers=HTMX | {"HX-Target": "open"})
     assert answer.status_code == 409
     page = answer.content.decode()
     assert "It changed since you looked at it" in page
@@ -72,10 +72,10 @@ def test_who_acts_second_on_the_same_row_sees_409_and_the_fresh_row(site: Acting
 def test_a_note_that_came_too_late_is_given_back(site: ActingSite, ana: Client, ben: Client) -> None:
     form = site.form("note", note="<b>ask her</b>", next=f"/?open={OFFERED}")
     ana.post("/act", site.form("pull_for_review"))
-    row = ben.post("/act", form, headers=HTMX)
+    row = ben.post("/act", form, headers=HTMX | {"HX-Target": "open"})
     page = ben.post("/act", form)
     assert (row.status_code, page.status_code) == (409, 409)
-    assert 'value="&lt;b&gt;ask her&lt;/b&gt;"' in row.content.decode(), "into the fresh row's own field"
+    assert "readonly>&lt;b&gt;ask her&lt;/b&gt;</textarea>" in row.content.decode(), "in the fresh pane"
     assert "readonly>&lt;b&gt;ask her&lt;/b&gt;</textarea>" in page.content.decode()
 
 

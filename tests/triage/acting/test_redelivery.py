@@ -16,7 +16,7 @@ from ingest.runtime import Runtime
 from scoring import read
 from tests.ingest.stream import MARA, REPO, REPOSITORY, SEED
 from tests.pipeline import At, Result, opened
-from tests.scoring.small import DAY, MERGED_AT, feed, settled
+from tests.scoring.small import DAY, MERGED_AT, OFFERED, feed, settled
 from tests.triage.acting_site import NOON, ActingSite
 from tests.triage.lane_site import NEXT, lane_site
 from triage import outbox
@@ -61,8 +61,8 @@ def held(result: Result) -> dict[str, list[dict[str, Any]]]:
     return {table: result.rows(sql) for table, sql in HELD.items()}
 
 
-def act(site: ActingSite, client: Client, kind: str, version: int, **told: str) -> None:
-    assert client.post("/act", site.form(kind, NEXT, version, **told)).status_code == 302
+def act(site: ActingSite, client: Client, kind: str, version: int, uri: str = NEXT, **told: str) -> None:
+    assert client.post("/act", site.form(kind, uri, version, **told)).status_code == 302
 
 
 def answer_audit(site: ActingSite, client: Client) -> None:
@@ -76,7 +76,7 @@ def decide_everything(site: ActingSite, ben: Client) -> None:
     answer_audit(site, ben)
     act(site, ben, "approve", 0)
     act(site, ben, "note", 1, note="read twice")
-    act(site, ben, "outcome", 2, outcome="needed_fix")
+    act(site, ben, "outcome", 0, OFFERED, outcome="needed_fix", patch_id="")
     person = Person.objects.get(did=BEN)
     closure, _ = close_lane(person, Scope(REPO, MARA), "one went wrong", NOON)
     open_lane(person, closure, "it was somebody else", NOON)
@@ -204,7 +204,7 @@ def test_a_release_ends_an_approval_also_where_it_arrives_before_it(site: Acting
 def test_what_was_undone_is_never_told_again(
     site: ActingSite, ben: Client, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    act(site, ben, "outcome", 0, outcome="reverted")
+    act(site, ben, "outcome", 0, OFFERED, outcome="reverted", patch_id="")
     undo(Person.objects.get(did=BEN), OutboxEntry.objects.get().key, site.now)
     deliver(runtime(site.result), WHEN)
     with lane_site(tmp_path / "anew", settings, monkeypatch) as anew:

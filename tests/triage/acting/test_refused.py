@@ -1,14 +1,17 @@
 """Who may act on a row and with which form: whatever else comes changes nothing."""
 
 import json
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.scoring.offered_world import SECOND
+from tests.ingest.stream import MARA
+from tests.scoring.offered_world import SECOND, THIRD
 from tests.scoring.small import OFFERED
-from tests.triage.acting_site import ANA, BEN, ActingSite, last_key, signed_in
+from tests.sources import PROJECT
+from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, last_key, signed_in
 from triage.models import Action, Maintainer, Person
 
 pytestmark = pytest.mark.django_db
@@ -21,6 +24,47 @@ def test_what_has_no_patch_cannot_be_approved(site: ActingSite, ana: Client) -> 
     answer = ana.post("/act", site.form(patch_id=""))
     assert answer.status_code == 409
     assert "nothing that could be approved" in answer.content.decode()
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_nobody_approves_what_they_sent(site: ActingSite, ben: Client, headers: dict[str, str]) -> None:
+    mara = site.maintainer(MARA, "mara.example")
+    shown = mara.get(f"/?open={quote(OFFERED)}").content.decode() + mara.get(f"/pull/{OFFERED}").content.decode()
+    assert 'value="approve"' not in shown
+    assert 'value="pull_for_review"' in shown, "everything else is theirs to do"
+    assert 'value="approve"' in ben.get(f"/pull/{OFFERED}").content.decode()
+    answer = mara.post("/act", site.form(), headers=headers)
+    assert answer.status_code == 409
+    assert answer.content.decode().count("You sent this pull request, so somebody else approves it.") == (
+        2 if headers else 1
+    )
+    assert not Action.objects.exists()
+    assert mara.post("/act", site.form(uri=SECOND)).status_code == 302
+    assert mara.post("/act", site.form("note", note="I shall mend it.")).status_code == 302
+
+
+def test_no_address_of_the_api_approves() -> None:
+    """Of what writes, one asks for scores and the other for a review."""
+    document = json.loads((PROJECT / "docs/openapi.json").read_text())
+    writing = {path for path, ways in document["paths"].items() if set(ways) - {"get"}}
+    assert writing == {"/score", "/review/pr"}
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_only_what_was_merged_has_an_outcome(site: ActingSite, ana: Client, headers: dict[str, str]) -> None:
+    for uri, word in ((OFFERED, "open"), (SECOND, "closed")):
+        if word == "closed":
+            site.merge(THIRD)
+            with site.result.store.write() as txn:
+                txn.execute("update pull_requests set state = ? where pull_uri = ?", [word, uri])
+            site.publish()
+        assert 'value="outcome"' not in ana.get(f"/history/{uri}").content.decode()
+        answer = ana.post("/act", site.form("outcome", uri, outcome="reverted"), headers=headers)
+        assert answer.status_code == 409
+        assert "It was not merged, so it has no outcome." in answer.content.decode()
+    assert not Action.objects.exists()
+    assert 'value="outcome"' in ana.get(f"/history/{THIRD}").content.decode()
+    assert ana.post("/act", site.form("outcome", THIRD, outcome="reverted")).status_code == 302
 
 
 @pytest.mark.parametrize(

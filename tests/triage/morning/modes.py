@@ -19,6 +19,7 @@ TOLD_IN_WORDS = (
     "net::ERR_INTERNET_DISCONNECTED",
     "htmx:afterRequest",
     "htmx:sendError",
+    "htmx:sendAbort",  # a row that was passed over before it was there
 )
 
 
@@ -50,7 +51,7 @@ class Mode:
     def press(self, button: Locator) -> None:
         """Click it, or put the thumb on it: after a tap beside all, since two at one place are one double tap."""
         if self.is_phone:
-            button.page.touchscreen.tap(1, 400)
+            button.page.locator("header.bar").tap(position={"x": 1, "y": 1}, force=True)
             button.tap()
         else:
             button.click()
@@ -92,6 +93,20 @@ def windows(browser: Browser, address: str, timers: str = NEVER) -> Generator[Op
 def row_of(page: Page, title: str) -> Locator:
     """The row of one pull request."""
     return page.locator(".row", has=page.get_by_text(title, exact=True))
+
+
+def pane_of(page: Page, title: str) -> Locator:
+    """The pane with this pull request in it."""
+    return page.locator("#open", has=page.get_by_role("heading", name=title, exact=True))
+
+
+def open_row(page: Page, mode: Mode, title: str) -> Locator:
+    """Open a pull request from its row, on a phone from the list again; the pane that shows it."""
+    if mode.is_phone and "open=" in page.url:
+        mode.press(page.locator("#open .back"))
+    mode.press(row_of(page, title).locator(".row-link"))
+    expect(pane_of(page, title)).to_be_visible()
+    return pane_of(page, title)
 
 
 def titles(page: Page) -> Locator:

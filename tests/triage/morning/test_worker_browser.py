@@ -1,5 +1,6 @@
 """The worker is killed while four people read: each page says so, decisions are kept, and all goes on by itself."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.triage.morning.modes import MODES, OFTEN, Mode, expect_no_sideways_scroll, row_of, windows
+from tests.triage.morning.modes import MODES, OFTEN, Mode, expect_no_sideways_scroll, open_row, row_of, windows
 from tests.triage.morning.real_site import EARLY, LATE, RealSite, real_site
 from tests.waiting import wait_for
+
+HEARD = re.compile("Live|Late")  # four windows on a busy machine take longer than the minute in which a frame is live
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def pages(site: RealSite, browser: Browser) -> Iterator[dict[Mode, Page]]:
 def test_work_goes_on_when_the_worker_dies_and_comes_back(site: RealSite, pages: dict[Mode, Page]) -> None:
     for mode, page in pages.items():
         page.goto("/")
-        bring(page, mode, page.locator("#freshness", has_text="Live"))
+        bring(page, mode, page.locator("#freshness", has_text=HEARD))
     wait_for(lambda: pages[Mode()].reload() and row_of(pages[Mode()], EARLY).count(), what="the first pull request")
     site.kill_worker()
     for number, (mode, page) in enumerate(pages.items(), 1):
@@ -53,7 +56,7 @@ def test_work_goes_on_when_the_worker_dies_and_comes_back(site: RealSite, pages:
     site.pass_time(11)
     site.start_worker()
     for mode, page in pages.items():
-        bring(page, mode, page.locator("#freshness", has_text="Live"))
+        bring(page, mode, page.locator("#freshness", has_text=HEARD))
         if mode.scripts:
             expect(page.locator("#fresh")).to_contain_text("1 new")
             mode.press(page.locator("#fresh").get_by_role("link", name="Show"))
@@ -80,10 +83,13 @@ def bring(page: Page, mode: Mode, wanted: Locator) -> None:
 
 
 def approve(page: Page, mode: Mode, title: str) -> None:
-    """From its open row; whatever its lane is by now, somebody read it."""
-    row = row_of(page, title)
-    mode.press(row.locator(".row-link"))
-    expect(row.get_by_text("What: content review")).to_be_visible()
-    mode.press(row.get_by_role("button", name="Approve round 1"))
+    """From the pane; whatever its lane is by now, somebody read it."""
+    row, pane = row_of(page, title), open_row(page, mode, title)
+    mode.press(pane.get_by_role("button", name="Approve round 1"))
     expect(row).to_contain_text("Approved by you.")
-    expect(page.locator("#offers")).to_contain_text("Approved. It takes effect once the worker runs again.")
+    expect(page.locator("#offers")).to_contain_text(
+        re.compile(r"Approved .+\. It takes effect once the worker runs again\.")
+    )
+    if mode.is_phone:
+        mode.press(page.locator("#open .back"))
+        expect(row).to_be_visible()

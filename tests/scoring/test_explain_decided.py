@@ -1,0 +1,126 @@
+"""The decisive clause: a cause for every reason, short enough for a row, with file and line kept."""
+
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.conditions import ORDINARY
+from scoring.explain import SENTENCES, explain
+from scoring.explain_decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, fit, place_words
+from scoring.gate import Thresholds, judge_change
+from scoring.review_rows import ShownFinding
+from scoring.verdict import Content, Estimate, Evidence, Lane, Param, Reason, Verdict
+
+KNOWN = Evidence(clean=41, not_clean=1, merged_here=41, settled_here=42, structural_trust=0.9, path=("ana", "mara"))
+CLEAR = Content(risk=0.05, recommended=False)
+FLAGGED = Content(0.83, True, high_flags=28, worst="security", place="lantern/resolve_form.py:14")
+PARAMS: dict[str, Param] = {
+    **dict.fromkeys(("probability", "t_low", "t_high", "risk", "r_low", "r_high", "coverage", "odds"), 0.5),
+    **dict.fromkeys(("low", "high", "structural_trust", "budget", "bad_low", "bad_high", "threshold"), 0.25),
+    **dict.fromkeys(
+        ("waiting", "needed", "have", "count", "judged", "newest", "days", "most", "hops", "bad"), 1_234_567
+    ),
+    **dict.fromkeys(("merged_here", "settled_here", "clean", "cases", "weeks"), 1_234_567),
+    **dict.fromkeys(("seed", "voucher", "name", "by", "missing", "place", "type", "kind", "who", "what"), "w" * 300),
+    "scope": "site",
+    "authors": True,
+}
+
+
+def finding(rule: str = "override", file: str | None = "lantern/resolve_form.py", line: int = 14) -> ShownFinding:
+    return ShownFinding("addressed", rule, "security", "high", "It speaks to its reader.", file, line, False, "")
+
+
+def clause(evidence: Evidence, content: Content = CLEAR, change: ChangeOutline | None = None) -> str:
+    verdict = judge_change(evidence, content, ORDINARY, Thresholds(), 0.55, 5.0)
+    return decided(verdict, evidence, change or ChangeOutline())
+
+
+def test_every_reason_has_a_clause_and_no_clause_is_without_a_reason() -> None:
+    assert set(CLAUSES) == set(SENTENCES)
+
+
+@pytest.mark.parametrize("code", sorted(CLAUSES))
+def test_the_clause_of_a_reason_fits_into_a_row_whatever_its_figures_are(code: str) -> None:
+    verdict = Verdict(Lane.NORMAL_QUEUE, Estimate(0.5, 0.2, 0.8, 5), (Reason(code, PARAMS),), ())
+    for evidence in (KNOWN, Evidence(), Evidence(waiting=1_234_567), Evidence(clean=1_234_567)):
+        first = decided(verdict, evidence)
+        assert 0 < len(first) <= LONGEST
+        assert first[0].isupper() or first[0].isdigit()
+        line = explain(verdict, evidence)
+        assert line.startswith(first)
+        assert len(line) <= LONGEST_REASON
+
+
+def test_the_cause_comes_first_and_names_come_after_it() -> None:
+    verdict = judge_change(KNOWN, FLAGGED, ORDINARY, Thresholds(), 0.55, 5.0)
+    line = explain(verdict, KNOWN, ChangeOutline((finding(),)))
+    assert line == (
+        "Prompt injection in resolve_form.py:14; clean record: 41 of 42 merged; vouched for by the maintainer ana"
+    )
+
+
+def test_one_finding_in_many_places_is_counted_instead_of_placed() -> None:
+    alike = tuple(finding(rule, line=line) for line, rule in enumerate(("override", "role") * 14, 1))
+    assert clause(KNOWN, FLAGGED, ChangeOutline(alike)) == "Prompt injection, 28 places"
+    short = tuple(finding(file="a/uv.lock", line=line) for line in range(1, 29))
+    assert clause(KNOWN, FLAGGED, ChangeOutline(short)) == "Prompt injection in a/uv.lock, 28 places"
+
+
+def test_a_flag_of_a_model_is_named_by_its_kind() -> None:
+    assert (
+        clause(KNOWN, Content(0.8, True, high_flags=1, worst="subtle_bug", place="a.go:7")) == "Possible bug in a.go:7"
+    )
+
+
+def test_people_are_told_apart_by_their_record_here_and_by_their_tests() -> None:
+    assert clause(KNOWN) == "Clean record: 41 of 42 merged"
+    assert clause(Evidence()) == "First change here"
+    assert clause(Evidence(), change=ChangeOutline(tests_fail=True)) == "First change here, tests fail"
+    assert clause(KNOWN, change=ChangeOutline(tests_fail=True)) == "Tests fail; 41 of 42 merged here"
+    assert clause(Evidence(clean=3, not_clean=1)) == "First change here, 3 of 4 clean elsewhere"
+
+
+def test_one_who_was_refused_is_not_said_to_have_sent_bad_changes() -> None:
+    refused = Evidence(clean=0, not_clean=14, merged_here=1, settled_here=14)
+    verdict = judge_change(refused, CLEAR, ORDINARY, Thresholds(t_low=0.0), 0.55, 5.0)
+    assert decided(verdict, refused) == "1 of 14 merged here, 1 needed a fix"
+    record = next(SENTENCES[reason.code](reason.params) for reason in verdict.reasons if reason.code == "track_record")
+    assert record == "Here: 1 merged, 1 needed a fix; 13 not merged."
+
+
+def test_a_large_change_says_how_large_it_is_where_nothing_was_found_in_it() -> None:
+    large = Content(0.09, True)
+    assert clause(KNOWN, large, ChangeOutline(files=41, lines=2_000)) == "Large: 41 files"
+    assert clause(KNOWN, large, ChangeOutline(files=2, lines=12_345)) == "Large: 12,345 lines"
+
+
+@pytest.mark.parametrize(
+    ("place", "longest", "words"),
+    [
+        ("lantern/resolve_form.py:14", 26, "lantern/resolve_form.py:14"),
+        ("lantern/resolve_form.py:14", 25, "resolve_form.py:14"),
+        ("a/test_the_very_long_name_of_a_file.py:1234", 22, "test_the…_file.py:1234"),
+        ("a/b.py:123456 (removed)", 8, ""),
+    ],
+)
+def test_a_long_place_loses_its_folders_then_its_middle_and_never_its_line(
+    place: str, longest: int, words: str
+) -> None:
+    assert place_words(place, longest) == words
+
+
+@given(st.text(max_size=300), st.integers(0, 10**9))
+def test_no_file_name_of_a_stranger_makes_a_clause_longer_or_moves_its_name(name: str, line: int) -> None:
+    first = clause(KNOWN, FLAGGED, ChangeOutline((finding(file=name, line=line),)))
+    assert first.startswith("Prompt injection")
+    assert len(first) <= LONGEST
+    assert first.isprintable()
+
+
+@given(st.text(max_size=200))
+def test_a_clause_that_is_cut_keeps_both_ends(words: str) -> None:
+    assert len(fit(words)) <= LONGEST
+    assert not words.strip() or set(fit(words)) <= set(chain(words, "…"))

@@ -1,0 +1,43 @@
+"""Names of findings: every rule of every scanner has one that reads as a finding."""
+
+import pytest
+
+from scoring.evidence import scanners
+from scoring.evidence._rules import rules
+from scoring.evidence.bandit_checks import CHECKS
+from scoring.evidence.build_paths import TOLD
+from scoring.explain_content import FLAG_NAMES
+from scoring.explain_findings import LONGEST_NAME, RULES, SCANNERS, finding_name
+
+KNOWN = [
+    *(("dangerous", rule.id) for rule in rules()),
+    *(("bandit", check) for check in CHECKS),
+    *(("build_paths", kind) for kind in TOLD),
+    *(("build_paths", f"more-{kind}") for kind in TOLD),
+    *RULES,
+    *((scanner, "anything") for scanner in SCANNERS),
+]
+
+
+@pytest.mark.parametrize(("scanner", "rule"), KNOWN)
+def test_every_rule_has_a_name_of_its_own_that_is_short(scanner: str, rule: str) -> None:
+    name = finding_name(scanner, rule, "security")
+    assert name not in FLAG_NAMES.values() or scanner == "secrets"
+    assert name[0].isupper()
+    assert len(name) <= LONGEST_NAME
+    assert name.lower() not in ("addressed", "dangerous", scanner)
+
+
+def test_every_scanner_is_named_by_the_table() -> None:
+    assert set(scanners()) <= {*SCANNERS, *(scanner for scanner, _ in RULES), "bandit"}
+
+
+def test_a_rule_of_another_version_is_named_by_the_kind_of_its_flag() -> None:
+    assert finding_name("dangerous", "python-never-heard-of", "subtle_bug") == "Possible bug"
+    assert finding_name("no-such-scanner", "x", "no-such-kind") == "Needs a close look"
+
+
+def test_the_same_fault_has_one_name_in_every_language() -> None:
+    assert {finding_name("dangerous", f"{one}-tls-unverified", "security") for one in ("go", "python", "shell")} == {
+        "TLS check turned off"
+    }

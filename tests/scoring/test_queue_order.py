@@ -1,0 +1,136 @@
+"""The order within a lane as properties: who is first, what a first-timer waits at most, and that it stays the same."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scoring.queue_order import TURN, Waiting, need_band, order_lane
+from tests.conftest import PROVE
+
+EXAMPLES = settings(max_examples=2000 if PROVE else 100, deadline=None)
+SHARE = st.one_of(st.just(float("nan")), st.floats(0, 1))
+PULL = st.tuples(SHARE, SHARE, st.integers(0, 40), st.integers(0, 40), st.booleans(), st.booleans(), st.booleans())
+KINDS = (float, float, float, "datetime64[us]", bool, bool, bool)
+
+
+def waiting(*pulls: tuple) -> Waiting:
+    """From (chance, risk, days since first seen, day opened, first-timer, changed, on its author)."""
+    columns = zip(*pulls, strict=True) if pulls else [()] * len(KINDS)
+    days = (np.array(column, dtype=kind if kind is float else int) for column, kind in zip(columns, KINDS, strict=True))
+    return Waiting(*(column.astype(kind) for column, kind in zip(days, KINDS, strict=True)))
+
+
+LANE = st.lists(PULL, max_size=40).map(lambda pulls: waiting(*pulls))
+VERDICTS = st.integers(0, 10)
+
+
+def known(chance: float, risk: float = 0.0, day: int = 0, first: bool = False, **more: bool) -> tuple:
+    return chance, risk, 20 - day, day, first, more.get("changed", False), more.get("on_author", False)
+
+
+def order(*pulls: tuple, verdicts: int = 0) -> list[int]:
+    return order_lane(waiting(*pulls), "need", verdicts).tolist()
+
+
+def test_the_risk_of_the_content_and_the_chance_decide_together() -> None:
+    assert order(known(0.9), known(0.3), known(0.95, 0.8), known(0.6, 0.1)) == [2, 1, 3, 0]
+
+
+def test_within_a_tenth_whose_turn_it_is_decides_and_then_the_age() -> None:
+    assert order(known(0.52, day=1, on_author=True), known(0.55, day=3), known(0.58, day=2)) == [2, 1, 0]
+
+
+def test_what_changed_after_an_approval_is_on_top_even_of_a_place_kept_for_a_first_timer() -> None:
+    pulls = (known(0.1), known(0.99, changed=True), known(0.5, first=True))
+    assert [order(*pulls, verdicts=verdicts)[0] for verdicts in range(TURN)] == [1] * TURN
+
+
+def test_what_nobody_knows_anything_of_stands_in_the_middle() -> None:
+    unknown = known(float("nan"), float("nan"))
+    assert order(known(0.8), unknown, known(0.2)) == [2, 1, 0]
+
+
+def test_each_third_place_goes_to_the_first_timer_who_has_waited_longest() -> None:
+    regulars = [known(0.1, day=day) for day in range(4)]
+    newcomers = [known(0.95, day=9, first=True), known(0.9, day=8, first=True)]
+    assert order(*regulars, *newcomers) == [0, 1, 5, 2, 3, 4]
+
+
+def test_a_key_dated_back_gains_no_place_before_whoever_was_seen_a_day_earlier() -> None:
+    honest, dated_back = known(0.9, day=8, first=True), (0.9, 0.0, 11, 0, True, False, False)
+    regulars = [known(0.1)] * 6
+    assert [one for one in order(dated_back, *regulars, honest) if one in (0, 7)] == [7, 0]
+
+
+def test_four_weeks_of_waiting_count_as_a_tenth_of_need_and_no_more_than_four_of_them() -> None:
+    def waited(days: int, chance: float) -> tuple:
+        return chance, 0.0, days, 1000 - days, False, False, False
+
+    assert order(waited(0, 0.8), waited(27, 0.9)) == [0, 1]
+    assert order(waited(0, 0.8), waited(28, 0.9)) == [1, 0]
+    assert order(waited(0, 0.4), waited(5000, 0.9)) == [0, 1]
+
+
+@EXAMPLES
+@given(LANE, VERDICTS, st.sampled_from(["need", "lowest", "oldest", "newest"]))
+def test_every_order_shows_each_pull_request_once(lane: Waiting, verdicts: int, sort: str) -> None:
+    assert sorted(order_lane(lane, sort, verdicts)) == list(range(len(lane.chance)))  # ty: ignore[invalid-argument-type]
+
+
+@EXAMPLES
+@given(LANE, VERDICTS)
+def test_a_first_timer_is_at_most_three_places_below_the_one_who_waits_next_longest(
+    lane: Waiting, verdicts: int
+) -> None:
+    places = {one: place for place, one in enumerate(order_lane(lane, "need", verdicts).tolist(), 1)}
+    mine = [one for one in range(len(lane.chance)) if lane.first_timer[one] and not lane.changed[one]]
+    mine.sort(key=lambda one: (-lane.waited[one], lane.opened_at[one], places[one]))
+    for longer, one in enumerate(mine):
+        assert places[one] <= lane.changed.sum() + TURN * (longer + 1)
+
+
+@EXAMPLES
+@given(LANE, VERDICTS, st.lists(PULL, min_size=40, max_size=40))
+def test_whatever_arrives_a_first_timer_is_read_after_three_verdicts_for_each_who_waits_longer(
+    lane: Waiting, verdicts: int, arrivals: list[tuple]
+) -> None:
+    """Each verdict is on the first row, and before each somebody sends another, needier or not."""
+    pulls = [replace(lane, changed=np.zeros(len(lane.chance), dtype=bool))]
+    if not lane.first_timer.any():
+        return
+    oldest = np.flatnonzero(lane.first_timer)
+    oldest = oldest[np.lexsort([lane.opened_at[oldest], -lane.waited[oldest]])]
+    last, queue = int(oldest[-1]), list(range(len(lane.chance)))
+    for count in range(TURN * len(oldest)):
+        later = arrivals[count % len(arrivals)]
+        pulls.append(waiting((*later[:2], -1, 90, *later[4:5], False, later[6])))
+        queue.append(len(lane.chance) + count)
+        everything = joined(pulls)
+        first = queue[int(order_lane(everything.select(np.array(queue)), "need", verdicts + count)[0])]
+        queue.remove(first)
+        if first == last:
+            return
+    pytest.fail("the last of the first-timers was not read in time")
+
+
+def joined(parts: list[Waiting]) -> Waiting:
+    return Waiting(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Waiting)))
+
+
+@EXAMPLES
+@given(LANE, VERDICTS)
+def test_a_verdict_on_the_first_row_moves_no_other(lane: Waiting, verdicts: int) -> None:
+    before = order_lane(lane, "need", verdicts)
+    if len(before):
+        left = np.sort(before[1:])
+        assert left[order_lane(lane.select(left), "need", verdicts + 1)].tolist() == before[1:].tolist()
+
+
+@EXAMPLES
+@given(SHARE, SHARE, st.floats(0, 0.004))
+def test_a_chance_that_is_a_little_lower_never_moves_a_change_down(chance: float, risk: float, less: float) -> None:
+    before, after = need_band(np.array([chance, max(chance - less, 0)]), np.array([risk, risk]))
+    assert after >= before

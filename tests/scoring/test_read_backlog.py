@@ -1,0 +1,89 @@
+"""How the backlog moves and how soon people hear back, from a real store: who is counted, and what is an answer."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from scoring import read
+from scoring.read_backlog import median_of
+from tests.ingest.stream import ANA, CREATED, MARA, REPO, SEED, STRANGER, Frames, pull_uri
+from tests.pipeline import Result, opened
+from tests.scoring.small import take
+
+COMMENT = "sh.tangled.repo.pull.comment"
+OPENED = datetime(2026, 9, 21, 14)
+NOW = OPENED + timedelta(days=1)
+
+
+def world(result: Result, *after: tuple[str, str]) -> None:
+    """Mara offers two, ana and seed one each; then these people comment on or merge mara's first, in this order."""
+    frames = Frames()
+    frames.repository(SEED, repoDid=REPO)
+    for author, key in ((MARA, "first"), (MARA, "second"), (ANA, "third"), (SEED, "own")):
+        frames.pull(author, key)
+    for actor, what in after:
+        if what == "comment":
+            body = {"pull": pull_uri(MARA, "first"), "body": "Thank you.", "createdAt": CREATED}
+            frames.commit(actor, COMMENT, f"note{len(frames)}", body)
+        else:
+            frames.status(actor, pull_uri(MARA, "first"), what)
+    take(result, frames)
+
+
+def told(tmp_path: Path, *after: tuple[str, str]) -> tuple[read.Answers, read.Answers]:
+    with opened(tmp_path) as result:
+        world(result, *after)
+        with result.reading() as rows:
+            return read.answers(rows, NOW)
+
+
+def test_who_waits_is_named_and_what_people_who_may_push_sent_is_in_no_count(tmp_path: Path) -> None:
+    newcomers, regulars = told(tmp_path)
+    assert (newcomers.waiting, regulars.waiting) == (3, 0)
+    assert newcomers.since == OPENED
+    assert newcomers.uri in {pull_uri(MARA, "first"), pull_uri(MARA, "second"), pull_uri(ANA, "third")}
+    assert newcomers.author
+    assert newcomers.all is None
+
+
+@pytest.mark.parametrize("actor", [STRANGER, MARA])
+def test_a_comment_by_somebody_who_may_not_push_is_no_answer(tmp_path: Path, actor: str) -> None:
+    newcomers, _ = told(tmp_path, (actor, "comment"))
+    assert newcomers.waiting == 3
+    assert newcomers.months == ()
+
+
+@pytest.mark.parametrize("what", ["comment", "merged", "closed"])
+def test_a_comment_a_merge_and_a_close_by_somebody_who_may_push_are_answers(tmp_path: Path, what: str) -> None:
+    newcomers, _ = told(tmp_path, (SEED, what))
+    assert newcomers.waiting == 2
+    assert [(month.month, month.n) for month in newcomers.months] == [(datetime(2026, 9, 1), 1)]
+    assert newcomers.all is not None
+    assert 0 <= newcomers.all.low <= newcomers.all.median <= newcomers.all.high < 1
+
+
+def test_each_week_ends_with_what_was_open_then(tmp_path: Path) -> None:
+    with opened(tmp_path) as result:
+        world(result, (SEED, "merged"))
+        with result.reading() as rows:
+            weeks = read.weeks(rows, NOW)
+            later = read.weeks(rows, NOW + timedelta(weeks=1))
+    assert len(weeks) == 13
+    assert [(week.open, week.came, week.decided) for week in weeks[-2:]] == [(0, 0, 0), (2, 3, 1)]
+    assert [(week.open, week.came, week.decided) for week in later[-2:]] == [(2, 3, 1), (2, 0, 0)]
+
+
+def test_nothing_is_fast_lane_to_act_on_while_every_lane_only_watches(tmp_path: Path) -> None:
+    with opened(tmp_path) as result:
+        world(result)
+        with result.reading() as rows:
+            assert read.actable(rows) == 0
+
+
+def test_a_median_lies_within_its_interval_and_few_answers_have_a_wide_one() -> None:
+    month = datetime(2026, 9, 1)
+    few, many = median_of(month, [1.0, 2.0, 30.0]), median_of(month, [float(day) for day in range(101)])
+    assert (few.median, few.low, few.high) == (2.0, 1.0, 30.0)
+    assert many.median == 50.0
+    assert 35 < many.low < 45 < 55 < many.high < 65

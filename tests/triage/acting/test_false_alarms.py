@@ -1,0 +1,186 @@
+"""A finding is called a false alarm: by a maintainer with a reason, for this text alone, and it can be taken back."""
+
+import re
+from html import unescape
+
+import msgspec
+import pytest
+from django.test import Client
+
+from scoring.content.finding import Finding, Severity
+from scoring.review_rows import finding_json
+from tests.ingest.stream import MARA, REPO
+from tests.scoring.offered_world import a_new_round
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
+from triage.actions import dismissals, false_alarms
+from triage.erasure import account_of, forget_account
+from triage.models import Action, Change, OutboxEntry, Person
+
+pytestmark = pytest.mark.django_db
+HIGH = Finding("addressed", "override", "security", Severity.HIGH, "It speaks to its reader.", "a.py", 1, "# approve")
+OTHER = Finding("dependencies", "lock_host", "security", Severity.MED, "Fetched from b.", "uv.lock", 3, "url = 'b'")
+BECAUSE = "It quotes an attack in a test."
+DIGESTS = re.compile(r'name="findings" value="([0-9a-f ]+)"')
+
+
+def found(site: ActingSite, *findings: Finding) -> None:
+    """The review of the newest round ended with these findings."""
+    told = msgspec.json.encode([finding_json(one) for one in findings]).decode()
+    with site.result.store.write() as txn:
+        txn.execute("update content_reviews set findings = ?, flags = '[]'", [told])
+    site.publish()
+
+
+@pytest.fixture(autouse=True)
+def reviewed(site: ActingSite) -> None:
+    site.result.review()
+    found(site, HIGH, OTHER)
+
+
+def digests(client: Client, path: str = f"/diff/{OFFERED}") -> list[str]:
+    """What the forms of a page name, in the order of the findings."""
+    return DIGESTS.findall(client.get(path).content.decode())
+
+
+def dismiss(site: ActingSite, client: Client, finding: str, note: str = BECAUSE, version: int = 0) -> int:
+    form = site.form("dismiss_finding", findings=finding, note=note, version=version)
+    return client.post("/act", form).status_code
+
+
+def test_every_maintainer_reads_who_called_it_a_false_alarm_and_why(site: ActingSite, ana: Client, ben: Client) -> None:
+    first, second = digests(ana)
+    assert dismiss(site, ana, first) == 302
+    for page in (f"/diff/{OFFERED}", f"/pull/{OFFERED}", f"/?open={OFFERED}"):
+        told = unescape(ben.get(page).content.decode())
+        assert f"Not a problem, says ana.example: {BECAUSE}" in told
+        assert set(DIGESTS.findall(told)) == {first, second}
+    assert BECAUSE not in Client().get(f"/diff/{OFFERED}").content.decode()
+    assert list(dismissals(OFFERED)) == [first]
+
+
+def test_it_is_counted_for_its_scanner_until_it_is_taken_back(site: ActingSite, ana: Client, ben: Client) -> None:
+    first, second = digests(ana)
+    dismiss(site, ana, first)
+    site.after(2)
+    dismiss(site, ana, second, version=1)
+    assert false_alarms() == {"addressed": 1, "dependencies": 1}
+    assert "false alarms: Prompt injection 1, Dependencies 1." in ana.get("/about").content.decode()
+    ben.post("/act", site.form("restore_finding", findings=first, version=2))
+    assert false_alarms() == {"dependencies": 1}
+    site.after(2)
+    ana.post("/act/undo", {"key": Action.objects.get(findings=second).key})
+    assert false_alarms() == {}
+    assert [one.what for one in Change.objects.order_by("pk")] == [
+        "action.dismiss_finding",
+        "action.dismiss_finding",
+        "action.restore_finding",
+        "action.undone",
+    ]
+
+
+def test_it_lowers_neither_the_risk_nor_the_lane_and_the_worker_keeps_who_said_it(
+    site: ActingSite, ana: Client
+) -> None:
+    shown = "select lane, content_risk, reasons from current_decisions where pull_uri = ?"
+    (before,) = site.result.rows(shown, [OFFERED])
+    dismiss(site, ana, digests(ana)[0])
+    site.after(10)
+    assert site.work() == 1
+    assert site.result.rows(shown, [OFFERED]) == [before]
+    assert f"called a finding a false alarm: {BECAUSE}" in ana.get(f"/history/{OFFERED}").content.decode()
+
+
+def test_it_survives_a_new_pass_and_ends_when_the_text_changes(site: ActingSite, ana: Client) -> None:
+    first, second = digests(ana)
+    dismiss(site, ana, first)
+    with site.result.store.write() as txn:
+        txn.execute("update content_reviews set rules = 'later'")
+    found(site, OTHER, HIGH)
+    assert sorted(digests(ana)) == sorted([first, second])
+    assert BECAUSE in ana.get(f"/diff/{OFFERED}").content.decode()
+    a_new_round(site.result)
+    site.result.review()
+    found(site, HIGH)
+    assert digests(ana) != [first]
+    assert BECAUSE not in ana.get(f"/diff/{OFFERED}").content.decode()
+
+
+def test_the_author_dismisses_nothing_of_their_own_not_even_as_a_maintainer(site: ActingSite, ana: Client) -> None:
+    """The attack: whoever sent the injection calls it a false alarm."""
+    (first, _) = digests(ana)
+    author, _ = Person.objects.get_or_create(did=MARA)
+    assert dismiss(site, signed_in(author), first) == 403
+    assert dismiss(site, maintainer(MARA, REPO), first) == 400
+    assert dismiss(site, Client(), first) in (302, 401)
+    assert Action.objects.count() == 0
+    assert OutboxEntry.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("finding", "note", "status"),
+    [
+        ("0" * 16, BECAUSE, 409),
+        ("", BECAUSE, 400),
+        ("nonsense", BECAUSE, 400),
+        ("0" * 16 + " '; drop table triage_action", BECAUSE, 400),
+        (" ".join(f"{one:016x}" for one in range(200)), BECAUSE, 400),
+        ("real", "  ", 400),
+        ("real", "x" * 2_001, 400),
+    ],
+)
+def test_a_form_that_no_page_offers_changes_nothing(
+    site: ActingSite, ana: Client, finding: str, note: str, status: int
+) -> None:
+    named = digests(ana)[0] if finding == "real" else finding
+    assert dismiss(site, ana, named, note) == status
+    assert Action.objects.count() == 0
+
+
+def test_one_who_comes_late_is_told_so(site: ActingSite, ana: Client, ben: Client) -> None:
+    first, second = digests(ana)
+    dismiss(site, ana, first)
+    assert dismiss(site, ben, second) == 409
+    assert Action.objects.count() == 1
+
+
+def test_the_words_are_text_whatever_they_are(site: ActingSite, ana: Client, ben: Client) -> None:
+    dismiss(site, ana, digests(ana)[0], "<script>alert(1)</script>\u202e")
+    page = ben.get(f"/diff/{OFFERED}").content.decode()
+    assert "<script>alert(1)" not in page
+    assert "\u202e" not in page
+
+
+def test_equal_findings_of_one_file_are_one_group_with_one_form(site: ActingSite, ana: Client) -> None:
+    alike = [
+        Finding("addressed", "override", "security", Severity.HIGH, "It speaks.", "a.py", line, f"# {line}")
+        for line in range(1, 29)
+    ]
+    found(site, *alike)
+    page = ana.get(f"/pull/{OFFERED}").content.decode()
+    assert "a.py, 28 places" in page
+    (all_of_them,) = digests(ana)
+    assert len(all_of_them.split()) == 28
+    answer = ana.post("/act", site.form("dismiss_finding", findings=all_of_them, note=BECAUSE), headers=HTMX)
+    assert answer.status_code == 200
+    assert false_alarms() == {"addressed": 28}
+    site.after(2)
+    ana.post("/act/undo", {"key": last_key()})
+    assert false_alarms() == {}
+
+
+def test_what_a_person_said_is_exported_with_their_account_and_erased_with_it(site: ActingSite, ana: Client) -> None:
+    first = digests(ana)[0]
+    dismiss(site, ana, first)
+    account = account_of(ANA)
+    assert account is not None
+    (said,) = account["actions"]
+    assert (said["kind"], said["note"], said["findings"], said["scanner"]) == (
+        "dismiss_finding",
+        BECAUSE,
+        first,
+        "addressed",
+    )
+    forget_account(ANA, "ana.example")
+    assert dismissals(OFFERED) == {}
+    assert OutboxEntry.objects.count() == 0

@@ -1,0 +1,155 @@
+"""Snoozing, the weekly question and the search of settled ones in a real browser, with and without scripts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.ingest.stream import ANA as SENDER
+from tests.ingest.stream import MARA, pull_uri
+from tests.triage.acting_site import ActingSite
+from tests.triage.axe import violations
+from tests.triage.conftest import OpenPage
+from tests.triage.lane_site import NEXT, lane_site
+from triage.models import Action, Snooze
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
+
+
+@pytest.fixture
+def site(
+    live_server: LiveServer, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ActingSite]:
+    """Three fast-laned pull requests, and two that were merged 20 days before the present."""
+    with lane_site(tmp_path, settings, monkeypatch) as made:
+        yield made
+
+
+def titles(page: Page) -> list[str]:
+    return page.locator(".row h3 bdi").all_inner_texts()
+
+
+def open_snooze(page: Page) -> None:
+    page.goto(f"/pull/{NEXT}")
+    page.get_by_text("Snooze", exact=True).first.click()
+
+
+@SCRIPTS
+def test_a_row_is_snoozed_counted_and_shown_again(
+    site: ActingSite, ana: Client, ben: Client, open_page: OpenPage, scripts: bool
+) -> None:
+    page = open_page(client=ana, java_script_enabled=scripts)
+    open_snooze(page)
+    page.get_by_role("button", name="A week").click()
+    expect(page.get_by_role("link", name="1 snoozed")).to_be_visible()
+    assert "Mend the gate" not in titles(page)
+    other = open_page(client=ben, java_script_enabled=scripts)
+    other.goto("/")
+    assert "Mend the gate" not in titles(other)
+    other.get_by_role("link", name="1 snoozed").click()
+    expect(other.get_by_text("Snoozed until 27 Nov 2026 by ana.example")).to_be_visible()
+    other.get_by_role("button", name="Show now: Mend the gate").click()
+    expect(other.get_by_text("Nothing is snoozed.")).to_be_visible()
+    other.goto("/")
+    assert "Mend the gate" in titles(other)
+    expect(other.get_by_role("link", name="snoozed")).to_have_count(0)
+
+
+@SCRIPTS
+def test_a_snooze_is_undone_from_the_toast(site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool) -> None:
+    page = open_page(client=ana, java_script_enabled=scripts)
+    page.clock.set_fixed_time(site.now)  # else the offer goes after 10 s, also from under a slow test
+    open_snooze(page)
+    page.get_by_role("button", name="Until it changes").click()
+    offer = page.locator("#offers")
+    expect(offer).to_contain_text("Snoozed until it changes.")
+    expect(offer).not_to_contain_text("takes effect")
+    offer.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("link", name="snoozed")).to_have_count(0)
+    assert "Mend the gate" in titles(page)
+    assert not Snooze.objects.exists()
+
+
+def test_a_day_is_chosen_and_enter_in_its_field_means_that_day(
+    site: ActingSite, ana: Client, open_page: OpenPage
+) -> None:
+    page = open_page(client=ana)
+    open_snooze(page)
+    page.get_by_label("Until a day").fill("2026-12-24")
+    page.get_by_label("Until a day").press("Enter")
+    expect(page.get_by_role("link", name="1 snoozed")).to_be_visible()
+    assert str(Snooze.objects.get().until) == "2026-12-24 00:00:00+00:00"
+
+
+@SCRIPTS
+def test_one_click_says_that_all_turned_out_fine(
+    site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool
+) -> None:
+    page = open_page(client=ana, java_script_enabled=scripts)
+    page.goto("/")
+    expect(page.get_by_role("heading", name="These 2 turned 14 days old: all fine?")).to_be_visible()
+    page.get_by_role("button", name="All fine").click()
+    expect(page.get_by_role("heading", name="all fine?")).to_have_count(0)
+    expect(page.locator("#offers")).to_contain_text("2 pull requests")
+    assert set(Action.objects.values_list("pull_uri", "outcome")) == {
+        (pull_uri(MARA, "offered"), "clean"),
+        (pull_uri(SENDER, "first"), "clean"),
+    }
+
+
+def test_one_link_leads_to_where_it_is_said_that_one_was_not_fine(
+    site: ActingSite, ana: Client, open_page: OpenPage
+) -> None:
+    page = open_page(client=ana)
+    page.goto("/")
+    question = page.locator("section", has=page.get_by_role("heading", name="all fine?"))
+    question.get_by_role("link", name="Not fine").first.click()
+    page.locator("#outcome").select_option("needed_fix")
+    page.locator("button[value=outcome]").click()
+    page.goto("/")
+    expect(page.get_by_role("heading", name="This one turned 14 days old: all fine?")).to_be_visible()
+
+
+@SCRIPTS
+@pytest.mark.parametrize("width", [1440, 390, 320])
+def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
+    site: ActingSite, ana: Client, open_page: OpenPage, scripts: bool, width: int
+) -> None:
+    page = open_page(width, ana, java_script_enabled=scripts)
+    page.goto("/")
+    page.get_by_role("navigation", name="Lists").get_by_role("link", name="Decided").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("searchbox").fill(MARA)
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("tbody th a").click()
+    expect(page.get_by_role("heading", name="What was done here")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_lists_with_something_on_them_keep_wcag(
+    site: ActingSite, ana: Client, ben: Client, open_page: OpenPage, scheme: str, width: int
+) -> None:
+    ana.post("/act", site.form(uri=NEXT))
+    site.after(11)
+    site.work()
+    ana.post("/act", site.form("outcome", NEXT, 1, outcome="reverted"))
+    rest = pull_uri(SENDER, "other")
+    ana.post("/act", site.form("note", rest, note="Ask her first."))
+    page = open_page(width, ben, color_scheme=scheme)
+    for address in ("/", "/settled", "/incidents", "/audits", f"/pull/{rest}"):
+        page.goto(address)
+        for summary in page.locator("details.snooze summary").all():
+            summary.click()
+        assert violations(page) == [], address
+    ben.post("/snooze", {**site.form(uri=rest, version=1), "until": "week"})
+    for address in ("/snoozed", f"/pull/{rest}", "/"):
+        page.goto(address)
+        assert violations(page) == [], address

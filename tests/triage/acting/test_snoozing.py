@@ -1,0 +1,227 @@
+"""A snoozed row leaves the queue for everybody, is counted, and comes back on its day or when it changes."""
+
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from django.test import Client
+
+from tests.ingest.stream import REPO
+from tests.scoring.offered_world import SECOND, THIRD, a_new_round
+from tests.scoring.small import OFFERED
+from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, maintainer, signed_in
+from triage.models import Change, Person, Snooze
+
+pytestmark = pytest.mark.django_db
+ELSEWHERE = "did:plc:" + "e" * 24
+HOSTILE = "<script>alert(1)</script>"
+
+
+def snooze(site: ActingSite, client: Client, uri: str = OFFERED, until: str = "week", **changes: Any) -> int:
+    """What the form sends; the status of the answer."""
+    form = site.form(uri=uri, until=until, next=f"/?open={uri}&q=", **changes)
+    return client.post("/snooze", {name: value for name, value in form.items() if value is not None}).status_code
+
+
+def page_of(client: Client, address: str = "/") -> str:
+    return client.get(address).content.decode()
+
+
+def is_listed(client: Client, uri: str = OFFERED) -> bool:
+    """Whether the queue, its feed's source and its JSON show the row; they never disagree."""
+    on_page = quote_plus(uri) in page_of(client)
+    in_json = uri in [one["uri"] for one in client.get("/queue").json()["pull_requests"]]
+    assert on_page == in_json
+    return on_page
+
+
+def tile(client: Client) -> str:
+    """The count of all open pull requests."""
+    return page_of(client).partition('id="tile-all"')[2].partition('class="figure">')[2].partition("<")[0]
+
+
+def test_a_snoozed_row_leaves_the_queue_and_its_counts_for_everybody_and_the_header_says_so(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    assert tile(ben) == "3"
+    assert "snoozed</a>" not in page_of(ben)
+    answer = ana.post("/snooze", {**_sent(site), "until": "week", "next": f"/?q=a&open={OFFERED}"})
+    assert (answer.status_code, answer["Location"]) == (302, "/?q=a")
+    for client in (ana, ben, signed_in(Person.objects.create(did=f"did:plc:{'v' * 24}"))):
+        assert not is_listed(client)
+        assert tile(client) == "2"
+        assert "1 snoozed</a>" in page_of(client)
+    assert "Snoozed until 27 Nov 2026 by ana.example" in page_of(ben, f"/pull/{OFFERED}")
+    digest = page_of(ana, "/digest")
+    assert OFFERED not in digest
+    assert "Snoozed: 1, 0 of them flagged." in digest
+
+
+def _sent(site: ActingSite, uri: str = OFFERED) -> dict[str, Any]:
+    return {name: value for name, value in site.form(uri=uri).items() if value is not None}
+
+
+def test_a_flagged_one_is_named_as_such_in_the_header(site: ActingSite, ana: Client, ben: Client) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update current_decisions set lane = 'needs_human' where pull_uri = ?", [OFFERED])
+    site.publish()
+    snooze(site, ana)
+    snooze(site, ana, SECOND)
+    assert "2 snoozed, 1 flagged</a>" in page_of(ben)
+    assert "2 snoozed, 1 flagged" in page_of(ben, "/snoozed")
+
+
+@pytest.mark.parametrize(("until", "hours"), [("tomorrow", 12), ("3days", 60), ("week", 156), ("day", 252)])
+def test_it_comes_back_on_its_day(site: ActingSite, ana: Client, until: str, hours: int) -> None:
+    assert snooze(site, ana, until=until, day="2026-12-01") == 302
+    site.now += timedelta(hours=hours, seconds=-1)
+    assert not is_listed(ana)
+    site.after(1)
+    assert is_listed(ana), "at noon its day is so many hours away"
+    assert "Nothing is snoozed." in page_of(ana, "/snoozed")
+
+
+def test_a_page_that_is_held_is_made_anew_when_the_day_has_come(site: ActingSite, ana: Client) -> None:
+    snooze(site, ana)
+    site.after(11)
+    ana.get("/")  # sets the cookie that its forms go with
+    tag = ana.get("/")["ETag"]
+    assert ana.get("/", headers={"If-None-Match": tag}).status_code == 304
+    site.now += timedelta(days=7)
+    assert ana.get("/", headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_a_new_round_brings_it_back(site: ActingSite, ana: Client) -> None:
+    snooze(site, ana)
+    a_new_round(site.result)
+    site.work()
+    assert is_listed(ana)
+
+
+def test_a_comment_brings_it_back(site: ActingSite, ana: Client) -> None:
+    snooze(site, ana, until="change")
+    comment = {"uri": "at://c", "author_id": 1, "form": "pull", "subject_uri": OFFERED, "body": "?"}
+    moment = site.now.replace(tzinfo=None)
+    with site.result.store.write() as txn:
+        txn.append("comments", [comment | {"written_at": moment, "seen_at": moment, "changed_at": moment}])
+    site.publish()
+    assert is_listed(ana)
+
+
+def test_another_lane_brings_it_back_and_another_number_does_not(site: ActingSite, ana: Client) -> None:
+    snooze(site, ana, until="change")
+    for column, is_back in (
+        ("probability = .5, as_of = as_of + interval 1 day", False),
+        ("lane = 'needs_human'", True),
+    ):
+        with site.result.store.write() as txn:
+            txn.execute(f"update current_decisions set {column} where pull_uri = ?", [OFFERED])
+        site.publish()
+        assert is_listed(ana) is is_back
+
+
+def test_what_somebody_does_with_it_brings_it_back_unless_they_undo_it(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    snooze(site, ana)
+    site.after(1)
+    ben.post("/act", site.form("note", note="Look at the tests."))
+    assert is_listed(ana)
+    note = Change.objects.get(what="action.note").details["key"]
+    ben.post("/act/undo", {"key": note}, headers=HTMX)
+    assert not is_listed(ana)
+
+
+def test_it_is_undone_by_the_toast_and_shown_again_from_the_list(site: ActingSite, ana: Client, ben: Client) -> None:
+    snooze(site, ana)
+    key = Snooze.objects.get().key
+    assert f'value="{key}"' in page_of(ana).partition('id="offers"')[2]
+    assert f'value="{key}"' not in page_of(ben).partition('id="offers"')[2]
+    assert ben.post("/act/undo", {"key": key}).status_code == 400, "another one's toast undoes nothing"
+    assert not is_listed(ana)
+    assert ana.post("/act/undo", {"key": key}).status_code == 302
+    assert is_listed(ana)
+    snooze(site, ana)
+    key = Snooze.objects.get().key
+    assert "Show now" in page_of(ben, "/snoozed")
+    assert ben.post("/snooze/end", {"key": key, "next": "/snoozed"})["Location"] == "/snoozed"
+    assert is_listed(ben)
+    told = [change.what for change in Change.objects.order_by("pk")]
+    assert told == ["row.snoozed", "row.shown", "row.snoozed", "row.shown"]
+    assert "Snoozed a row" in page_of(ana, "/changes")
+
+
+def test_a_later_snooze_takes_the_place_of_the_first(site: ActingSite, ana: Client, ben: Client) -> None:
+    snooze(site, ana, until="tomorrow")
+    snooze(site, ben, until="change")
+    assert Snooze.objects.get().person == Person.objects.get(did=BEN)
+    assert "Snoozed until it changes by ben.example" in page_of(ana, "/snoozed")
+
+
+def test_a_row_that_changed_since_it_was_shown_is_not_snoozed(site: ActingSite, ana: Client) -> None:
+    form = _sent(site)
+    a_new_round(site.result)
+    site.work()
+    answer = ana.post("/snooze", {**form, "until": "week"})
+    assert answer.status_code == 409
+    assert "It changed since you looked at it" in answer.content.decode()
+    assert is_listed(ana)
+
+
+@pytest.mark.parametrize("until", ["", "year", HOSTILE, "day"])
+@pytest.mark.parametrize("day", ["", "2026-11-20", "2027-11-21", "9999-12-31", "2026-02-30", HOSTILE])
+def test_no_other_day_is_taken(site: ActingSite, ana: Client, until: str, day: str) -> None:
+    assert snooze(site, ana, until=until, day=day) == 400
+    assert not Snooze.objects.exists()
+
+
+def test_only_maintainers_of_the_repository_snooze_and_show(site: ActingSite, ana: Client) -> None:
+    stranger = signed_in(Person.objects.create(did=f"did:plc:{'s' * 24}"))
+    elsewhere = maintainer(f"did:plc:{'w' * 24}", ELSEWHERE)
+    assert snooze(site, Client()) == 302
+    assert (snooze(site, stranger), snooze(site, elsewhere)) == (403, 403)
+    assert not Snooze.objects.exists()
+    snooze(site, ana)
+    key = {"key": Snooze.objects.get().key}
+    for client, status in ((Client(), 302), (stranger, 403), (elsewhere, 403)):
+        assert client.post("/snooze/end", key).status_code == status
+        assert "Show now" not in page_of(client, "/snoozed")
+    assert not is_listed(ana)
+    assert ana.post("/snooze", {**_sent(site), "uri": "at://made/up/one", "until": "week"}).status_code == 404
+
+
+def test_thousands_of_snoozes_stay_a_page_long(site: ActingSite, ana: Client) -> None:
+    person, moment = Person.objects.get(did=ANA), site.now
+    told = {"repo_key": REPO, "person": person, "made_at": moment, "round": 0, "lane": "normal_queue", "comments": 0}
+    Snooze.objects.bulk_create(Snooze(key=f"k{n}", pull_uri=f"at://gone/p/{n}", **told) for n in range(3_000))
+    for uri in (OFFERED, SECOND, THIRD):
+        snooze(site, ana, uri)
+    page = page_of(ana, "/snoozed")
+    assert page.count("Show now</button>") == 3, "what is not open any more is not counted"
+    assert tile(ana) == "0"
+
+
+def test_the_list_and_the_panel_escape_what_strangers_wrote(site: ActingSite, ana: Client) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update pull_requests set title = ? where pull_uri = ?", [f"{HOSTILE}\u202e", OFFERED])
+    site.publish()
+    snooze(site, ana)
+    for address in ("/snoozed", f"/pull/{OFFERED}"):
+        page = page_of(ana, address)
+        assert HOSTILE not in page
+        assert "\u202e" not in page
+        assert "&lt;script&gt;" in page
+
+
+def test_notes_of_maintainers_are_counted_on_the_row_and_shown_with_it(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    ana.post("/act", site.form("note", note=f"Ask mara first. {HOSTILE}"))
+    page = page_of(ben, f"/pull/{OFFERED}")
+    assert "1 written by maintainers" in page
+    assert ">1 note</span>" in page_of(ben)
+    assert "Ask mara first. &lt;script&gt;" in page
+    assert "ana.example" in page
+    ana.post("/act/undo", {"key": Change.objects.get(what="action.note").details["key"]}, headers=HTMX)
+    assert "written by maintainers" not in page_of(ben, f"/pull/{OFFERED}")

@@ -1,0 +1,82 @@
+"""Pictures of a lane's life on the served demo and a served replay; `make screenshots` takes them, no test does."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+from tests.triage.lane_life import (
+    answer_audit_with_no,
+    close_and_open_again,
+    drawn_row,
+    served_demo,
+    served_replay,
+    settled_in_the_lane,
+    signed_in,
+    wait_until_shut,
+)
+from tests.triage.pictures import LOOKS
+from trustsite.world import build_world
+
+TARGET = os.environ.get("SCREENSHOTS", "")
+Take = Callable[[str, str], None]
+
+
+def pictures(stack: ExitStack, browser: Browser, address: str) -> tuple[Page, Take]:
+    """Sign in once for each look; returns the first window, and what takes a page in all of them."""
+    windows = {look: stack.enter_context(signed_in(browser, address, width, scheme)) for look, width, scheme in LOOKS}
+
+    def take(name: str, path: str) -> None:
+        for look, page in windows.items():
+            page.goto(path)
+            page.screenshot(path=Path(TARGET) / f"{name}.{look}.png", full_page=True)
+
+    return next(iter(windows.values())), take
+
+
+def test_the_demo(browser: Browser, tmp_path: Path) -> None:
+    world = build_world()
+    watching, opened = (world.watched[name] for name in ("tidepool", "lantern"))
+    lane = f"/lane?repository={opened}"
+    with ExitStack() as stack:
+        page, take = pictures(stack, browser, stack.enter_context(served_demo(tmp_path)))
+        take("demo-queue", "/")
+        take("demo-dashboard", "/dashboard")
+        take("demo-shadow-report", f"/settings/repository?repository={watching}")
+        take("demo-lane-watching", f"/lane?repository={watching}")
+        take("demo-lane-open", lane)
+        page.goto("/?bucket=normal_queue")
+        take("demo-audit", drawn_row(page).locator("a[href*='open=']").first.get_attribute("href") or "")
+        page.goto(f"/history/{world.pulls['went_wrong'][0]}")
+        page.get_by_role("link", name="What was known then").click()
+        take("demo-incident", page.url)
+        for uri in settled_in_the_lane(tmp_path):
+            page.goto(f"/history/{uri}")
+            page.get_by_label("It turned out").select_option("needed_fix")
+            page.get_by_role("button", name="Mark outcome").click()
+        wait_until_shut(page, lane)
+        take("demo-lane-shut", lane)
+        page.goto(lane)
+        page.get_by_role("button", name="Open the lane").click()
+        close_and_open_again(page, lane)
+        take("demo-lane-reopened", lane)
+
+
+def test_the_replay(browser: Browser, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        page, take = pictures(stack, browser, stack.enter_context(served_replay(build_world(), tmp_path)))
+        take("replay-queue", "/")
+        page.goto("/lane")
+        page.get_by_role("button", name="Open the lane").click()
+        lane = page.url
+        take("replay-lane-open", lane)
+        for _ in range(5):
+            answer_audit_with_no(page)
+        take("replay-audit-answered", page.url)
+        wait_until_shut(page, lane)
+        take("replay-lane-shut", lane)
+        page.goto(lane)
+        page.get_by_role("button", name="Open the lane").click()
+        take("replay-lane-reopened", lane)

@@ -1,0 +1,128 @@
+"""The contributor page, the dashboard and the leaderboard of a whole simulated network, in a real browser."""
+
+import re
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from tests.triage.axe import violations
+from tests.triage.conftest import OpenPage
+from tests.triage.every_page import BEN
+from tests.triage.site import Site
+from triage.models import Maintainer, Person
+
+pytestmark = pytest.mark.django_db
+BOTTOM = "Math.max(...[...document.querySelectorAll('main .card')].map(card => card.getBoundingClientRect().bottom))"
+WIDEST = "document.documentElement.scrollWidth"
+LINES = "cells => cells.map(cell => Math.round(cell.getBoundingClientRect().height / 19))"
+
+
+@pytest.fixture
+def page(site: Site, live_server: LiveServer, open_page: OpenPage, settings: Settings) -> Page:
+    """A window of an admin on the simulated network."""
+    settings.STREAM_CLOCK = True
+    admin = Client()
+    person = Person.objects.create(did=BEN, handle="ben.example")
+    Maintainer.objects.create(person=person, role="admin")
+    admin.force_login(person)
+    return open_page(1440, admin)
+
+
+def test_a_contributor_fits_on_one_screen_with_everything_that_the_page_answers(page: Page, site: Site) -> None:
+    page.goto(f"/c/{site.cast['mara']}")
+    assert page.evaluate(BOTTOM) <= 900
+    expect(page.locator("main h2")).to_have_text(
+        [
+            "Will their next change stay clean?",
+            re.compile("Why trust them: 3 independent paths"),
+            re.compile("Record"),
+            "What would change it",
+            "Signals",
+            "Their data and their say",
+        ]
+    )
+    expect(page.locator(".paths li")).to_have_count(3)
+    expect(page.locator(".who-head")).to_contain_text("51 pull requests since December 2024: 2 open, 44 clean")
+    expect(page.locator("svg.chart")).to_have_count(1)
+
+
+def test_a_ring_of_fakes_is_folded_away_and_its_vouches_are_said_to_weigh_nothing(page: Page, site: Site) -> None:
+    page.goto(f"/c/{site.cast['mallory']}")
+    card = page.locator(".card", has_text="Why trust them")
+    expect(card).to_contain_text("11 vouches weigh nothing: no path from the seeds.")
+    expect(card.get_by_text("great work").first).to_be_hidden()
+    card.get_by_text("Show all 12 vouches").click()
+    expect(card.get_by_text("nothing: no path to the seeds")).to_have_count(11)
+
+
+def test_the_record_is_narrowed_and_shown_whole_without_scripts(page: Page, site: Site) -> None:
+    page.goto(f"/c/{site.cast['mara']}")
+    expect(page.locator("#record tbody tr")).to_have_count(7)
+    page.get_by_role("link", name="Open 2").click()
+    expect(page.locator("#record tbody tr")).to_have_count(2)
+    expect(page.get_by_role("link", name="Open 2")).to_have_attribute("aria-current", "page")
+    page.get_by_role("link", name="All 51").click()
+    expect(page.locator("#record tbody tr")).to_have_count(51)
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1440])
+def test_no_page_of_people_is_wider_than_the_window(page: Page, site: Site, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in ("/dashboard", "/leaderboard", f"/c/{site.cast['mara']}", f"/c/{site.cast['mallory']}"):
+        page.goto(path)
+        assert page.evaluate(WIDEST) <= width, path
+
+
+def test_names_on_the_leaderboard_stay_on_one_line_on_a_tablet(page: Page) -> None:
+    page.set_viewport_size({"width": 768, "height": 900})
+    page.goto("/leaderboard")
+    assert set(page.locator(".board tbody th a bdi").evaluate_all(LINES)) == {1}
+
+
+def test_equal_numbers_share_a_rank_and_nobody_without_one_has_any(page: Page) -> None:
+    page.goto("/leaderboard")
+    rows = page.locator(".board tbody tr").evaluate_all(
+        "rows => rows.map(row => [row.cells[0].innerText, row.cells[2].innerText.match(/[.]\\d\\d/)?.[0] ?? ''])"
+    )
+    ranks: dict[str, set[str]] = {}
+    for rank, number in rows:
+        ranks.setdefault(number, set()).add(rank)
+    assert ranks.pop("") == {"none"}
+    assert all(len(shared) == 1 for shared in ranks.values()), ranks
+    assert len({rank for shared in ranks.values() for rank in shared}) == len(ranks)
+
+
+def test_the_lane_of_somebody_is_called_the_same_on_the_leaderboard_and_on_their_page(page: Page, site: Site) -> None:
+    page.goto("/leaderboard")
+    row = page.locator("tr", has=page.locator(f"a[href='/c/{site.cast['mara']}']"))
+    expect(row).to_contain_text("Would be fast lane")
+    page.goto(f"/c/{site.cast['mara']}")
+    expect(page.locator(".chance .pill")).to_contain_text("Would be fast lane")
+
+
+def test_the_dashboard_answers_its_questions_in_their_order_and_the_backlog_is_what_the_queue_counts(
+    page: Page, site: Site
+) -> None:
+    page.goto("/")
+    count = page.locator("#tile-all .figure").inner_text()
+    page.goto("/dashboard")
+    expect(page.locator("main h2").nth(0)).to_have_text("Is the backlog shrinking?")
+    expect(page.locator(".answer").nth(0)).to_contain_text(f"{count} are open")
+    expect(page.locator("main h2").nth(1)).to_have_text("How long do people wait?")
+    expect(page.locator("main h2").nth(4)).to_have_text("Is anything broken?")
+    expect(page.get_by_text("Days until half had a first answer, by month of the answer.")).to_be_visible()
+    link = page.locator("p", has_text="Longest waiting first-timer").get_by_role("link")
+    link.click()
+    expect(page.locator("h1")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_pages_of_people(page: Page, site: Site, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    for path in ("/dashboard", "/leaderboard", f"/c/{site.cast['mara']}", f"/c/{site.cast['mallory']}"):
+        page.goto(path)
+        page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
+        assert violations(page) == [], path

@@ -1,0 +1,87 @@
+"""A contributor's private link in a real browser, which says where a form comes from, as the test client does not."""
+
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from tests.ingest.peer import Start, response
+from tests.ingest.stream import MARA, REPO, SEED
+from tests.triage.conftest import OpenPage
+from tests.triage.small_site import OFFERED
+from triage.contributor_links import make_link
+from triage.models import LeaderboardWish, Objection, Person
+from triage.objections import answer
+
+pytestmark = pytest.mark.usefixtures("live_server", "small")
+
+
+@pytest.fixture(name="keeper")
+def keeper_fixture(live_server: object) -> Person:
+    return Person.objects.create(did=SEED)
+
+
+def address(by: Person, purpose: str, pull: str = "") -> str:
+    return f"/c/{MARA}/{purpose}/{make_link(by, MARA, REPO, pull, timezone.now())}"
+
+
+def object_on(page: Page, said: str) -> None:
+    page.get_by_label("What is wrong").fill(said)
+    page.get_by_role("button", name="Object").click()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_by_their_data_link_somebody_objects_and_leaves_the_leaderboard(
+    keeper: Person, open_page: OpenPage, scripts: bool
+) -> None:
+    link = address(keeper, "data")
+    page = open_page(java_script_enabled=scripts)
+    page.goto(link)
+    object_on(page, "It was read by nobody.")
+    expect(page.locator("main")).to_contain_text("Your objection is kept.")
+    page.goto(link)
+    page.get_by_role("button", name="Leave out").click()
+    expect(page.locator("main")).to_contain_text("left out of the leaderboard")
+    assert LeaderboardWish.objects.get().left_out
+    assert Objection.objects.get().text == "It was read by nobody."
+
+
+def test_by_their_link_to_one_decision_somebody_objects_and_reads_the_answer(
+    keeper: Person, open_page: OpenPage
+) -> None:
+    link = address(keeper, "decision", OFFERED)
+    page = open_page()
+    page.goto(link)
+    expect(page.locator("main")).to_contain_text("No objection yet.")
+    object_on(page, "It is <b>my</b> own work.")
+    expect(page.locator("main")).to_contain_text("Your objection is kept.")
+    page.goto(link)
+    expect(page.locator("main")).to_contain_text(re.compile("Open, to be answered by .*It is <b>my</b> own work."))
+    answer(Objection.objects.get().key, None, keeper, "accepted", "We read it again.", timezone.now())
+    page.reload()
+    expect(page.locator("main")).to_contain_text(re.compile("Accepted: .*Answer: “We read it again.”"))
+
+
+def test_a_link_to_one_decision_shows_no_objection_to_something_else(keeper: Person, open_page: OpenPage) -> None:
+    now: datetime = timezone.now()
+    Objection.objects.create(
+        key="page:1", did=MARA, text="About all of it.", source="link", made_at=now, due_at=now + timedelta(days=30)
+    )
+    page = open_page()
+    page.goto(address(keeper, "decision", OFFERED))
+    expect(page.locator("main")).to_contain_text("No objection yet.")
+    expect(page.locator("main")).not_to_contain_text("About all of it.")
+
+
+@pytest.mark.parametrize(("purpose", "pull"), [("data", ""), ("decision", OFFERED)])
+def test_no_other_site_learns_a_private_link(
+    keeper: Person, open_page: OpenPage, start: Start, purpose: str, pull: str
+) -> None:
+    other, page = start(lambda asked: response(b"elsewhere")), open_page()
+    page.goto(address(keeper, purpose, pull))
+    with page.expect_navigation(url=f"{other.origin}/"):
+        page.evaluate("address => location.assign(address)", f"{other.origin}/")
+    asked = next(one for one in other.requests if one.path == "/")
+    assert not {"referer", "origin"} & {name.lower() for name in asked.headers}

@@ -1,0 +1,144 @@
+"""Lists of what left the queue or waits beside it: settled pull requests, incidents, audits, snoozed rows."""
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django_htmx.http import HttpResponseClientRedirect
+
+from ingest.snapshot import Snapshot
+from scoring import read
+from triage import as_shown, lists, outcome_prompt, rows, snoozing
+from triage.access import safe_next, viewing
+from triage.act_forms import read_seen
+from triage.action_views import acting_page, answer_conflict, filters_of
+from triage.actions import Conflict
+from triage.conditional import unless_held
+from triage.context import present
+from triage.forms import QueueFilters, read_list
+from triage.incident_views import find_mark
+from triage.incidents import handle, incidents_of
+from triage.middleware import Request
+from triage.models import AuditAnswer, Person, Snooze
+from triage.permissions import Role, SignInNeeded, require
+from triage.report_views import for_any_maintainer
+from triage.views import reading
+
+PAGE = 50  # rows
+NO_ROW = "No open pull request of a watched repository has this address."
+
+
+@reading
+@unless_held
+def settled(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Merged and closed pull requests of watched repositories, the newest first."""
+    filters = read_list(request.GET)
+    return render(request, "settled.html", {"filters": filters, "found": read.settled(snapshot, filters.query())})
+
+
+@for_any_maintainer
+def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Incidents in the repositories that the viewer maintains, open ones first."""
+    filters = read_list(request.GET)
+    page = Paginator(incidents_of(viewing(request)), PAGE).get_page(filters.page)
+    subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
+    lines = [(mark, subjects.get(mark.pull_uri)) for mark in page]
+    return render(request, "incidents.html", {"filters": filters, "page": page, "lines": lines})
+
+
+@acting_page
+def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Say that nothing is left to do about an incident, or open it again with `handled=0`."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    mark = find_mark(request.POST.get("key", ""))
+    person = require(request, mark.repo_key, Role.MAINTAINER)
+    is_handled = request.POST.get("handled") != "0"
+    handle(person, mark, is_handled, timezone.now())
+    messages.info(request, "Incident handled." if is_handled else "The incident is open again.")
+    return HttpResponseRedirect(safe_next(request))
+
+
+@for_any_maintainer
+def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Audits due and answered in the repositories that the viewer maintains."""
+    filters, roles = read_list(request.GET), viewing(request)
+    due, keys = lists.audits_due(snapshot, roles), roles.keys(Role.MAINTAINER)
+    mine = Q() if "" in keys else Q(repo_key__in=keys)
+    given = AuditAnswer.objects.filter(mine).select_related("person").order_by("-made_at", "-pk")
+    page = Paginator(given, PAGE).get_page(filters.page)
+    subjects = read.subjects(snapshot, [one.pull_uri for one in page])
+    answered = [(one, subjects.get(one.pull_uri)) for one in page]
+    shown = {"filters": filters, "due": due[:PAGE], "due_total": len(due), "page": page, "answered": answered}
+    return render(request, "audits.html", shown)
+
+
+@reading
+def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Rows that somebody hid from the queue, each with until when and by whom."""
+    filters, found = read_list(request.GET), snoozing.in_force(snapshot, timezone.now())
+    page, roles = Paginator(found, PAGE).get_page(filters.page), viewing(request)
+    shown = {row.uri: row for row in as_shown.pulls(snapshot, [one.pull_uri for one in page])}
+    items = [
+        (one, _row_of(snapshot, row), snoozing.snooze_words(one), roles.role(one.repo_key) >= Role.MAINTAINER)
+        for one in page
+        if (row := shown.get(one.pull_uri))
+    ]
+    flagged = snoozing.count_flagged(found)
+    return render(request, "snoozed.html", {"filters": filters, "page": page, "items": items, "flagged": flagged})
+
+
+def _row_of(snapshot: Snapshot, row: read.QueueRow) -> rows.RowView:
+    return rows.row_view(row, present(snapshot), QueueFilters())
+
+
+@acting_page
+def snooze(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Hide a row from the queue until a day or until it changes; 409 where it changed since it was shown."""
+    row = as_shown.pull(snapshot, request.POST.get("uri", ""))
+    if row is None:
+        raise Http404(NO_ROW)
+    person, now = require(request, row.repository_key, Role.MAINTAINER), timezone.now()
+    until = snoozing.read_until(request.POST.get("until", ""), request.POST.get("day", ""), now)
+    try:
+        snoozing.snooze(person, snapshot, row, read_seen(request.POST.dict()), until, now)
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, now)
+    return _to(request, reverse("queue") + filters_of(request).opening(""))
+
+
+def _to(request: Request, address: str) -> HttpResponse:
+    return HttpResponseClientRedirect(address) if request.htmx else HttpResponseRedirect(address)
+
+
+@acting_page
+def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Put a snoozed row back into the queue."""
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    found = get_object_or_404(Snooze, key=request.POST.get("key", ""))
+    snoozing.show_now(require(request, found.repo_key, Role.MAINTAINER), found, timezone.now())
+    messages.info(request, "It is in the queue again.")
+    return _to(request, safe_next(request))
+
+
+@acting_page
+def answer_outcomes(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Answer the weekly question: all of these merges turned out fine, or ask again next week."""
+    person, roles = require(request, "", Role.VIEWER), viewing(request)
+    if roles.highest() < Role.MAINTAINER:
+        raise PermissionDenied("Only maintainers say how a pull request turned out.")
+    now = timezone.now()
+    if request.POST.get("answer") != "fine":
+        outcome_prompt.ask_next_week(person, now)
+        return _to(request, safe_next(request))
+    chosen = request.POST.getlist("pull")
+    try:
+        outcome_prompt.mark_fine(person, roles, snapshot, chosen, present(snapshot), now)
+    except Conflict as conflict:
+        return answer_conflict(request, snapshot, conflict, now)
+    return _to(request, safe_next(request))
