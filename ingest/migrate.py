@@ -66,6 +66,7 @@ ADDED = (
     ("approvals", "decision varchar"),
     ("audit_draws", "estimated boolean"),
     ("audits", "estimated boolean"),
+    ("estimated_lanes", "model varchar"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

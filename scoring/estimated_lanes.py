@@ -88,7 +88,7 @@ def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
 
 def offer_of_row(row: Mapping[str, Any]) -> Offer:
     """Return the figures on which an opening was made."""
-    return Offer(**{name: row[name] for name in FIGURES})
+    return Offer(**{name: row[name] for name in FIGURES}, model=row.get("model") or "")
 
 
 def _since(rows: Rows, now: datetime) -> dict[int, dict[str, tuple[LaneOutcome, ...]]]:

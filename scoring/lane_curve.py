@@ -32,6 +32,7 @@ FEWEST_SETTLED = 30  # settled pull requests from which on the site's own past i
 VARIANCE = 2.0
 WORST_BAD_HIGH = 0.3  # no offer has an interval that ends above it: a bet against it would hardly ever shut the lane
 TAIL = 0.025  # on either side of a 95 % interval
+UNREADABLE = "(unreadable)"
 GRID = np.arange(STEP + 1) / STEP
 logger = logging.getLogger(__name__)
 
@@ -181,8 +182,8 @@ def _starter_curve(path: Path) -> LaneCurve | None:
         logger.warning("The starter's curve cannot be read: %s.", problem)
         return None
     points = tuple(LanePoint(**msgspec.structs.asdict(one)) for one in kept.points)
-    groups = (Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody))
-    return LaneCurve("starter", kept.cases, kept.days, points, *groups)
+    newcomers, everybody = (Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody))
+    return LaneCurve("starter", kept.cases, kept.days, points, newcomers, everybody)
 
 
 def offer_of(curve: LaneCurve, budget: float) -> Offer | None:
@@ -192,7 +193,7 @@ def offer_of(curve: LaneCurve, budget: float) -> Offer | None:
         return None
     best = max(within, key=lambda one: one.let_through)
     counted = {name: value for name, value in asdict(best).items() if name != "authors"}
-    return Offer(source=curve.source, cases=curve.cases, **counted)
+    return Offer(source=curve.source, cases=curve.cases, model=curve.model, **counted)
 
 
 def speaking(own: LaneCurve | None, starter: LaneCurve | None) -> LaneCurve | None:
@@ -214,23 +215,29 @@ def lent_curve(models: Path | None) -> LaneCurve | None:
 
 def is_served(models: Path | None) -> bool:
     """Return whether a model in this folder is meant to serve, even if it cannot be read."""
+    return bool(served_model(models))
+
+
+def served_model(models: Path | None) -> str:
+    """Return the name of the model that is meant to serve, "" without one; UNREADABLE where its pointer is damaged."""
     try:
-        return models is not None and serving_name(models, LABEL) is not None
+        return (models is not None and serving_name(models, LABEL)) or ""
     except ModelProblem:
-        return True
+        return UNREADABLE
 
 
 def _served_curve(models: Path, days: float) -> LaneCurve | None:
     """Return the curve of the serving model's table of thresholds; None where it is empty or cannot be read."""
     try:
-        kept = read_table(models, serving_name(models, LABEL) or "")
+        name = serving_name(models, LABEL) or ""
+        kept = read_table(models, name)
     except (ModelProblem, QuestionProblem) as problem:
         logger.warning("No curve of the fast lane: %s", problem)
         return None
     table = Table(*(np.array(getattr(kept, name), dtype=np.float64) for name in Table.__dataclass_fields__))
     curve = curve_of(table, "own", kept.sizes[-1], days) if len(table) else None
     groups = [one and Group(**msgspec.structs.asdict(one)) for one in (kept.newcomers, kept.everybody)]
-    return curve and replace(curve, newcomers=groups[0], everybody=groups[1])
+    return curve and replace(curve, newcomers=groups[0], everybody=groups[1], model=name)
 
 
 def _days(rows: Rows, now: datetime) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 STEP = 100  # thresholds of a curve from 0 to 1, one each hundredth
+MODEL_LENGTH = 200
 Source = Literal["own", "starter"]  # settled pull requests of this site, or those of the projects of the starter model
 
 
@@ -48,7 +49,8 @@ class LaneCurve:
     """Every threshold from the strictest to the loosest on `cases` settled pull requests of `days` days.
 
     Pull requests by people who may push do not count; `everybody` counts them too. `newcomers` are those of whom
-    nothing was settled when they opened it. Either is None where nobody counted it. `source` says whose past it is.
+    nothing was settled when they opened it. Either is None where nobody counted it. `source` says whose past it is,
+    `model` which trained model gave the scores: "" without one.
     """
 
     source: Source
@@ -57,6 +59,7 @@ class LaneCurve:
     points: tuple[LanePoint, ...]
     newcomers: Group | None = None
     everybody: Group | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ class Offer:
     """The estimated lane that a maintainer may open: its threshold, and the figures that were shown with it.
 
     Of `cases` settled pull requests it would have let through `let_through`, of which `bad` were bad; `bad_low` and
-    `bad_high` are the 95 % interval of their share. `bad_high` is the budget of the lane once it is open.
+    `bad_high` are the 95 % interval of their share. `bad_high` is the budget of the lane once it is open. `model` is
+    the trained model whose scores were counted: "" without one, and for what was opened before models were kept.
     """
 
     threshold: float
@@ -74,6 +78,7 @@ class Offer:
     bad: float
     bad_low: float
     bad_high: float
+    model: str = ""
 
     @property
     def share(self) -> float:
@@ -85,6 +90,8 @@ def check_offer(offer: Offer) -> None:
     """Raise ValueError for figures that no lane can be opened on: numbers out of range, or no share to bet on."""
     if offer.source not in get_args(Source):
         raise ValueError(f"an offer rests on one of {', '.join(get_args(Source))}, not {str(offer.source)[:20]!r}")
+    if len(offer.model) > MODEL_LENGTH:
+        raise ValueError(f"the name of a model has at most {MODEL_LENGTH} characters")
     if not 0 <= offer.threshold <= 1:
         raise ValueError(f"a threshold lies in [0, 1], which {offer.threshold} does not")
     if not (0 <= offer.bad_low <= offer.bad_high and 0 < offer.bad_high < 1):

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from ingest.transaction import Rows
 from scoring.estimated_lanes import STANDING
-from scoring.lane_curve import is_served, lent_curve, offer_of, read_curve, speaking
+from scoring.lane_curve import lent_curve, offer_of, read_curve, served_model, speaking
 from scoring.lane_history import LaneHistory, open_history, shadow_history
 from scoring.lane_offer import LaneCurve, Offer
 from scoring.need import Need, earliest, items_needed
@@ -47,8 +47,8 @@ class LanePast:
 
     `own` and `starter` are curves, and either may be missing; `offer` rests on one of them. `need` is the least that a
     certificate still lacks, None where enough have settled. `a_month` is how many pull requests settle here in thirty
-    days. `has_model`: a trained model serves; without one nothing is ever certified. `opening` is the key of the
-    estimated lane that stands, "" without one.
+    days. `model` is the trained model that serves, "" without one: then nothing is ever certified. `opening` is the key
+    of the estimated lane that stands, "" without one.
     """
 
     repository: WatchedRepository
@@ -59,7 +59,7 @@ class LanePast:
     offer: Offer | None
     need: Need | None
     a_month: float
-    has_model: bool
+    model: str
     opening: str
 
     @property
@@ -104,7 +104,7 @@ def lane_past(rows: Rows, key: str, policy: Policy, now: datetime) -> LanePast |
         offer=offer,
         need=_need(own, offer, budget, policy.thresholds.delta),
         a_month=rows.value(A_MONTH, {"repository": found.number, "now": now}) or 0.0,
-        has_model=is_served(policy.models),
+        model=served_model(policy.models),
         opening=rows.value(OPENING, {"repository": found.number, "now": now}) or "",
     )
 

@@ -84,6 +84,7 @@ def open_on_estimate(store: Store, key: str, payload: Mapping[str, Any], now: da
             "opening_key": key,
             "repository_id": _repository(txn, payload["repo_key"]),
             **{name: getattr(offer, name) for name in FIGURES},
+            "model": offer.model,
             "actor_id": _person(txn, payload),
             "opened_at": read_moment(payload["made_at"]),
             "known_from": now,

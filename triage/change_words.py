@@ -49,6 +49,7 @@ NAMES: Mapping[str, str] = {
     "bad": "bad ones of these",
     "bad_low": "bad share at least",
     "bad_high": "bad share at most",
+    "model": "counted with model",
 }
 VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
 # Words of ours that are stored as codes, by the name of the detail: elsewhere the same word may be somebody's own.

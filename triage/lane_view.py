@@ -146,7 +146,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
-        "record": lane_words.record_words(offer, past.has_model) if offer else "",
+        "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
         "confidence": f"{100 * (1 - delta):g} %",
@@ -175,7 +175,7 @@ def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -
         told.append(("You save", lane_words.time_words(time)))
         told.append(("It shuts itself", lane_words.shutting_words(offer, share, _days_to_shut(past, offer, share))))
     if state != "certified":
-        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, past.has_model)))
+        told.append(("Certified", lane_words.certificate_words(past.need, past.budget, bool(past.model))))
     if offer is not None and state not in ("certified", "by_hand"):
         told.append(("Undo", "any time, here, with a reason; the lane itself merges nothing"))
     return told
@@ -200,6 +200,7 @@ def _opened(
         "by": by,
         "since": opening.opened_at.astimezone(UTC).replace(tzinfo=None),
         "figures": lane_words.standing_words(offer),
+        "model": lane_words.model_words(offer, past.model),
         "audit": lane_words.audit_words(audit),
         "rows": _rows(history.rows, lane_words.WAS),
         "sum": lane_words.sum_words(history, would=False),

@@ -210,6 +210,15 @@ def standing_words(offer: Offer) -> str:
     )
 
 
+def model_words(offer: Offer, serving: str) -> str:
+    """Say which model gave the scores that an opening was counted on, and when another one serves now."""
+    source = f"with the scores of model {offer.model}" if offer.model else "without a trained model"
+    if offer.model == serving:
+        return f"These figures were counted {source}."
+    now = f"model {serving} serves" if serving else "no model serves"
+    return f"These figures were counted {source}, and now {now}: the lane may be better or worse than they say."
+
+
 def audit_words(told: AuditCount) -> str:
     """Say how many the audit of an open estimated lane drew so far, and what was answered."""
     if not told.drawn:

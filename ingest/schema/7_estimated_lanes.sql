@@ -10,6 +10,7 @@ create table estimated_lanes (
   bad double not null,                -- of these
   bad_low double not null,            -- 95 % interval of the share of bad ones
   bad_high double not null,           -- and the budget that the bet runs against
+  model varchar,                      -- that gave the scores: '' without one, null for lanes of an older version
   actor_id integer,                   -- who opened it; null: erased since
   opened_at timestamp not null,       -- by the web's clock
   known_from timestamp not null       -- when it took effect here, by the stream's clock

@@ -273,6 +273,19 @@ def test_a_store_of_version_8_has_what_was_reverted_mined_once_more(tmp_path: Pa
     again.close()
 
 
+def test_a_lane_that_was_opened_before_models_were_kept_stands_and_names_none(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    Store.open(path).close()
+    with duckdb.connect(str(path)) as old:
+        old.execute("alter table estimated_lanes drop column model")
+        old.execute(
+            "insert into estimated_lanes values ('k', 1, 0.8, 'own', 40, 20, 1, 0.02, 0.09, null, now(), now())"
+        )
+        old.execute("update meta set value = '10' where key = 'schema_version'")
+    store = Store.open(path)
+    assert rows(store, "select opening_key, bad_high, model from estimated_lanes") == [("k", 0.09, None)]
+
+
 def test_a_store_of_version_9_keeps_its_draws_and_answers_which_no_estimated_lane_made(tmp_path: Path) -> None:
     path = tmp_path / "old.duckdb"
     Store.open(path).close()
@@ -288,7 +301,7 @@ def test_a_store_of_version_9_keeps_its_draws_and_answers_which_no_estimated_lan
         )
         old.execute("update meta set value = '9' where key = 'schema_version'")
     store = Store.open(path)
-    assert rows(store, "select value from meta where key = 'schema_version'") == [("10",)]
+    assert rows(store, "select value from meta where key = 'schema_version'") == [(str(SCHEMA_VERSION),)]
     assert rows(store, "select odds, estimated from audit_draws union all select odds, estimated from audits") == [
         (0.5, None),
         (0.5, None),

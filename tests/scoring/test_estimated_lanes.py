@@ -18,7 +18,9 @@ from tests.scoring.small import settled, take
 from tests.stores import fresh_store
 
 NOW = at(100)
-OFFER = Offer(threshold=0.60, source="own", cases=40.0, let_through=20.0, bad=1.0, bad_low=0.02, bad_high=0.09)
+OFFER = Offer(
+    threshold=0.60, source="own", cases=40.0, let_through=20.0, bad=1.0, bad_low=0.02, bad_high=0.09, model="m7"
+)
 TOLD = {"repo_key": REPO, **asdict(OFFER), "person": ANA, "made_at": "2026-11-20T12:00:00+00:00"}
 LATER = {"made_at": "2026-11-20T13:00:00+00:00"}
 END = {"opening": "1", "because": "enough", "person": ANA, **LATER}
@@ -87,12 +89,20 @@ def test_every_decision_is_made_anew_after_either(offered: Result) -> None:
         {"bad": 21.0},
         {"cases": float("inf")},
         {"made_at": "yesterday"},
+        {"model": "m" * 201},
     ],
 )
 def test_what_cannot_be_understood_opens_nothing(offered: Result, wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         open_on_estimate(offered.store, "1", {**TOLD, **wrong}, NOW)
     assert standing(offered) == []
+
+
+def test_an_opening_told_by_an_older_web_names_no_model(offered: Result) -> None:
+    told = {name: value for name, value in TOLD.items() if name != "model"}
+    open_on_estimate(offered.store, "1", told, NOW)
+    with offered.reading() as rows:
+        assert [one.offer.model for one in estimated_lanes(rows, NOW)] == [""]
 
 
 def test_an_offer_that_was_made_can_be_opened() -> None:

@@ -235,7 +235,10 @@ def test_with_a_model_that_serves_its_table_is_the_curve(world: Result, tmp_path
     keep_table(models, kept)
     found = curve(world, models)
     assert found is not None
-    assert (found.source, found.cases) == ("own", 80.0)
+    assert (found.source, found.cases, found.model) == ("own", 80.0, name)
+    offer = offer_of(found, 0.05)
+    assert offer is not None
+    assert offer.model == name, "an opening names whose scores were counted"
     assert found.newcomers is not None
     assert (found.newcomers.cases, found.newcomers.at(0.95)) == (9.0, (7.0, 1.0))
     assert found.everybody is None, "nobody counted it, so no page tells it"

@@ -27,7 +27,9 @@ CABIN = "did:plc:" + "c" * 24
 MANY = [pull_uri(MARA, f"many{number:02}") for number in range(30)]
 ELSEWHERE = [pull_uri(MARA, f"cabin{number}") for number in range(2)]
 OWN = pull_uri(SEED, "own")
-OFFER = Offer(threshold=0.60, source="own", cases=40.0, let_through=20.0, bad=1.0, bad_low=0.02, bad_high=0.09)
+OFFER = Offer(
+    threshold=0.60, source="own", cases=40.0, let_through=20.0, bad=1.0, bad_low=0.02, bad_high=0.09, model="m7"
+)
 POLICY = replace(UNAUDITED, audit=AuditRules(share=0, per_day=0, first=0))  # no audit of a certified lane
 
 

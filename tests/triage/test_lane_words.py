@@ -124,6 +124,22 @@ def test_a_month_says_the_share_and_what_came_of_it() -> None:
     assert lane_words.month_words(LaneSum(54, 0, 0, 0), would=True) == ""
 
 
+@pytest.mark.parametrize(
+    ("model", "serving", "told"),
+    [
+        ("m7", "m7", "These figures were counted with the scores of model m7."),
+        ("", "", "These figures were counted without a trained model."),
+        ("m7", "m8", "counted with the scores of model m7, and now model m8 serves: the lane may be better or worse"),
+        ("", "m8", "counted without a trained model, and now model m8 serves: the lane may be better or worse"),
+        ("m7", "", "counted with the scores of model m7, and now no model serves: the lane may be better or worse"),
+    ],
+)
+def test_an_opening_says_whose_scores_were_counted_and_that_others_serve_now(
+    model: str, serving: str, told: str
+) -> None:
+    assert told in lane_words.model_words(replace(OFFER, model=model), serving)
+
+
 def test_an_audit_says_how_many_were_drawn_answered_and_not_merged() -> None:
     assert lane_words.audit_words(AuditCount(0, 0, 0)) == "The audit drew none of them yet."
     assert lane_words.audit_words(AuditCount(3, 0, 0)) == "The audit drew 3; nobody answered yet."

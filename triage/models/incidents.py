@@ -60,6 +60,7 @@ class EstimatedLane(models.Model):
     bad: Any = models.FloatField()
     bad_low: Any = models.FloatField()
     bad_high: Any = models.FloatField()
+    model: Any = models.CharField(max_length=200, blank=True, default="")
     person: Any = models.ForeignKey(Person, on_delete=models.SET_NULL, null=True, related_name="estimated_lanes")
     opened_at: Any = models.DateTimeField()
     was_shadow: Any = models.BooleanField()  # the repository was in shadow mode when it was opened
