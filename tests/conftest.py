@@ -72,7 +72,6 @@ def _leave_the_users_drive() -> None:
     )
     _keep_bytecode()
     drive.mark(TEST_ROOT)
-    (TEST_ROOT / "static").mkdir()
     atexit.register(shutil.rmtree, TEST_ROOT, ignore_errors=True)
 
 

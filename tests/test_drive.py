@@ -85,10 +85,6 @@ def test_commands_without_state_write_nothing_on_an_unmarked_drive(manage: Manag
     assert files_below(tmp_path) == []
 
 
-def test_a_command_that_has_nowhere_to_write_says_so(manage: Manage) -> None:
-    assert "`collectstatic` has nowhere to write" in refusal(manage("collectstatic", "--no-input", DATA_ROOT=None))
-
-
 def test_an_unmarked_drive_is_refused_and_left_empty(manage: Manage, tmp_path: Path) -> None:
     sentence = refusal(manage(STATEFUL, DATA_ROOT=tmp_path))
     assert "has no mark (.sunstead)" in sentence

@@ -50,7 +50,7 @@ import sys
 sys.argv = sys.argv[1:]
 from trustsite import settings
 names = "DUCKDB_PATH PYG_ROOT STAGING_DIR DIFF_CORPUS_DIR MODEL_DIR LOG_DIR SNAPSHOT_DIR".split()
-names += ["QUEUE_PATH", "STATUS_PATH", "STATIC_ROOT"]
+names += ["QUEUE_PATH", "STATUS_PATH"]
 print(settings.DATABASES["default"]["NAME"], *(getattr(settings, name) for name in names), sep="\\n")
 """
 

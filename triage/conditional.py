@@ -32,7 +32,7 @@ def unless_fresh(page: Page) -> Page:
 def page_tag(request: Request, snapshot: Snapshot) -> str | None:
     """The ETag of a page or of its fragment, which never share one: the Back button would show a bare fragment."""
     part, minute = part_tag(request, snapshot), int(present(snapshot).timestamp() // AGES_SECONDS)
-    return part and f'"{digest((part, minute))}"'
+    return part and f'W/"{digest((part, minute))}"'
 
 
 def part_tag(request: Request, snapshot: Snapshot) -> str | None:
@@ -43,7 +43,7 @@ def part_tag(request: Request, snapshot: Snapshot) -> str | None:
     form = (bool(asking), bool(asking.history_restore_request), asking.target, asking.current_url)
     accepted = request.headers.get("Accept")
     cookie = request.COOKIES.get(settings.CSRF_COOKIE_NAME)  # what stands in its forms goes with it
-    return f'"{digest((page_state(request, snapshot), current_freshness(snapshot), form, accepted, cookie))}"'
+    return f'W/"{digest((page_state(request, snapshot), current_freshness(snapshot), form, accepted, cookie))}"'
 
 
 def _with_tag(page: Page, tag_of: Callable[[Request, Snapshot], str | None]) -> Page:

@@ -59,7 +59,7 @@ def _answer(request: Request, snapshot: Snapshot, held: str) -> HttpResponse:
     if named is None or held not in ("", named):
         raise Http404("This feed tells of no such repository.")
     now, origin = timezone.now(), request.build_absolute_uri("/")
-    tag = f'"{digest((page_state(request, snapshot), now.date(), origin, named, filters.text))}"'
+    tag = f'W/"{digest((page_state(request, snapshot), now.date(), origin, named, filters.text))}"'
     response = get_conditional_response(request, etag=tag)
     if response is None:
         told = feed.entries(snapshot, request.roles, now, named, filters.text)

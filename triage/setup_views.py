@@ -106,7 +106,7 @@ def setup_progress(request: Request) -> HttpResponse:
 
 def _polled(request: Request, template: str, context: dict[str, object], key: object) -> HttpResponse:
     """A fragment under an ETag of what it shows and to whom."""
-    tag = f'"{blake2b(repr((template, request.user.pk, key)).encode(), digest_size=12).hexdigest()}"'
+    tag = f'W/"{blake2b(repr((template, request.user.pk, key)).encode(), digest_size=12).hexdigest()}"'
     response = get_conditional_response(request, tag) or render(request, template, context)
     response["ETag"] = tag
     patch_vary_headers(response, ("HX-Request", "Cookie", "Accept"))

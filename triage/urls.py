@@ -1,6 +1,7 @@
 """Addresses of the pages and of signing in."""
 
 from django.urls import path
+from django.views.generic import RedirectView
 
 from triage import (
     about_view,
@@ -53,6 +54,7 @@ urlpatterns = [
     path("feed/<path:name>", feed_view.atom_feed, name="feed"),
     path("about", about_view.about, name="about"),
     path("api", api_view.api_reference, name="api_reference"),
+    path("docs", RedirectView.as_view(pattern_name="api_reference"), name="docs"),  # where many look for it
     path("setup", setup_views.setup, name="setup"),
     path("setup/find", setup_views.find_repositories, name="find_repositories"),
     path("setup/looking", setup_views.setup_looking, name="setup_looking"),

@@ -52,10 +52,6 @@ def run(argv: list[str]) -> None:
         _refuse(str(problem))
     except EnvError as problem:
         _refuse(sentence_of(problem))
-    except NotADirectoryError as problem:
-        if str(drive.UNSET) not in str(problem.filename):
-            raise
-        _refuse(f"{drive.UNSET.name}: `{argv[1]}` has nowhere to write, export DATA_ROOT=/path/to/a/folder.")
 
 
 def take_interrupts() -> None:

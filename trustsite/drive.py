@@ -32,7 +32,6 @@ STATELESS = HELP | {"help", "version", "--version"}
 STATELESS |= {
     "check",
     "check_models",
-    "collectstatic",
     "makemigrations",
     "review_diff",
     "trust",

@@ -19,7 +19,6 @@ try:
 except (drive.DriveProblem, EnvError) as problem:
     sys.stderr.write(f"{sentence_of(problem) if isinstance(problem, EnvError) else problem}\n")
     sys.exit(2)
-settings.STATIC_ROOT.mkdir(exist_ok=True)  # only `collectstatic` fills it; WhiteNoise warns at each start without one
 
 application = get_wsgi_application()
 keep_log("web")

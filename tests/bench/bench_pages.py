@@ -20,6 +20,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 import django
 from django.conf import settings
@@ -93,9 +94,9 @@ def forget() -> None:
 def addresses(client: "Client") -> list[Page]:
     """The pages, with a row and a person that the queue shows."""
     shown = client.get("/").content.decode()
-    link, anchor = re.findall(r'hx-get="(/\?open=[^"]*)" hx-target="#([^"]*)"', shown)[0]
-    row = {"HX-Target": anchor, "HX-Current-URL": "http://testserver/"}
-    pull = re.findall(r'href="(/pull/[^"]*)"', shown)[0]
+    link = re.findall(r'hx-get="(/\?open=[^"]*)"', shown)[0]
+    row = {"HX-Target": "open", "HX-Current-URL": "http://testserver/"}
+    pull = f"/pull/{unquote(link.partition('=')[2])}"
     person = re.findall(r"at://(did:[^/]*)/", pull)[0]
     return [
         Page("an empty Django page", "/empty", {}),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from django.conf import settings as configured
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import RequestFactory
@@ -99,7 +100,7 @@ def test_a_stream_that_breaks_lets_go(reader: CountingReader) -> None:
 
 
 def test_static_files_take_no_snapshot(reader: CountingReader) -> None:
-    answer(lambda request: HttpResponse(str(request.snapshot)), "/static/css/missing.css")
+    answer(lambda request: HttpResponse(str(request.snapshot)), f"{configured.STATIC_URL}css/missing.css")
     assert reader.taken == 0
 
 

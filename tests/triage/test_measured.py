@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.conf import settings as configured
 from django.test import Client
 from prometheus_client import generate_latest
 from pytest_django import Settings
@@ -31,7 +32,7 @@ def exposed() -> str:
         ("/health", "get_health", "503"),
         (f"/score/{MARA}", "get_score", "503"),
         ("/nowhere", "none", "404"),
-        ("/static/css/nothing.css", "static", "404"),
+        (f"{configured.STATIC_URL}css/nothing.css", "static", "404"),
         ("/sign-in/made-up", "sign_in_link", "403"),
     ],
 )

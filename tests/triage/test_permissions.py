@@ -1,5 +1,7 @@
 """Every URL and every operation, tried as everybody. A new one without a line in TABLE fails, and says which to add."""
 
+import gzip
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from tests.triage.small_site import CABIN, OFFERED
 from triage.contributor_links import make_link
 from triage.models import ContributorLink, Maintainer, Objection, Person
 from triage.objections import object_to
-from triage.tokens import create_token
+from triage.tokens import PREFIX, create_token
 
 pytestmark = pytest.mark.django_db
 HERE, ELSEWHERE = REPO, CABIN
@@ -92,6 +94,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "begin_watching": ("POST /setup/begin record=made-up", "sign sign 403 403 403 403"),
     "about": ("GET /about", "200 200 200 200 200 200"),
     "api_reference": ("GET /api", "200 200 200 200 200 200"),  # as the document: no person, no figure
+    "docs": ("GET /docs", "302 302 302 302 302 302"),  # to the API page
     "feed": ("GET /feed/made-up.atom", "404 404 404 404 404 404"),  # a token opens it, whoever is signed in
     "set_password": ("GET /sign-in/password", "sign sign 200 200 200 200"),
     "sign_in": ("GET /sign-in", "200 200 302 302 302 302"),
@@ -113,6 +116,14 @@ TABLE: dict[str, tuple[str, str]] = {
     "POST /review/pr": ("POST /review/pr {}", "401 401 401 422 422 422"),
     "GET /review/pr/{job}": (f"GET /review/pr/{JOB}", "401 401 401 404 404 404"),
 }
+# Pages that show a secret, and to whom of the six: a link, or a token once.
+SHOWING = {
+    "data_by_link": {"link"},
+    "decision_by_link": {"link"},
+    "hand_link": {"maintainer", "admin"},
+    "make_token": {"viewer", "elsewhere", "maintainer", "admin"},
+}
+SECRET = re.compile(rf"(?:(?:data|decision)~|{PREFIX}|sign-in/)[\w-]{{43}}")
 FREE = {"openapi-json", "api-root"}  # the API's own description names no person and no figure
 ASKING = {"POST /score"}  # a body too long for an address; changes nothing
 CHANGING = [
@@ -228,13 +239,30 @@ def test_every_address_and_operation_stands_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_nobody_gets_what_is_not_theirs(name: str, kept: dict[str, str]) -> None:
+def test_nobody_gets_what_is_not_theirs_and_no_secret_is_packed(name: str, kept: dict[str, str]) -> None:
     line, answers = TABLE[name]
-    given = {}
+    given, shown = {}, set()
     for who in SIX:
         with undone():
-            given[who] = outcome(send(client_of(who), Asked.of(line), held_by(who, kept)))
+            answer = send(client_of(who, headers={"Accept-Encoding": "gzip"}), Asked.of(line), held_by(who, kept))
+        given[who] = outcome(answer)
+        if shows_a_secret(answer):
+            shown.add(who)
     assert given == dict(zip(SIX, answers.split(), strict=True))
+    assert shown == SHOWING.get(name, set())
+
+
+def shows_a_secret(answer: Any) -> bool:
+    """Whether one stands in it, which then is neither packed nor kept by any cache.
+
+    Its length would tell the secret's letters to who can have the page repeat letters of theirs (BREACH).
+    """
+    body, is_packed = b"".join(answer), "Content-Encoding" in answer
+    if not SECRET.search((gzip.decompress(body) if is_packed else body).decode()):
+        return False
+    assert not is_packed
+    assert "no-store" in answer["Cache-Control"]
+    return True
 
 
 @pytest.mark.parametrize("name", CHANGING)

@@ -27,7 +27,7 @@ def test_a_worker_that_is_stopped_leaves_neither_a_port_nor_a_thread_of_its_page
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     port, stopped = free_port(), threading.Event()
-    settings.BIND, settings.ROOT, settings.STATIC_ROOT = f"127.0.0.1:{port}", tmp_path, tmp_path / "static"
+    settings.BIND, settings.ROOT = f"127.0.0.1:{port}", tmp_path
     monkeypatch.setattr(tempfile, "tempdir", None)  # serving names a folder of its own, for the whole process
     monkeypatch.setitem(sys.modules, "trustsite.wsgi", SimpleNamespace(application=answer))  # the real one begins a log
     beside = threading.Thread(target=serve_beside, args=(stopped,), daemon=True)

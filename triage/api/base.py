@@ -157,7 +157,7 @@ def published(request: Request, *parts: object, by_viewer: bool = True) -> Snaps
         return snapshot
     state = page_state(request, snapshot) if by_viewer else (snapshot.number, snapshot.published_at)
     asked = (request.get_full_path(), request.headers.get("Accept"), held_to(request))
-    tag = f'"{digest((state, asked, parts))}"'
+    tag = f'W/"{digest((state, asked, parts))}"'
     request.answer_tag = tag
     held = get_conditional_response(request, etag=tag)
     if held is not None:

@@ -51,8 +51,6 @@ def listen(bind: str, channels: dict[int, Any] | None = None) -> Any:
 
     Its sockets by file number are kept in `channels`, for who runs the loop themselves.
     """
-    # WhiteNoise serves from the source folder; it warns where `collectstatic` never made this one.
-    settings.STATIC_ROOT.mkdir(exist_ok=True)
     from trustsite.wsgi import application
 
     channels = {} if channels is None else channels
