@@ -16,12 +16,15 @@ from pytest_django import Settings
 
 from ingest.net import Fetcher
 from ingest.snapshot import publish
+from scoring import read
 from scoring.objections import tell_wish
+from scoring.read import AnswerMonth, Answers
 from tests.ingest.stream import ANA, MALLORY, MARA, SEED, STRANGER, at, pull_uri
 from tests.pipeline import Result, prepared
 from tests.triage.axe import violations
 from tests.triage.conftest import OpenPage
 from tests.triage.small_site import CABIN, OFFERED, frames_of_it, play
+from triage.about_view import FEWEST
 from triage.about_words import operator_told
 from triage.throttle import LIMIT
 
@@ -104,6 +107,23 @@ def test_of_what_was_judged_and_of_whom_nothing_is_told(world: Result) -> None:
         told = main(ask(shown(world), asked))
         assert re.search(JUDGED, told, re.IGNORECASE) is None
         assert "Mend the lamp" not in told, "a stranger's words stand on no page for everybody"
+
+
+@pytest.mark.parametrize(("heard", "told"), [(FEWEST, "Half of first-timers here hear back within 2.1 days."), (4, "")])
+def test_how_soon_first_timers_hear_back_is_told_where_enough_did(
+    world: Result, monkeypatch: pytest.MonkeyPatch, heard: int, told: str
+) -> None:
+    month = AnswerMonth(at(0), heard, 2.14, 1.0, 4.0)
+    monkeypatch.setattr(read, "answers", lambda rows, now: (Answers(True, (), month), Answers(False, (), None)))
+    client = shown(world)
+    assert ("hear back" in main(ask(client, OFFERED))) == bool(told)
+    assert told in main(ask(client, OFFERED))
+    assert "hear back" not in main(ask(client, "made-up"))
+
+
+@pytest.mark.parametrize("other", [PAGE.replace("seed", "mara"), PAGE.replace("lantern", "cabin"), f"{PAGE}3"])
+def test_the_same_number_elsewhere_is_another_pull_request(world: Result, other: str) -> None:
+    assert NOT_FOUND in main(ask(shown(world), other))
 
 
 @pytest.mark.parametrize("state", ["merged", "closed"])
