@@ -67,7 +67,7 @@ from scoring.read_lists import (
     settled,
     unmarked_merges,
 )
-from scoring.read_pull_pages import pull_at
+from scoring.read_pull_pages import Here, here, pull_at
 from scoring.read_queue import (
     dashboard,
     labels,
@@ -118,6 +118,7 @@ __all__ = [
     "FirstReading",
     "ForgeHome",
     "GroupKey",
+    "Here",
     "HistoryPoint",
     "Incident",
     "LaneHistory",
@@ -182,6 +183,7 @@ __all__ = [
     "fares",
     "first_reading",
     "forge_home",
+    "here",
     "hidden_among",
     "hidden_because",
     "incident",

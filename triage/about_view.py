@@ -1,22 +1,96 @@
-"""The page that explains the site, for anybody: who is judged must be able to read how."""
+"""Pages for anybody: how the site judges, and whether somebody's pull request is here."""
+
+import re
+import time
 
 from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.kept import PerSnapshot
 from scoring.objections import DAYS
+from triage import throttle
 from triage.about_words import Facts, sections
 from triage.access import may_read
 from triage.actions import false_alarms
+from triage.context import present
+from triage.dids import LONGEST_DID, MalformedDid, parse_did, parse_handle
 from triage.middleware import Request
+
+LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
+FEWEST = 5  # first answers below which a median would tell of single people
+_AT_URI = re.compile(r"at://(did:[^/\s]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
+_medians = PerSnapshot[float | None](1)
 
 
 @require_safe
 def about(request: Request) -> HttpResponse:
     """How it judges, what is never used, what leaves this machine, how to object."""
     return render(request, "about.html", {"sections": sections(facts_from_settings(_readers(request)))})
+
+
+@require_safe
+@never_cache
+def find(request: Request) -> HttpResponse:
+    """Whether the pull request at an address, or of a handle or DID (`q`), is here, since when, and how to get further.
+
+    Neither lane, score, reason nor finding; what is hidden is told as what is not here, and nothing is fetched.
+    """
+    asked = request.GET.get("q", "").strip()
+    wait = _seconds_to_wait(request) if asked else 0
+    shown: dict[str, object] = {"q": asked[:LONGEST], "wait": wait}
+    if asked and not wait:
+        found, days = _found(request.snapshot, asked), first_answer_days(request.snapshot)
+        shown |= {"asked": True, "found": found, "days": days}
+    response = render(request, "find.html", shown, status=429 if wait else 200)
+    response["X-Robots-Tag"] = "noindex"
+    if wait:
+        response["Retry-After"] = str(wait)
+    return response
+
+
+def _seconds_to_wait(request: Request) -> int:
+    """Count one search of this address; 0, or the seconds until it may search again."""
+    network, now = throttle.network_of(request.META.get("REMOTE_ADDR", "")), time.time()
+    searches = throttle.count("find", network, throttle.WINDOW_SECONDS, now)
+    return throttle.seconds_left(throttle.WINDOW_SECONDS, now) if searches > throttle.LIMIT else 0
+
+
+def _found(snapshot: Snapshot | None, asked: str) -> tuple[read.Here, ...]:
+    if snapshot is None or len(asked) > LONGEST:
+        return ()
+    if "/" in asked:
+        return read.here(snapshot, _address(asked), "")
+    return read.here(snapshot, "", _who(asked))
+
+
+def _address(asked: str) -> str:
+    """The at-uri or web address that somebody typed; "" for what is neither."""
+    if asked.startswith("at://"):
+        return asked if _AT_URI.fullmatch(asked) else ""
+    return asked if asked.startswith(("https://", "http://")) else f"https://{asked}"
+
+
+def _who(asked: str) -> str:
+    """The handle or DID that somebody typed; "" for what is neither."""
+    try:
+        return parse_handle(asked) or parse_did(asked)
+    except MalformedDid:
+        return ""
+
+
+def first_answer_days(snapshot: Snapshot | None) -> float | None:
+    """Days within which half of first-timers heard back; None where too few did. Read once for each snapshot."""
+    return _medians.get(snapshot, "", lambda: _read_median(snapshot)) if snapshot else None
+
+
+def _read_median(snapshot: Snapshot) -> float | None:
+    heard = read.answers(snapshot, present(snapshot))[0].all
+    return heard.median if heard and heard.n >= FEWEST else None
 
 
 def facts_from_settings(readers: tuple[int, int] | None) -> Facts:

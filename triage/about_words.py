@@ -54,6 +54,28 @@ class Section:
     sentences: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who runs the site, in a sentence, and the address at which they are reached; "" where there is none."""
+
+    words: str
+    contact: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The address as people read it."""
+        return self.contact.removeprefix("mailto:").removeprefix("https://")
+
+
+def operator_told(name: str, contact: str, staged: str) -> Operator:
+    """Say who runs the site; `staged` is what a demo or a replay is, for which nobody answers."""
+    if staged:
+        return Operator(f"Nobody answers for this site: it is {staged}.")
+    if name:
+        return Operator(f"{name} runs this site.", contact)
+    return Operator("Whoever runs this site:" if contact else "This site does not say who runs it.", contact)
+
+
 def sections(facts: Facts) -> tuple[Section, ...]:
     """The whole page."""
     return (

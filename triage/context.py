@@ -14,6 +14,7 @@ from ingest.status import Status, read_status
 from scoring import read
 from scoring.explain_plain import plain_notice
 from triage import acting, state
+from triage.about_words import operator_told
 from triage.access import may_read, viewing
 from triage.lane_heads import site_notice
 from triage.middleware import Request
@@ -82,6 +83,7 @@ def frame(request: HttpRequest) -> dict[str, object]:
         "viewer_sets_up": roles.role("") >= Role.MAINTAINER,
         "viewer_administers": is_reader and roles.highest() >= Role.ADMIN,
         "viewer": user if user is not None and user.is_authenticated else None,
+        "operator": operator_told(settings.OPERATOR_NAME, settings.OPERATOR_CONTACT, settings.STAGED),
         "demo_sign_in_offered": settings.DEMO_MAINTAINER is not None,
         "offers": offers,
         "offers_wait": bool(offers) and _is_worker_away(),

@@ -13,8 +13,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from ingest.snapshot import Snapshot
 from scoring import read
-from triage import as_shown, rights_words, rows
+from triage import as_shown, rights_words
+from triage.about_view import first_answer_days
 from triage.access import viewing
 from triage.contributor_links import LinkProblem, open_link
 from triage.dids import MalformedDid, parse_did
@@ -29,6 +31,7 @@ DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION
 # Reading every table for one person takes seconds in a large store: one at a time leaves the pages their threads.
 _reading = threading.Lock()
 WAIT_SECONDS = 5.0
+SHOWN = 20  # open pull requests on somebody's own page
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
 ONLY_EVERYWHERE = "The leaderboard is the whole site's: the contributor, or a maintainer of the site, chooses this."
 
@@ -70,8 +73,8 @@ def decision_by_link(request: Request, did: str, token: str) -> HttpResponse:
     except LinkProblem as problem:
         return refused(request, problem.status, str(problem))
     found = as_shown.pull(request.snapshot, str(link.pull_uri)) if request.snapshot else None
-    judged = _told(found) if found and not found.is_sealed else None
-    context = _spoken(str(link.did), token) | {"row": found, "judgement": judged, "pull_uri": link.pull_uri}
+    own = rights_words.own_pull(found) if found else None
+    context = _spoken(str(link.did), token) | {"own": own, "pull_uri": link.pull_uri}
     context["objections"] = [one for one in said_by(str(link.did))["objections"] if one["pull_uri"] == link.pull_uri]
     return _unlisted(render(request, "decision_data.html", context))
 
@@ -121,11 +124,6 @@ def _may_wish(request: Request, did: str) -> bool:
     """Return whether somebody without a link may choose for the leaderboard: the contributor or a site maintainer."""
     is_self = isinstance(request.user, Person) and request.user.did == did
     return is_self or viewing(request).role("") >= Role.MAINTAINER
-
-
-def _told(row: read.QueueRow) -> rows.Judgement:
-    """Without the thresholds, which are the maintainers'."""
-    return rows.judgement(row.verdict, row.path, row.content_risk, None, row.shadow, exact=False)
 
 
 def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
@@ -207,8 +205,21 @@ def _data(request: Request, did: str, token: str) -> HttpResponseBase:
     context = _spoken(did, token) | {"stored": rights_words.stored_view(found), "said": said, "account": account}
     context |= objection_choices(request, did, by_link=bool(token))
     context["may_wish"] = bool(token) or _may_wish(request, did)
-    context["left_out"] = request.snapshot is not None and read.is_left_out(request.snapshot, did)
+    context |= _standing(request.snapshot, did) if request.snapshot else {}
     return _unlisted(render(request, "contributor_data.html", context))
+
+
+def _standing(snapshot: Snapshot, did: str) -> dict[str, Any]:
+    """Where somebody's open pull requests are, and what maintainers see of them; nothing that only readers know."""
+    uris = [one.uri for one in read.offers(snapshot, did)][:SHOWN]
+    found = {row.uri: row for row in as_shown.pulls(snapshot, uris)}
+    page = read.contributor(snapshot, did)
+    return {
+        "own_pulls": [rights_words.own_pull(found[uri]) for uri in uris if uri in found],
+        "own_score": rights_words.own_score(page) if page else None,
+        "hears_back": first_answer_days(snapshot),
+        "left_out": read.is_left_out(snapshot, did),
+    }
 
 
 def _stored(request: Request, did: str, whole: bool) -> read.Stored | None:

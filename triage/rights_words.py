@@ -1,12 +1,15 @@
-"""What is stored about a contributor, with its source, and what a maintainer may paste into an answer. Pure."""
+"""A contributor's own page: where their pull requests are, what is stored; what a maintainer may paste. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from scoring.read import Stored
+from scoring.read import ContributorPage, QueueRow, Stored
+from scoring.verdict import Lane
+from triage.contributor_page import FEW, RecordRow, chance_words, record_view, record_words
+from triage.rows import Judgement, judgement
 from triage.words import visible
 
 ROWS_SHOWN = 50  # of one table on the page; the JSON has all
@@ -40,6 +43,36 @@ class TableView:
     rows: tuple[str, ...]
 
 
+WHAT_IT_HOLDS = frozenset({"high_flag", "content_risk_high", "content_risk_above"})
+SEALED = "A person reads it before anything is said about it."
+NEXT_STEPS: Mapping[Lane, str] = {
+    Lane.FAST_LANE: "A maintainer may approve it after a short look.",
+    Lane.NORMAL_QUEUE: "A maintainer will look at it.",
+    Lane.NEEDS_HUMAN: "A maintainer has to look at it closely.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPull:
+    """An open pull request as its author reads of it; no `judgement` before an audit is answered."""
+
+    row: QueueRow
+    next_step: str
+    judgement: Judgement | None
+    helps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScore:
+    """What maintainers see about somebody: a chance and its interval, "" without a number, the record, who vouches."""
+
+    chance: str
+    interval: str
+    record: str
+    vouchers: tuple[str, ...]
+    past: tuple[RecordRow, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredView:
     """What is stored, as a page shows it."""
@@ -47,6 +80,33 @@ class StoredView:
     tables: tuple[TableView, ...]
     denounces: int
     mentions: int
+
+
+def own_pull(row: QueueRow) -> OwnPull:
+    """Where one stands, why, and what its author can do; without the thresholds, which are the maintainers'."""
+    if row.is_sealed:
+        return OwnPull(row, SEALED, None, ())
+    lane = Lane.NORMAL_QUEUE if row.shadow and row.verdict.lane is Lane.FAST_LANE else row.verdict.lane
+    told = judgement(row.verdict, row.path, row.content_risk, None, row.shadow, exact=False)
+    return OwnPull(row, NEXT_STEPS[lane], told, tuple(_helps(row)))
+
+
+def _helps(row: QueueRow) -> Iterator[str]:
+    if row.ci == "failed":
+        yield "Its tests fail: send a new round that passes them."
+    if any(reason.code in WHAT_IT_HOLDS for reason in row.verdict.reasons):
+        yield "Something was found in the change: mend it in a new round, or explain it on Tangled."
+    if row.first_timer:
+        yield "It is your first here. Nobody holds that against you, and a small change is read sooner."
+    yield "If a reason is wrong, object: then a person decides, whatever the score says."
+
+
+def own_score(page: ContributorPage) -> OwnScore:
+    """The same figures that the maintainers' page shows, however few changes have settled; no rank."""
+    chance, interval = chance_words(page.score.verdict.estimate)
+    vouchers = tuple(visible(one.person.name) for one in page.vouches if one.kind == "vouch")
+    past = tuple(one for one in record_view(page, "all").rows if one.line.state != "open" and one.line.watched)
+    return OwnScore(chance, interval, record_words(page.record), vouchers, past[:FEW])
 
 
 def stored_view(found: Stored | None) -> StoredView:

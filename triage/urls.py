@@ -53,6 +53,7 @@ urlpatterns = [
     path("patch/<path:uri>", diff_view.raw_patch, name="raw_patch"),
     path("feed/<path:name>", feed_view.atom_feed, name="feed"),
     path("about", about_view.about, name="about"),
+    path("find", about_view.find, name="find"),
     path("api", api_view.api_reference, name="api_reference"),
     path("docs", RedirectView.as_view(pattern_name="api_reference"), name="docs"),  # where many look for it
     path("setup", setup_views.setup, name="setup"),

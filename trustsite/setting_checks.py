@@ -76,6 +76,22 @@ def receiver(url: str) -> None:
         raise check.ValidationError("it is no address such as https://hooks.example/sunstead")
 
 
+def operator(name: str) -> None:
+    """Refuse what is no name in one short line."""
+    if len(name) > 100 or not name.isprintable() or name != name.strip():
+        raise check.ValidationError("it is no name of at most 100 characters in one line")
+
+
+def contact(address: str) -> None:
+    """Refuse what is neither empty, nor mailto:, nor https:// in at most 300 characters: pages link to it."""
+    mail, page = (
+        r"mailto:[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+",
+        r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~@/?=&%-]*)?",
+    )
+    if address and (len(address) > 300 or re.fullmatch(f"{mail}|{page}", address) is None):
+        raise check.ValidationError(f"{address[:300]!r} is no address such as mailto:ana@site.example")
+
+
 def prices(lines: list[str]) -> None:
     """Refuse a line that is no price."""
     try:

@@ -202,6 +202,11 @@ API_ANONYMOUS_A_MINUTE: int = env.int("API_ANONYMOUS_A_MINUTE", 120, validate=ch
 REVIEWS_AN_HOUR: int = env.int("REVIEWS_AN_HOUR", 60, validate=check.Range(min=1))
 CORS_ORIGINS: list[str] = env.list("CORS_ORIGINS", [], validate=checks.cors)
 PUBLIC_READ: bool = env.bool("PUBLIC_READ", False) or PLACE.mode in ("demo", "replay")
+# Who answers for the site, told at the foot of every page. Nobody does for a demo or a replay, which say what they are.
+_STAGED = {"demo": "a demo on this machine, with made-up people", "replay": "a replay of a recording on this machine"}
+STAGED = _STAGED.get(PLACE.mode, "")
+OPERATOR_NAME: str = env.str("OPERATOR_NAME", "", validate=checks.operator)
+OPERATOR_CONTACT: str = env.str("OPERATOR_CONTACT", "", validate=checks.contact)
 # Never in a demo or a replay: what happens there is made up. A receiver may get the same webhook-id twice after a kill.
 _RECEIVER: str = env.str("WEBHOOK_URL", "", validate=checks.receiver)
 WEBHOOK_URL = _RECEIVER if PLACE.mode == "drive" else ""

@@ -44,3 +44,15 @@ def test_what_the_audit_drew_is_not_told_before_its_answer_nor_handed_as_an_answ
         refused = ben.post(f"/c/{MARA}/links", {"pull": NEXT})
         assert refused.status_code == 409
         assert "drawn for the audit" in refused.content.decode()
+
+
+def test_what_the_audit_drew_is_not_told_on_their_own_page_either(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lane_site(tmp_path, settings, monkeypatch, audited=True) as site:
+        site.maintainer(BEN, "ben.example")
+        token = make_link(Person.objects.get(did=BEN), MARA, REPO, "", site.now)
+        page = Client().get(f"/c/{MARA}/data/{token}").content.decode()
+        own = page.partition("<h1>")[2].partition(">Decided<")[0]
+        assert "A person reads it before anything is said about it." in own
+        assert "audit" not in own.lower()

@@ -137,11 +137,11 @@ def test_the_form_offers_a_maintainer_their_own_repository_and_the_contributor_e
     for address in (f"/c/{MARA}/rights", f"/c/{MARA}/data"):
         form = text(ana, address).partition('id="objection-pull"')[2].partition("</select>")[0]
         assert "everything they offered to cabin" in form
-        assert "being scored at all" not in form
+        assert "do not score me" not in form
         assert OFFERED not in form
         assert IN_CABIN in form
     form = text(mara, f"/c/{MARA}/data").partition('id="objection-pull"')[2].partition("</select>")[0]
-    assert "being scored at all" in form
+    assert "do not score me" in form
     assert OFFERED in form
     assert "everything they offered" not in form
 

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import tempfile
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -15,6 +16,8 @@ from django.utils import timezone
 
 from ingest.net import Fetcher
 from ingest.store import StreamClock
+from scoring import read
+from scoring.verdict import Estimate
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, pull_uri
 from tests.pipeline import opened
 from tests.triage.small_site import CABIN, HER_REASON, OFFERED, REASON, frames_of_it, play
@@ -67,6 +70,45 @@ def test_the_link_opens_everything_stored_with_its_source_and_counts_what_others
     assert "My own words." in page
     assert REASON not in page
     assert HER_REASON not in page
+
+
+def test_their_own_page_says_first_where_it_is_and_why_and_what_helps_and_last_what_is_stored(
+    client: Client, seed: Person
+) -> None:
+    page = text(client.get(data_address(link(seed)))).partition("<main")[2]
+    where = ["Your pull requests", "A maintainer will look at it.", ">Why<", "What helps", ">Decided<"]
+    rest = ["What maintainers see", "No score yet", ">Object<", "do not score me", ">Leaderboard<", "Everything stored"]
+    places = [page.find(words) for words in where + rest]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert not re.search(r"threshold \d|\brank", page.partition("Everything stored")[0])
+
+
+@pytest.mark.parametrize("cases", [1, 4, 30])
+def test_their_own_page_shows_the_chance_and_interval_that_maintainers_see_however_little_settled(
+    client: Client, seed: Person, monkeypatch: pytest.MonkeyPatch, cases: int
+) -> None:
+    real = read.contributor
+
+    def scored(*asked: Any, **named: Any) -> read.ContributorPage | None:
+        found = real(*asked, **named)
+        if found is None:
+            return None
+        verdict = replace(found.score.verdict, estimate=Estimate(0.7391, 0.4213, 0.9581, cases))
+        return replace(found, score=replace(found.score, verdict=verdict))
+
+    monkeypatch.setattr(read, "contributor", scored)
+    own = text(client.get(data_address(link(seed))))
+    theirs = text(keeper(client).get(f"/c/{MARA}"))
+    assert "73 %, 95 % interval 42 to 96 %" in own
+    assert ">73 %<" in theirs
+    assert ">42 to 96 %<" in theirs
+
+
+def test_a_maintainer_reads_it_as_the_contributors_and_nobody_else_may(client: Client, seed: Person) -> None:
+    assert "As this contributor sees it" in text(keeper(client).get(f"/c/{MARA}/data"))
+    client.force_login(Person.objects.create(did=ANA))
+    assert client.get(f"/c/{MARA}/data").status_code == 403
 
 
 def test_the_whole_of_it_as_json_holds_no_threshold_no_folder_and_no_denounce_of_others(

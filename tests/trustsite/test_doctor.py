@@ -254,6 +254,8 @@ def test_events_that_are_not_published_are_told(patient: Patient) -> None:
         ({"TRUST": "eigentrust"}, "first_passage"),
         ({"LANE_CONDITIONS": ["verdict"]}, "LANE_CONDITIONS"),
         ({"MERGE_ON_FORGE": True}, "MERGE_ON_FORGE"),
+        ({"TRUSTED_PROXY": "127.0.0.1", "OPERATOR_NAME": "Ana"}, "set OPERATOR_NAME and OPERATOR_CONTACT"),
+        ({"BIND": "0.0.0.0:80", "OPERATOR_CONTACT": "mailto:a@b.example"}, "nobody is named as who runs this site"),
     ],
 )
 def test_a_risky_setting_is_named(patient: Patient, changes: dict[str, object], told: str) -> None:

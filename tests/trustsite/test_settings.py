@@ -66,6 +66,13 @@ def refusal(root: Path, **environment: str) -> str:
         ("CLAUDE_PRICES", "claude-sonnet-4-6=3/15"),
         ("CLAUDE_PRICES", "claude-sonnet-4-6=3/15/nan/1"),
         ("CLAUDE_MODEL", ""),
+        ("OPERATOR_CONTACT", "javascript:alert(1)"),
+        ("OPERATOR_CONTACT", "http://site.example.test/"),
+        ("OPERATOR_CONTACT", 'https://site.example.test/"onclick=x'),
+        ("OPERATOR_CONTACT", "mailto:ana@site.example?subject=%0a"),
+        ("OPERATOR_CONTACT", "ana@site.example"),
+        ("OPERATOR_NAME", "Ana\u202e"),
+        ("OPERATOR_NAME", "x" * 101),
         ("REVIEW_DOLLARS_A_DAY", "-1"),
         *((name, "relative/path") for name in PATHS),
     ],
@@ -118,6 +125,16 @@ def test_an_empty_setting_is_its_default(tmp_path: Path, names: tuple[str, ...])
 def test_streams_on_this_machine_and_elsewhere_are_taken_in_turn(tmp_path: Path) -> None:
     urls = ["ws://127.0.0.1:6008/subscribe", "ws://[::1]:6008/subscribe", "wss://stream.example.test/subscribe"]
     assert read(tmp_path, JETSTREAM_URLS=",".join(urls))["JETSTREAM_URLS"] == urls
+
+
+def test_a_site_names_who_runs_it_and_a_demo_or_replay_says_that_it_is_one(tmp_path: Path) -> None:
+    for contact in ("mailto:ana@site.example", "https://site.example/contact?to=ana"):
+        told = read(tmp_path, OPERATOR_NAME="Ana & Ben", OPERATOR_CONTACT=contact)
+        assert (told["OPERATOR_NAME"], told["OPERATOR_CONTACT"], told["STAGED"]) == ("Ana & Ben", contact, "")
+    whole = patch.dict(os.environ, {"DATA_ROOT": str(tmp_path)}, clear=True)
+    with whole, patch("sys.argv", ["manage.py", "demo"]):
+        staged = runpy.run_path(str(PROJECT / "trustsite" / "settings.py"))["STAGED"]
+    assert staged == "a demo on this machine, with made-up people"
 
 
 def test_a_webhook_is_for_the_drives_own_store_and_a_refusal_keeps_its_address_secret(tmp_path: Path) -> None:

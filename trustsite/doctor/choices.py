@@ -16,6 +16,11 @@ def _has_https(settings: Settings) -> bool:
     return bool(settings["TRUSTED_PROXY"]) or any(one.startswith("https:") for one in settings["CSRF_TRUSTED_ORIGINS"])
 
 
+def _is_reached(settings: Settings) -> bool:
+    """Whether anybody but those on this machine opens the pages."""
+    return _has_https(settings) or not is_loopback(settings["BIND"])
+
+
 # A setting that is risky as it stands, and what to do about it.
 RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
     (
@@ -37,6 +42,10 @@ RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
     (
         lambda of: set(get_args(Condition)) - {"certificate"} - set(of["LANE_CONDITIONS"]),
         "LANE_CONDITIONS leaves out what the fast lane asks for by default: see .env.example",
+    ),
+    (
+        lambda of: not (of["OPERATOR_NAME"] and of["OPERATOR_CONTACT"]) and _is_reached(of),
+        "nobody is named as who runs this site: set OPERATOR_NAME and OPERATOR_CONTACT",
     ),
     (lambda of: of["MERGE_ON_FORGE"], "MERGE_ON_FORGE lets this machine merge: only where somebody uses it"),
 )
