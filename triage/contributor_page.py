@@ -207,7 +207,7 @@ def read_tab(value: str) -> RecordTab:
 
 def _record_row(one: PullLine) -> RecordRow:
     says_more = any(mark in one.outcome for mark in ("commit", "marked", ";"))
-    more = one.outcome.removeprefix("open; ").removeprefix("closed unmerged; ") if says_more else ""
+    more = one.outcome.removeprefix("open; ").removeprefix("not merged; ") if says_more else ""
     return RecordRow(one, RESULTS[one.result], TONES.get(one.result, ""), more)
 
 

@@ -68,7 +68,7 @@ def _worker(known: Known) -> Iterator[Gauge]:
     yield "backfill_up", "Whether older records can be read.", float(status.backfill_problem is None)
     yield "event_streams_down", "Knots and spindles whose events are not heard.", status.event_streams_down
     yield "failing_hops", "Steps of the work whose newest run failed.", len(status.failing_hops)
-    yield "hosts_in_backoff", "Hosts that are left alone for a while.", status.hosts_left_alone
+    yield "hosts_in_backoff", "Hosts that are paused for a while.", status.hosts_left_alone
     yield "dead_letters_dropped", "Events not understood that were let go, too many to keep.", status.letters_dropped
     yield "drive_free_bytes", "Free space on the drive.", status.free_bytes
 

@@ -94,7 +94,7 @@ def take_link(request: Request, did: str, number: int) -> HttpResponse:
     if not may_revoke(link, by, viewing(request)):
         raise PermissionDenied("A maintainer of the repository for which it was made takes this link back.")
     revoke_link(link, by, timezone.now())
-    messages.info(request, "The link was taken back: it opens nothing any more.")
+    messages.info(request, "The link is revoked.")
     return redirect("rights", did=person)
 
 
@@ -118,7 +118,7 @@ def answer_objection(request: Request) -> HttpResponse:
     key = request.POST.get("key", "")
     found = next((one for one in _objections(request, None) if one.key == key), None)
     if found is None:
-        raise Http404("There is no such objection; it may have been taken back.")
+        raise Http404("This objection does not exist; it may have been withdrawn.")
     if not _may_answer(roles, found):
         where = "where the pull request was offered" if found.repo_key else "in the whole site"
         raise PermissionDenied(f"This needs the role maintainer {where}.")

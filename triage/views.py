@@ -196,10 +196,10 @@ def at_address(response: HttpResponse, fragment: bool, address: str) -> HttpResp
 def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
     """Sortable headers: words, query string, `aria-sort`, class."""
     named: tuple[tuple[read.LeaderboardSort, str], ...] = (
-        ("score", "P(clean)"),
+        ("score", "Stays clean"),
         ("merged", "Merged"),
         ("reverts", "Reverts"),
-        ("hops", "Hops from the seeds"),
+        ("hops", "Steps from the seeds"),
     )
     return [
         (words, filters.sorted_by(sort), _aria_sort(filters, sort), "" if sort == "score" else "number")

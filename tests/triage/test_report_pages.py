@@ -96,7 +96,7 @@ def test_who_has_no_role_is_refused(client: Client, monkeypatch: pytest.MonkeyPa
 
 def test_what_was_never_played_says_which_command_plays_it(client: Client, folder: Path) -> None:
     assert "manage.py redteam" in text(client, "/redteam")
-    assert "Unknown until it was played." in text(client, "/redteam")
+    assert "Known after the first run." in text(client, "/redteam")
     page = text(client, "/backtest")
     assert "manage.py backtest" in page
     assert "194 days" in page
@@ -121,7 +121,7 @@ def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(clien
 def test_a_report_whose_rows_do_not_fit_its_heads_is_not_shown(client: Client, folder: Path) -> None:
     section = ShownSection("Bombing", "", ("", "s lost"), (("anybody",),))
     keep_report(folder, ShownReport("sunstead-redteam/1", NOW, (), (), (), (section,)))
-    assert "Not played yet" in text(client, "/redteam")
+    assert "Not run yet" in text(client, "/redteam")
 
 
 def whole_backtest() -> ShownBacktest:

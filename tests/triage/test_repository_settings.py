@@ -76,7 +76,7 @@ def test_a_viewer_and_a_maintainer_of_another_repository_read_and_cannot_change(
     signed_in(client, ANA, *keys)
     shown = client.get(PLACE, {"repository": REPO})
     assert shown.status_code == 200
-    assert "Only maintainers of this repository change this" in shown.content.decode()
+    assert "Only maintainers of this repository can change this" in shown.content.decode()
     assert client.post(PLACE, form(budget="2")).status_code == 403
     assert client.post(SWITCH, form(shadow="off")).status_code == 403
     assert not RepositoryChoice.objects.exists()

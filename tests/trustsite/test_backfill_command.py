@@ -80,9 +80,9 @@ def status_of(written_at: float = 100.0, **problems: str) -> Status:
         (None, None, "the worker is not heard: start it again"),
         (status_of(100.0 - DEAD_SECONDS - 1), LISTING, "the worker is not heard: start it again"),
         (
-            status_of(backfill_problem="nobody named an account", listener_problem="x"),
+            status_of(backfill_problem="no backfill host answered", listener_problem="x"),
             FINDING,
-            "nobody named an account",
+            "no backfill host answered",
         ),
         (status_of(store_problem="the drive is gone", backfill_problem="x"), LISTING, "the drive is gone"),
         (status_of(publisher_problem="no room"), None, "how far it is cannot be shown (no room)"),

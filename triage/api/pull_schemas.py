@@ -43,7 +43,7 @@ class PullOut(Schema):
     repository_name: Text = Field(description="Name of the repository.")
     author: PersonOut
     own: bool = Field(description="The author may push here: a group of its own, in no lane's counts.")
-    first_timer: bool = Field(description="The author has no settled contribution here yet.")
+    first_timer: bool = Field(description="The author has no settled pull request here yet.")
     opened_at: datetime = Field(description="When it was first seen; RFC 3339, UTC.")
     round: int = Field(ge=1, description="The round that was judged, from 1 as on the pages.", examples=[1])
     record_cid: str | None = Field(description="CID of the record that was judged.")

@@ -177,7 +177,7 @@ class LeaderboardRowOut(JudgedOut):
     merged: Count = Field(description="Contributions merged.")
     reverts: Count = Field(description="Merged contributions that were reverted.")
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
-    provisional: bool = Field(description="Fewer than five settled contributions.")
+    provisional: bool = Field(description="Fewer than five settled pull requests.")
 
 
 class LeaderboardOut(BaseModel):

@@ -79,7 +79,7 @@ def test_it_comes_back_on_its_day(site: ActingSite, ana: Client, until: str, hou
     assert not is_listed(ana)
     site.after(1)
     assert is_listed(ana), "at noon its day is so many hours away"
-    assert "Nothing is snoozed." in page_of(ana, "/snoozed")
+    assert "Nothing is snoozed. Snooze a row in the inbox with the key z." in page_of(ana, "/snoozed")
 
 
 def test_a_page_that_is_held_is_made_anew_when_the_day_has_come(site: ActingSite, ana: Client) -> None:
