@@ -113,7 +113,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     except MalformedDid as problem:
         return problem_page(request, 422, str(problem))
     if hidden := read.hidden_because(snapshot, person):
-        raise Http404(f"The account {person[:200]} {hidden}, so it is not shown here meanwhile.")
+        raise Http404(f"The account {person[:200]} {hidden}, so it is hidden for now.")
     if page is None:
         raise Http404("This DID wrote no record that reached this site, and nobody here vouched for it.")
     looks.note(person)

@@ -63,7 +63,7 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
     assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
     for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
         assert f"</span>{weight}" in drawn
-    assert "They share no account but seeds: losing any one account leaves 1 or more." in page
+    assert "They share no account except seeds: without any one account there are still 1 or more." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
 
 

@@ -85,7 +85,12 @@ def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
         ),
         ({"store_problem": "the store cannot be written (x)"}, "stopped", "Not storing", "cannot be written (x)."),
         ({"publisher_problem": "no room"}, "late", "Not publishing", "cannot be shown: no room."),
-        ({"backfill_problem": "no backfill host answered"}, "late", "Backfill waits", "not read for now: no backfill host"),
+        (
+            {"backfill_problem": "no backfill host answered"},
+            "late",
+            "Backfill waits",
+            "not read for now: no backfill host",
+        ),
         (
             {"event_streams_down": 1, "event_problems": ["knot.test is not answering (timed out)"]},
             "late",
@@ -98,7 +103,7 @@ def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
             "Git events missing",
             "3 knots and spindles are not heard: a.test has no address; b.test is not answering (x); and others.",
         ),
-        ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "tried again by itself"),
+        ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "Retrying automatically"),
         ({"failing_hops": ["new_hop"]}, "late", "A step fails", "A step of the work (new_hop) fails"),
     ],
 )
@@ -299,5 +304,5 @@ def test_a_cause_is_told_without_the_numbers_of_the_system(problem: str, told: s
 def test_no_number_of_the_system_reaches_a_page(client: Client, beat: Beat) -> None:
     beat(listener_problem=f"wss://relay.example is not answering ({REFUSED})")
     said = " ".join(pill(client)[2])
-    assert "not heard: wss://relay.example is not answering (connection refused). It is tried again" in said
+    assert "Can't reach the event stream: wss://relay.example is not answering (connection refused). Retrying" in said
     assert "Errno" not in client.get("/dashboard").content.decode()

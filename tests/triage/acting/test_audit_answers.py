@@ -225,6 +225,6 @@ def test_neither_feed_nor_digest_tells_of_its_lane(site: ActingSite) -> None:
     token = create_token("reader", ["read"], site.now)
     told = (Client().get(f"/feed/{token}.atom").content + Client().get("/digest").content).decode()
     assert "Audit · " in told
-    assert "Drawn for the audit and not answered yet: 3." in told
+    assert "Random audits due: 3." in told
     assert [word for word in (*TELLING, "vouched", "Fast lane", "Flagged · ", "Review · ") if word in told] == []
     assert "0 flagged, 3 to review, 0 in the fast lane" in told
