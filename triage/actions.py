@@ -26,7 +26,7 @@ LEASE = timedelta(minutes=5)
 NOTE_LENGTH = 2_000
 OUTBOX_KIND = "action"
 ON_FINDINGS = (Action.Kind.DISMISS_FINDING, Action.Kind.RESTORE_FINDING)
-CHANGED_MEANWHILE = "Nothing changed: it has a newer round than the one you saw. Here is the current state."
+CHANGED_MEANWHILE = "Not saved: it changed since you opened it. Here is the current state."
 YOU_WERE_FIRST = "Nothing changed: you acted on it already. Here is the current state."
 OTHER_WAS_FIRST = "Nothing changed: somebody acted on it before you. Here is the current state."
 WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)

@@ -49,8 +49,7 @@ def _head(told: Told) -> Iterator[str]:
 def _waiting(told: Told) -> Iterator[str]:
     counts, own = told.queue.counts, told.queue.own_count
     flagged, review, fast = (counts.get(lane, 0) for lane in (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE))
-    yield f"Open: {flagged:,} flagged, {review:,} to review, {fast:,} in the fast lane; {own:,} by people with push "
-    "access."
+    yield f"Open: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane; {own:,} by people with push access."
     if told.snoozed[0]:
         yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
     if told.oldest is not None:

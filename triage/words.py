@@ -88,7 +88,7 @@ def unread_words(repositories: int) -> str:
     if not repositories:
         return ""
     whose = "the one repository that asks" if repositories == 1 else f"the {repositories:,} repositories that ask"
-    return f"Claude reads nothing because no API key is set. In {whose} for it scanners alone judge content."
+    return f"Claude reads nothing because no API key is set. In {whose} for it, only scanners judge content."
 
 
 def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:

@@ -43,4 +43,4 @@ def test_what_the_audit_drew_is_not_told_before_its_answer_nor_handed_as_an_answ
         ben = site.maintainer(BEN, "ben.example")
         refused = ben.post(f"/c/{MARA}/links", {"pull": NEXT})
         assert refused.status_code == 409
-        assert "drawn for the audit" in refused.content.decode()
+        assert "This is a random audit" in refused.content.decode()

@@ -229,7 +229,7 @@ def test_of_very_many_rounds_the_newest_are_listed(site: ActingSite) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"sha256": None}, "is not kept here any more"),
+        ({"sha256": None}, "is no longer stored"),
         ({"sha256": "0" * 64}, "missing or damaged on this machine"),
         ({"state": "oversized", "bytes": 0}, "larger than the limit"),
         ({"state": "malformed", "bytes": 0}, "is empty"),
@@ -259,7 +259,7 @@ def test_a_patch_that_was_never_fetched_says_what_its_server_answered(site: Acti
     with site.result.store.write() as txn:
         txn.execute("delete from patches where pull_uri = ?", [OFFERED])
     site.publish()
-    assert "was not fetched" in text_of(anybody())
+    assert "has not arrived" in text_of(anybody())
     with site.result.store.write() as txn:
         subject = f"{OFFERED} blob:{BLOB}"
         txn.execute(

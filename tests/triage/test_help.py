@@ -142,7 +142,13 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
         STREAM_CLOCK=False,
         T_HIGH=0.9,
     )
-    for words in ("at most 2 %", "within 21 days", "plc.example.test", "set by hand", f"within {DAYS} days"):
+    for words in (
+        "at most 2 %",
+        "within 21 days",
+        "plc.example.test",
+        "the operator set the threshold by hand",
+        f"within {DAYS} days",
+    ):
         assert words in told
     assert "To osv.dev and deps.dev: names and versions" in told
     assert "To osv.dev and deps.dev: nothing" in about(settings, ASK_ADVISORIES=False)

@@ -129,7 +129,7 @@ def test_the_contributor_objects_to_being_scored_at_all_by_their_link_or_signed_
     assert all("he author objects" in words for words in found.values())
     spoken = "The contributor, by their private link, objected" if by_link else "The contributor objected"
     assert f"{spoken} on" in text(ana, f"/pull/{OFFERED}")
-    assert f"{spoken} to being scored at all" in text(ana, "/objections")
+    assert f"{spoken} to being scored (everything)" in text(ana, "/objections")
 
 
 def test_the_form_offers_a_maintainer_their_own_repository_and_the_contributor_everything(world: Result) -> None:
@@ -137,11 +137,11 @@ def test_the_form_offers_a_maintainer_their_own_repository_and_the_contributor_e
     for address in (f"/c/{MARA}/rights", f"/c/{MARA}/data"):
         form = text(ana, address).partition('id="objection-pull"')[2].partition("</select>")[0]
         assert "everything they sent to cabin" in form
-        assert "being scored at all" not in form
+        assert "everything: do not score me" not in form
         assert OFFERED not in form
         assert IN_CABIN in form
     form = text(mara, f"/c/{MARA}/data").partition('id="objection-pull"')[2].partition("</select>")[0]
-    assert "being scored at all" in form
+    assert "everything: do not score me" in form
     assert OFFERED in form
     assert "everything they sent" not in form
 

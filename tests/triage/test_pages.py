@@ -292,7 +292,7 @@ def test_where_claude_was_chosen_and_cannot_be_asked_the_page_says_who_judges_co
     client: Client, world: DrawnWorld, settings: Settings, path: str
 ) -> None:
     settings.ANTHROPIC_API_KEY, world.asks_claude = "", 2
-    said = "in the 2 repositories that ask for it scanners alone judge content"
+    said = "In the 2 repositories that ask for it, only scanners judge content"
     assert said in text_of(client, path)
     settings.ANTHROPIC_API_KEY = "sk-made-up"
     assert said not in text_of(client, path)

@@ -117,13 +117,13 @@ def test_of_whom_nobody_vouches_for_only_the_missing_path_is_told(client: Client
     ("distance", "dominator", "said"),
     [
         (0, None, ()),
-        (1, None, ("One hop from the nearest seed.",)),
+        (1, None, ("One step from the nearest seed.",)),
         (
             2,
             ANA,
-            ("2 hops from the nearest seed.", "If ana.example were compromised, this trust would be gone."),
+            ("2 steps from the nearest seed.", "If ana.example were compromised, this trust would be gone."),
         ),
-        (3, None, ("3 hops from the nearest seed.", "No single account carries all of it.")),
+        (3, None, ("3 steps from the nearest seed.", "No single account carries all of it.")),
     ],
 )
 def test_what_trust_hangs_on_is_said_in_words(distance: int, dominator: read.Person, said: tuple[str, ...]) -> None:

@@ -109,7 +109,7 @@ def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(clien
     keep_report(folder, ShownReport("sunstead-redteam/1", NOW, *said, (section,)))
     serve(folder, LANE)
     page = text(client, "/redteam")
-    assert "Played <time" in page
+    assert "Run <time" in page
     assert "Whoever buys 20 vouches brings 7 fakes." in page
     assert "A seed who is bought or broken into" in page
     assert '<td class="number">7</td>' in page

@@ -55,7 +55,7 @@ def test_what_could_not_be_had_and_who_is_read_later_are_told() -> None:
     found = progress_of(replace(READING, missing=2, rest=(100, 5_000)), 0)
     assert found is not None
     told = " ".join(step.words for step in found.steps)
-    assert "12 of at least 40 accounts read, 900 records, 3 pull requests; 2 could not be had" in told
+    assert "12 of at least 40 accounts read, 900 records, 3 pull requests; 2 could not be read" in told
     assert "100 of 5,000 accounts so far" in told
 
 

@@ -211,7 +211,7 @@ def test_the_command_closes_and_opens_by_name(
     site: ActingSite, ben: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_command("--repo", REPO, "--author", MARA, "--because", "she lost her keys")
-    assert "ben.example closed the fast lane for what did:plc:" in capsys.readouterr().out
+    assert "ben.example closed the fast lane for pull requests by did:plc:" in capsys.readouterr().out
     assert fast_rows(ben) == 1
     site.work()
     assert {uri for uri, lane in lanes(site).items() if lane == NORMAL} == {NEXT, MORE}
@@ -225,7 +225,7 @@ def test_the_command_closes_and_opens_by_name(
     [
         (("--repo", "nowhere", "--because", "x"), "No watched repository"),
         (("--author", "mara", "--because", "x"), "did:plc:"),
-        (("--because", " "), "Say why"),
+        (("--because", " "), "Give a reason"),
         (("--because", "x", "--open"), "is not closed for exactly this"),
     ],
 )

@@ -237,7 +237,7 @@ def test_only_whoever_opened_it_takes_it_back_and_only_at_once(site: ActingSite)
     site.after(601)
     with pytest.raises(ActionProblem, match="10 minutes"):
         undo_estimated_lane(person(), made, repository(site), site.now)
-    with pytest.raises(ActionProblem, match="Say why"):
+    with pytest.raises(ActionProblem, match="Give a reason"):
         end_estimated_lane(person(EVE), made, repository(site), " ", site.now)
     assert end_estimated_lane(person(EVE), made, repository(site), "we wait for a certificate", site.now)
     site.work()

@@ -67,7 +67,7 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     assert "About 6 in 10: 42 of 74 settled pull requests of this site's last year. 2 of the 42 were bad." in page
     assert "The true share is 0 to 24 of 100 as far as a past can tell." in page
     assert "Open at 0.60: about 6 in 10 let through, 0 to 24 of 100 of them bad, not certified." in page
-    assert "The audit draws 1 in 3 at random from the first one on" in page
+    assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
     assert "of about 21 let through a month about 1.0 are bad, at worst 5.1" in page
     assert "You save not measured" in page
@@ -152,7 +152,7 @@ def test_whoever_comes_second_is_told_that_it_is_open(ben: Client, site: ActingS
     opened(ben, site)
     answer = ben.post("/lane/estimate", shown | {"choice": "open"})
     assert answer.status_code == 409
-    assert "Somebody opened it before you did." in words_of(answer.content)
+    assert "Somebody opened it before you." in words_of(answer.content)
     assert EstimatedLane.objects.count() == 1
 
 

@@ -18,7 +18,7 @@ def test_a_round_between_render_and_click_ends_without_an_approval(site: ActingS
     answer = ana.post("/act", form, headers=HTMX | {"HX-Target": "open"})
     assert answer.status_code == 409
     page = answer.content.decode()
-    assert "It changed since you looked at it" in page
+    assert "it changed since you opened it" in page
     assert site.form()["patch_id"] in page
     site.after(20)
     assert site.work() == 0

@@ -165,7 +165,7 @@ def test_a_row_that_changed_since_it_was_shown_is_not_snoozed(site: ActingSite, 
     site.work()
     answer = ana.post("/snooze", {**form, "until": "week"})
     assert answer.status_code == 409
-    assert "It changed since you looked at it" in answer.content.decode()
+    assert "it changed since you opened it" in answer.content.decode()
     assert is_listed(ana)
 
 

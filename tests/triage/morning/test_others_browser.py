@@ -63,9 +63,7 @@ def approve_while_the_round_is_swapped(page: Page, site: ActingSite, mode: Mode)
         look_for_news(page)
         expect(page.locator("#fresh")).to_contain_text("1 changed")
     mode.press(approve)
-    expect(told(page, mode, "Mend the lamp")).to_contain_text(
-        "Nothing changed: it has a newer round than the one you saw."
-    )
+    expect(told(page, mode, "Mend the lamp")).to_contain_text("Not saved: it changed since you opened it.")
     expect_no_sideways_scroll(page, mode)
     assert not Action.objects.filter(pull_uri=OFFERED).exists()
     if not mode.scripts:
