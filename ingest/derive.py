@@ -82,7 +82,7 @@ class DeriveBatch:
                 self._accounts.take(event, self._text(event))
             elif kind := self.registry.kinds.get(event.collection or ""):
                 record = None
-                if event.is_put and event.body is None:  # it told of somebody who was erased
+                if event.is_put and event.body is None:  # it told of an erased account
                     return
                 if event.is_put:
                     told = decode(self._text(event), "a record")

@@ -28,7 +28,7 @@ class People:
         self.numbers: dict[str, int] = {}
         self.seen_since: dict[str, datetime] = {}
         self.newest_rev: dict[str, str] = {}
-        self.highest = 0  # number that was ever given: one of somebody who was erased means nobody else
+        self.highest = 0  # number that was ever given: one of an erased account means nobody else
 
     def add(self, did: str, number: int, seen_at: datetime | None, newest_rev: str | None) -> None:
         """Take in a row of the table."""
@@ -40,7 +40,7 @@ class People:
             self.newest_rev[did] = newest_rev
 
     def remove(self, did: str) -> None:
-        """Forget somebody who was erased; their number stays taken."""
+        """Forget an erased account; their number stays taken."""
         self.numbers.pop(did, None)
         self.seen_since.pop(did, None)
         self.newest_rev.pop(did, None)

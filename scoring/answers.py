@@ -57,7 +57,7 @@ class VouchWorth:
 
     person: Person
     merges: int  # verified, here
-    clean: int  # of `cases` settled contributions everywhere that counts
+    clean: int  # of `cases` settled pull requests everywhere that counts
     cases: int
     before: float
     after: float
@@ -141,7 +141,7 @@ class QueueRow:
     repository_name: str
     author: Person
     own: bool  # the author may push here
-    first_timer: bool  # no settled contribution here yet
+    first_timer: bool  # no settled pull request here yet
     opened_at: datetime
     round: int
     record_cid: str | None
@@ -216,7 +216,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """One contributor in order; `provisional` under five settled contributions.
+    """One contributor in order; `provisional` under five settled pull requests.
 
     Equal numbers share a `rank`; None without a number.
     """
@@ -308,7 +308,7 @@ class PullLine:
     repository_name: str
     opened_at: datetime
     state: Literal["open", "merged", "closed", "abandoned"]
-    outcome: str  # in words: "clean merge", "closed unmerged", "open", …
+    outcome: str  # in words: "clean merge", "not merged", "open", …
     watched: bool = False  # whether its repository is, so that its history has a page
     result: PullResult = "open"
     label: str = ""  # as in the queue: "datasette #12", or the last five characters of the record key

@@ -44,7 +44,7 @@ def answers(rows: Rows, drawn: Iterable[Mapping[str, Any]]) -> dict[str, AuditAn
         row["pull_uri"]: AuditAnswer(
             row["would_merge"],
             row["because"],
-            people[row["actor_id"]].name if row["actor_id"] in people else "somebody who was erased since",
+            people[row["actor_id"]].name if row["actor_id"] in people else "an erased account",
             row["answered_at"],
         )
         for row in found

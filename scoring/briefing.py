@@ -29,8 +29,8 @@ LANE_WORDS: Mapping[Subject, Mapping[Lane, str]] = {
 }
 SHADOW_WORDS = "This pull request would be in the fast lane"
 NO_CHANGE_YET = "content_not_reviewed"  # the reason that every judgement of a person alone ends with
-SAMPLED = "This pull request is a sample: please read it and say whether you would have merged it as it was sent."
-NO_PROBABILITY = "There is not enough evidence for a probability yet."
+SAMPLED = "This pull request is a random audit: please read it and say whether you would have merged it as it was sent."
+NO_PROBABILITY = "There is no score yet."
 
 
 def briefing(verdict: Verdict, of: Subject = "change", shadow: bool = False) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def calibrated(estimate: Estimate) -> str:
         return NO_PROBABILITY
     about, (low, high) = percents(estimate.probability), hundredths(estimate.low, estimate.high)
     cases = f"{estimate.cases:,} settled {'one' if estimate.cases == 1 else 'ones'}"
-    return f"About {about} of 100 such contributions stay clean, between {low} and {high}, judged from {cases}."
+    return f"About {about} of 100 such pull requests stay clean, between {low} and {high}, judged from {cases}."
 
 
 def _spoken(reason: Reason, words: Mapping[str, Callable[[Params], str]]) -> str:
@@ -72,7 +72,7 @@ def _flag(params: Params) -> str:
 
 def _missing(params: Params) -> str:
     why = missing_words(str(params.get("missing")))
-    return f"there is no verdict on its content{f', as {why}' if why else ''}"
+    return f"there is no verdict on its content{f', because {why}' if why else ''}"
 
 
 def _path(params: Params) -> str:
@@ -84,8 +84,8 @@ def _path(params: Params) -> str:
 def _record(params: Params) -> str:
     cases, waiting = count_of(params["cases"]), count_of(params["waiting"])
     if cases:
-        return f"{count_of(params['clean'])} of {things(cases, 'settled contribution')} of theirs stayed clean."
-    return f"{things(waiting, 'merged contribution')} still being watched." if waiting else ""
+        return f"{count_of(params['clean'])} of their {things(cases, 'settled pull request')} stayed clean."
+    return f"{things(waiting, 'merged pull request')} not counted yet." if waiting else ""
 
 
 # Why it is in no better lane, as a clause behind "because"; a code without words here is left to the page.
@@ -95,33 +95,35 @@ HELD: Mapping[str, Callable[[Params], str]] = {
         if params.get("by") == "maintainer"
         else "its contributor objects to how it was judged"
     ),
-    "denounced_by_seed": lambda params: "a maintainer denounced its contributor",
-    "low_probability": lambda params: "few contributions like it stay clean",
+    "denounced_by_seed": lambda params: "a maintainer warns about its contributor",
+    "low_probability": lambda params: "few pull requests like it stay clean",
     "high_flag": lambda params: f"its review found {_flag(params)}",
-    "content_risk_high": lambda params: "the risk of its content is high",
+    "content_risk_high": lambda params: "its content risk is high",
     **dict.fromkeys(ATTESTATION_WORDS, lambda params: "there is no valid attestation for it"),
     "lane_closed": lambda params: "somebody closed the fast lane for it",
     "approved_before": lambda params: "it changed after it was approved",
     "not_enough_evidence": lambda params: "there is not enough evidence yet",
-    "lane_alarm": lambda params: "too many audited changes were bad, so the fast lane is shut",
-    "closed_by_outcomes": lambda params: "too many changes of the fast lane went wrong here, so it is shut",
-    "estimated_lane_closed": lambda params: "too many changes of the estimated fast lane were bad, so it shut itself",
+    "lane_alarm": lambda params: "too many audited pull requests were bad, so the fast lane is shut",
+    "closed_by_outcomes": lambda params: "too many fast lane pull requests went wrong here, so it is shut",
+    "estimated_lane_closed": lambda params: (
+        "too many pull requests of the estimated fast lane were bad, so it shut itself"
+    ),
     "certificate_expired": lambda params: "the certificate of the fast lane has expired",
     "certificate_refused": lambda params: "the fast lane's threshold could not be certified yet",
     "lane_unsteady": lambda params: "the fast lane's threshold could not be certified yet",
-    "too_little_traffic": lambda params: "too little is settled here in a year for a fast lane",
+    "too_little_traffic": lambda params: "too few pull requests settle here in a year for a fast lane",
     "fast_lane_shut": lambda params: "the fast lane is shut until a threshold is certified",
-    "certificate_required": lambda params: "the fast lane opens here only by a certificate",
-    "below_fast_lane": lambda params: "its probability is below what the fast lane asks for",
-    "no_trust_path": lambda params: "nobody whom the maintainers trust vouches for its contributor yet",
-    "trust_too_low": lambda params: "its contributor is trusted less than the fast lane asks for",
-    "one_account_path": lambda params: "all trust in its contributor rests on one account",
+    "certificate_required": lambda params: "the fast lane here needs a certificate",
+    "below_fast_lane": lambda params: "its chance to stay clean is below the fast lane's limit",
+    "no_trust_path": lambda params: "nobody that the maintainers trust vouches for its contributor yet",
+    "trust_too_low": lambda params: "its contributor has too little trust for the fast lane",
+    "one_account_path": lambda params: "all trust in its contributor runs through one account",
     "newer_round": lambda params: "a newer round arrived",
-    "round_unknown": lambda params: "its newest round is not known",
+    "round_unknown": lambda params: "its latest round is not known yet",
     "account_changed": lambda params: "an account behind it changed lately",
     "account_unknown": lambda params: "the accounts behind it are still being looked up",
     "back_from_silence": lambda params: "its contributor is back after a long silence",
-    "never_seen_before": lambda params: "its contributor was never seen before",
+    "never_seen_before": lambda params: "its contributor is new here",
     "never_fast_path": lambda params: "it touches files that a person always reads",
     "paths_unknown": lambda params: "the files that it touches are not known yet",
     "content_not_reviewed": lambda params: "its content was not reviewed yet",
@@ -130,18 +132,18 @@ HELD: Mapping[str, Callable[[Params], str]] = {
         f"only {int(100 * number_of(params['coverage']))} percent of it could be read"
     ),
     "content_risk_above": lambda params: "its content is not clearly safe",
-    "review_recommended": lambda params: "its review asks for a person's eyes",
-    "closures_unknown": lambda params: "it is not known whether the lane is closed for it",
-    "people_unknown": lambda params: "it is not known what people said of it",
+    "review_recommended": lambda params: "its review asks for a person",
+    "closures_unknown": lambda params: "we do not know yet whether the lane is closed for it",
+    "people_unknown": lambda params: "we do not know yet what people said about it",
     "enrichment_pending": lambda params: "look-ups about it are under way",
     "enrichment_unknown": lambda params: "look-ups about it are under way",
-    "audit_not_drawn": lambda params: "the draw for the audit is still to come",
+    "audit_not_drawn": lambda params: "the audit draw has not happened yet",
 }
 # What is known of its contributor, as a sentence; the first that the reasons hold is told.
 KNOWN: Mapping[str, Callable[[Params], str]] = {
     "is_seed": lambda params: "The contributor is trusted as a maintainer here.",
     "trust_path": _path,
     "trust_reaches": lambda params: "Trust from the maintainers reaches the contributor.",
-    "trusted_denouncers": lambda params: f"{things(count_of(params['count']), 'denounce')} by trusted people stand.",
+    "trusted_denouncers": lambda params: f"{things(count_of(params['count']), 'warning')} by trusted people.",
     "track_record": _record,
 }

@@ -64,7 +64,7 @@ def read_seeds(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as problem:
-        raise FileProblem(f"{path} is no text in UTF-8.") from problem
+        raise FileProblem(f"{path} is not text in UTF-8.") from problem
     except OSError as problem:
         raise FileProblem(f"{path} cannot be read ({problem.strerror}).") from problem
     seeds = list(dict.fromkeys(line for line in lines if line.strip()))
@@ -78,7 +78,9 @@ def parse_moment(text: str) -> int:
     try:
         return int(_as_moments(pyarrow.chunked_array([[text]], TEXT))[0])
     except (pyarrow.ArrowException, UnicodeEncodeError) as problem:
-        raise FileProblem(f"{printable(text)} is no date or time such as 2026-11-20 or 2026-11-20T12:00Z.") from problem
+        raise FileProblem(
+            f"{printable(text)} is not a date or time such as 2026-11-20 or 2026-11-20T12:00Z."
+        ) from problem
 
 
 def check_ending(path: Path) -> None:
@@ -121,7 +123,7 @@ def _read_columns(path: Path) -> dict[str, pyarrow.ChunkedArray]:
         table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
         present = table.column_names
     except UnicodeDecodeError as problem:
-        raise FileProblem(f"{path} is no text in UTF-8.") from problem
+        raise FileProblem(f"{path} is not text in UTF-8.") from problem
     except (pyarrow.ArrowException, OSError) as problem:
         raise FileProblem(f"{path} cannot be read ({_reason(problem)}).") from problem
     twice = [name for name in READ if present.count(name) > 1]

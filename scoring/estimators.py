@@ -1,4 +1,4 @@
-"""P(clean) from settled contributions: a clean rate shrunk towards the prior with what it rests on; and the models.
+"""P(clean) from settled pull requests: a clean rate shrunk towards the prior with what it rests on; and the models.
 
 Pure. What learns stands in scoring/learning and is imported where it is used: the gate needs only the rate.
 """
@@ -21,7 +21,7 @@ SHRUNK_RATE = "shrunk-rate-1"  # the model that needs no training
 def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Estimate:
     """Mean and central 95 % interval of Beta(prior * strength + clean, (1 - prior) * strength + not_clean).
 
-    Without a settled contribution the probability is None ("not enough evidence"); the interval then describes the
+    Without a settled pull request the probability is None ("not enough evidence"); the interval then describes the
     prior. Raises ValueError for a negative count, a prior outside (0, 1) or a strength that is not above 0.
     """
     from scipy.special import betaincinv  # .15 s, of which commands that judge nobody are spared

@@ -49,18 +49,16 @@ FACTOR_LABELS: Mapping[str, str] = {
     "not_clean": "Not merged, or needed a fix",
     "structural_trust": "Trust from the seeds",
     "eigentrust": "EigenTrust (for comparison)",
-    "distance": "Hops from the nearest seed",
-    "waiting": "Merged, still being watched",
-    "trusted_denouncers": "Trusted people who denounce",
+    "distance": "Steps from the nearest seed",
+    "waiting": "Merged, not counted yet",
+    "trusted_denouncers": "Trusted people who warn",
 }
 
 
 def sentence(reason: Reason) -> str:
     """The reason as one whole sentence; a code that this version does not know is named as such."""
     write = SENTENCES.get(reason.code)
-    return (
-        write(reason.params) if write else f"Reason “{visible_name(reason.code)}”, which this version has no words for."
-    )
+    return write(reason.params) if write else f"Reason “{visible_name(reason.code)}”; this version has no words for it."
 
 
 def told_reasons(verdict: Verdict) -> tuple[Reason, ...]:
@@ -84,24 +82,24 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
     With the `inputs` of the decision also how much it would take, where P(clean) is what holds it back.
     """
     if evidence.denounced_by_seed:
-        return "Only the seed who denounced this contributor can lift this, by taking the denounce back."
+        return "Only the seed who warned about this contributor can lift this, by withdrawing the warning."
     alarm = next((reason for reason in verdict.reasons if reason.code in ALARMS), None)
     if alarm is not None:
-        return "A new round without what was found would be judged anew; a good record does not lift this."
+        return "A new round without these findings is judged again. A good record does not lift this."
     codes = {reason.code for reason in verdict.reasons}
     if "objection_open" in codes:
-        return "A person's answer to the objection would have it judged like any other."
+        return "An answer to the objection lifts this; then it is judged like any other."
     if "audit_drawn" in codes:
-        return "Nothing would: it is a sample, drawn whatever it is."
+        return "Nothing: it is a random audit, and a person reads it."
     if "low_probability" not in codes and codes & set(ATTESTATION_WORDS):
-        return "A valid attestation of the contributor's jurisdiction would have it judged like any other."
+        return "A valid attestation of the contributor's jurisdiction lifts this; then it is judged like any other."
     if verdict.lane is Lane.NEEDS_HUMAN:
         low = percent_threshold(thresholds.t_low)
-        towards = f"Contributions that stay clean raise P(clean); from {low} on this goes to the normal queue."
+        towards = f"Pull requests that stay clean raise the chance; from {low} on this needs review."
         return towards + _how_much(inputs, verdict, thresholds.t_low)
     if verdict.lane is Lane.FAST_LANE:
         high = percent_threshold(thresholds.t_high or 0.0)
-        return f"P(clean) below {high}, a denounce by a seed or the loss of trust would end the fast lane."
+        return f"A chance below {high}, a warning by a seed or lost trust would end the fast lane."
     if thresholds.t_high is None and thresholds.shut is not None:
         return sentence(thresholds.shut)
     if thresholds.t_high is None:
@@ -157,7 +155,7 @@ def _trust_clause(verdict: Verdict, evidence: Evidence) -> str:
     if evidence.denounced_by_seed:
         return ""  # the decisive clause says so
     if evidence.is_seed:
-        return "a seed of trust here"
+        return "a seed here"
     if evidence.structural_trust <= 0:
         return "no trust path yet"
     path = next((reason.params for reason in verdict.reasons if reason.code == "trust_path"), None)
@@ -171,16 +169,16 @@ def _path_words(params: Params) -> str:
     if hops == 1:
         return f"{how} the maintainer {seed}"
     if hops == 2:
-        return f"{how} {voucher}, whom the seed {seed} {'merged before' if seed_merges else 'vouches for'}"
-    return f"{hops} hops from the seed {seed} via {voucher}"
+        return f"{how} {voucher}, {'merged before' if seed_merges else 'vouched for'} by the seed {seed}"
+    return f"{hops} steps from the seed {seed}, through {voucher}"
 
 
 def _record_clause(evidence: Evidence, told: str) -> str:
-    """The record here and over all, without what the decisive clause has `told`; "" where nothing is left to say."""
+    """The record here and overall, without what the decisive clause has `told`; "" where nothing is left to say."""
     cases, here = evidence.clean + evidence.not_clean, record_words(evidence)
     if not evidence.settled_here:
         return here if cases and here not in told else ""
-    overall = f"{evidence.clean} of {cases} clean over all" if cases != evidence.settled_here else ""
+    overall = f"{evidence.clean} of {cases} clean overall" if cases != evidence.settled_here else ""
     return overall if here in told else ", ".join(filter(None, (here, overall)))
 
 
@@ -192,8 +190,8 @@ def _say_record(params: Params) -> str:
     if settled == cases and merged > clean:
         parts[0] += f", {merged - clean} needed a fix"
     parts += [f"{settled - merged} not merged"] if settled > merged else []
-    parts += [f"{clean} of {cases} clean over all"] if cases != settled else []
-    parts += [f"{waiting} merged and not counted yet"] if waiting else []
+    parts += [f"{clean} of {cases} clean overall"] if cases != settled else []
+    parts += [f"{waiting} merged, not counted yet"] if waiting else []
     return f"Here: {'; '.join(parts)}."
 
 
@@ -201,9 +199,9 @@ def _first_steps(verdict: Verdict, evidence: Evidence) -> str:
     """What would give somebody without a path or a history one of them."""
     steps = []
     if evidence.structural_trust <= 0:
-        steps.append("A vouch by a seed would give a trust path.")
+        steps.append("A vouch by a seed gives a trust path.")
     if verdict.estimate.probability is None:
-        steps.append("A first settled contribution would give P(clean).")
+        steps.append("A first settled pull request gives a score.")
     return "".join(f" {step}" for step in steps)
 
 
@@ -211,7 +209,7 @@ def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
     """What separates the normal queue from the fast lane; a seed's own vouch is all the trust that it asks for."""
     codes, probability = list(dict.fromkeys(reason.code for reason in verdict.reasons)), verdict.estimate.probability
     if "never_fast_path" in codes:
-        return "A change of such files is never fast-laned; a person reads it."
+        return "Such files always need a person."
     wanted = ["a vouch by a seed"] if TOO_WEAK.intersection(codes) else []
     wanted += ["a clear review of its content"] if UNCLEAR.intersection(codes) else []
     wanted += dict.fromkeys(step for code in codes if (step := WOULD_LIFT.get(code)))
@@ -220,7 +218,7 @@ def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
     together = f" together with {' and '.join(wanted)}" if wanted else ""
     return (
         f"P(clean) of {percent_threshold(t_high)} or more{together} would put this in the fast lane; "
-        f"contributions that stay clean raise it.{how_much}"
+        f"pull requests that stay clean raise it.{how_much}"
     )
 
 
@@ -263,13 +261,13 @@ def _say_too_low(params: Params) -> str:
 
 def _say_denounced(params: Params) -> str:
     count = count_of(params["count"])
-    return f"denounced by {count} trusted {'person' if count == 1 else 'people'}"
+    return f"{count} trusted {'person warns' if count == 1 else 'people warn'} about them"
 
 
 def _say_unknown(params: Params) -> str:
     waiting = count_of(params["waiting"])
-    rest = f": {things(waiting, 'merged contribution')} still being watched" if waiting else ""
-    return f"Not enough evidence for P(clean) yet{rest}."
+    rest = f": {things(waiting, 'merged pull request')} not counted yet" if waiting else ""
+    return f"No score yet{rest}."
 
 
 def _capital(words: str) -> str:
@@ -277,18 +275,15 @@ def _capital(words: str) -> str:
 
 
 SENTENCES: Mapping[str, Callable[[Params], str]] = {
-    "denounced_by_seed": lambda params: "A seed here denounced this contributor.",
+    "denounced_by_seed": lambda params: "Someone you trust warns about them.",
     "low_probability": _say_low,
     "not_enough_evidence": _say_unknown,
     "fast_lane_shut": _say_shut,
     "below_fast_lane": _say_below,
-    "no_trust_path": lambda params: "No trust path from the seeds here yet.",
+    "no_trust_path": lambda params: "Nobody you trust vouches for them yet.",
     "trust_too_low": _say_too_low,
-    "one_account_path": lambda params: (
-        "No second, separate way leads here from the seeds: the fast lane asks that the loss of no single account "
-        "can end this trust."
-    ),
-    "is_seed": lambda params: "This contributor is a seed of trust here.",
+    "one_account_path": lambda params: "All trust runs through one account; the fast lane needs two separate paths.",
+    "is_seed": lambda params: "This contributor is a seed here.",
     "trust_path": lambda params: f"{_capital(_path_words(params))}.",
     "trust_reaches": lambda params: (
         f"Trust from the seeds reaches this contributor ({shown(number_of(params['structural_trust']))})."
@@ -296,8 +291,8 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params))}.",
     "track_record": _say_record,
     "threshold_not_certified": lambda params: (
-        f"The fast lane's threshold {percent_threshold(number_of(params['t_high']))} was set by hand: no certificate "
-        "says how many bad changes it lets through."
+        f"The fast lane's threshold {percent_threshold(number_of(params['t_high']))} was set by hand. "
+        "It is not certified."
     ),
     **CERTIFICATE_SENTENCES,
     **CONDITION_SENTENCES,

@@ -20,7 +20,7 @@ def _counted(params: Params) -> str:
 def _say_expired(params: Params) -> str:
     days = count_of(params["days"])
     when = f"{things(days, 'day')} ago" if days else "today"
-    return f"The fast lane is shut: the certificate of its threshold expired {when}, and none has followed it."
+    return f"The fast lane is shut: its certificate expired {when}, and there is no new one."
 
 
 def _say_refused(params: Params) -> str:
@@ -39,8 +39,8 @@ def _say_estimated(params: Params) -> str:
     threshold = percent_threshold(number_of(params["t_high"]))
     return (
         f"The fast lane's threshold {threshold} is estimated: of past pull requests like these "
-        f"{bad_in_hundred(number_of(params['bad_low']), number_of(params['bad_high']))} needed work, and no "
-        "certificate says so."
+        f"{bad_in_hundred(number_of(params['bad_low']), number_of(params['bad_high']))} needed work. "
+        "It is not certified."
     )
 
 
@@ -52,34 +52,34 @@ def bad_in_hundred(low: float, high: float) -> str:
 
 def _say_estimate_closed(params: Params) -> str:
     if params["by"] == "audit":
-        told = f"people would not have merged {_counted(params)} that the audit drew from it"
+        told = f"{_counted(params)} audited pull requests were bad"
     else:
-        told = f"{_counted(params)} that it let through turned out bad"
+        told = f"{_counted(params)} pull requests that it let through turned out bad"
     return (
-        f"The estimated fast lane shut itself in this repository: {told}, which breaks the {_share(params['budget'])} "
-        "that it was opened with. A person may open it anew."
+        f"The estimated fast lane shut itself in this repository: {told}. The budget is {_share(params['budget'])}. "
+        "A person can open it again."
     )
 
 
 CERTIFICATE_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "lane_alarm": lambda params: (
-        f"The fast lane is shut: people would not have merged {_counted(params)} that the audit drew from it, which "
-        f"breaks the budget of {_share(params['budget'])}."
+        f"The fast lane is shut: {_counted(params)} audited pull requests were bad. "
+        f"The budget is {_share(params['budget'])}."
     ),
     "closed_by_outcomes": lambda params: (
-        f"The fast lane is shut in this repository: {_counted(params)} of its own that scored high enough were bad, "
-        f"which breaks the budget of {_share(params['budget'])}."
+        f"The fast lane is shut in this repository: {_counted(params)} of its high-scored pull requests were bad. "
+        f"The budget is {_share(params['budget'])}."
     ),
     "threshold_estimated": _say_estimated,
     "estimated_lane_closed": _say_estimate_closed,
     "certificate_expired": _say_expired,
     "certificate_refused": _say_refused,
     "lane_unsteady": lambda params: (
-        f"The fast lane is shut: a threshold would keep the budget of {_share(params['budget'])} over the whole "
-        "window, and not in every part of it."
+        f"The fast lane is shut: a threshold keeps the budget of {_share(params['budget'])} over the whole window, "
+        "but not in every part of it."
     ),
     "too_little_traffic": lambda params: (
         f"The fast lane is shut in this repository: {things(count_of(params['have']), 'pull request')} settled here in "
-        f"a year, and {count_of(params['needed'])} are asked for, so that a lane that goes wrong is noticed."
+        f"a year. A lane needs {count_of(params['needed'])}, so that mistakes are noticed."
     ),
 }

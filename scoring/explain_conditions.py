@@ -12,13 +12,13 @@ from scoring.verdict import Param
 Params = Mapping[str, Param]
 
 CHANGE_WORDS: Mapping[str, str] = {
-    "key_rotations": "was given other keys",
+    "key_rotations": "got new keys",
     "pds_moves": "moved to another data server",
-    "handle_changes": "took another handle",
-    "recoveries": "was taken back with a recovery key",
-    "tombstoned": "was ended by whoever holds its keys",
-    "returns": "came back after it had been gone",
-    "identity": "changed the document that says who it is",
+    "handle_changes": "changed its handle",
+    "recoveries": "was recovered with a recovery key",
+    "tombstoned": "was deleted by its owner",
+    "returns": "came back after it was gone",
+    "identity": "changed its identity document",
 }
 KIND_WORDS: Mapping[str, str] = {
     "ci": "what runs in CI",
@@ -29,13 +29,13 @@ KIND_WORDS: Mapping[str, str] = {
     "binary": "a binary file",
     "submodule": "a submodule",
     "symlink": "a symbolic link",
-    "executable": "which files may be run",
+    "executable": "which files can run",
 }
 PENDING_WORDS: Mapping[str, str] = {
     "identity": "the contributor's identity",
     "patch": "the patch",
     "ci": "the result of CI",
-    "push_holders": "who may push to the repository",
+    "push_holders": "the people with push access",
 }
 ATTESTATION_WORDS: Mapping[str, str] = {
     "attestation_missing": "there is none",
@@ -46,39 +46,39 @@ ATTESTATION_WORDS: Mapping[str, str] = {
 # What would have to come for the condition to be met; None: nothing would, a person looks at such a change.
 WOULD_LIFT: Mapping[str, str | None] = {
     "objection_open": "an answer to the objection",
-    "approved_before": "an approval or a close look at what it is now",
-    "people_unknown": "a look at what people said of it here",
+    "approved_before": "an approval of its latest round",
+    "people_unknown": "an answer to what people said about it here",
     "certificate_required": "a certified threshold",
     "newer_round": "a review of the newest round",
     "round_unknown": "a review of the newest round",
-    "account_changed": "time without another change of the accounts behind it",
-    "account_unknown": "an answer about the accounts behind it",
+    "account_changed": "some time without a change of the accounts behind it",
+    "account_unknown": "a look-up of the accounts behind it",
     "back_from_silence": "time since the contributor's return",
     "never_seen_before": "time since the contributor was first seen",
     "never_fast_path": None,
-    "paths_unknown": "a list of the files that it touches",
-    "enrichment_pending": "an end of the look-ups",
-    "enrichment_unknown": "an end of the look-ups",
-    "lane_closed": "a person's word that opens the lane again",
-    "closures_unknown": "an answer whether somebody closed the lane",
-    "audit_not_drawn": "the draw for the audit",
+    "paths_unknown": "a list of the files it touches",
+    "enrichment_pending": "the end of the look-ups",
+    "enrichment_unknown": "the end of the look-ups",
+    "lane_closed": "a person who opens the lane again",
+    "closures_unknown": "a check whether somebody closed the lane",
+    "audit_not_drawn": "the audit draw",
 }
 
 
 def _say_newer(params: Params) -> str:
     judged, newest = count_of(params["judged"]), count_of(params["newest"])
-    return f"Round {newest} arrived after round {judged}, which was judged."
+    return f"Round {newest} arrived; only round {judged} is judged so far."
 
 
 def _say_changed(params: Params) -> str:
-    return f"{_whose_account(params)} {_change(params)}; the fast lane asks for {_days(params['needed'])} since."
+    return f"{_whose_account(params)} {_change(params)}; fast lane again after {_days(params['needed'])}."
 
 
 def _whose_account(params: Params) -> str:
     if params["who"] == "author":
         return "The contributor's account"
     name = visible_name(params["name"])
-    return f"The account of {'the seed ' if params['who'] == 'seed' else ''}{name}, on which the trust path rests,"
+    return f"The account of {'the seed ' if params['who'] == 'seed' else ''}{name}, which the trust path needs,"
 
 
 def _change(params: Params) -> str:
@@ -92,10 +92,7 @@ def _days(days: Param) -> str:
 
 
 def _say_silence(params: Params) -> str:
-    return (
-        f"Nothing was seen of this contributor for {_days(params['days'])} until lately; after "
-        f"{_days(params['most'])} or more of silence the fast lane asks for {_days(params['needed'])} since the return."
-    )
+    return f"Back after {_days(params['days'])} away; fast lane again {_days(params['needed'])} after the return."
 
 
 def _touched(params: Params) -> str:
@@ -107,7 +104,7 @@ def _touched(params: Params) -> str:
 
 def _say_attestation(code: str) -> Callable[[Params], str]:
     return lambda params: (
-        "This repository is in the sensitive tier, which asks for an attestation of the contributor's jurisdiction: "
+        "This repository is in the sensitive tier, so contributors need an attestation of their jurisdiction: "
         f"{ATTESTATION_WORDS[code]}."
     )
 
@@ -115,8 +112,8 @@ def _say_attestation(code: str) -> Callable[[Params], str]:
 def _closed_for(params: Params) -> str:
     name = visible_name(params["name"])
     return {
-        "author": f"for what {name} sends",
-        "voucher": f"for trust that comes through {name}",
+        "author": f"for pull requests by {name}",
+        "voucher": f"for people vouched for by {name}",
         "repository": "in this repository",
     }.get(str(params["scope"]), "in every repository")
 
@@ -128,34 +125,34 @@ def _objector(params: Params) -> str:
 
 
 CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
-    "objection_open": lambda params: f"{_objector(params)} to how this is judged, so a person decides.",
-    "approved_before": lambda params: "It changed after somebody approved it: what it is now was approved by nobody.",
-    "people_unknown": lambda params: "Whether somebody objected to this or approved another round of it is not known.",
+    "objection_open": lambda params: f"{_objector(params)} to this judgement, so a person decides.",
+    "approved_before": lambda params: "It changed after it was approved. Nobody approved the latest round.",
+    "people_unknown": lambda params: "We do not know yet whether somebody objected to this or approved another round.",
     "certificate_required": lambda params: (
         f"The threshold {percent_threshold(number_of(params['t_high']))} "
-        f"{'is estimated' if params.get('estimated') else 'was set by hand'}, and the fast lane opens here only by a "
+        f"{'is estimated' if params.get('estimated') else 'was set by hand'}; the fast lane here needs a "
         "certificate."
     ),
     "newer_round": _say_newer,
-    "round_unknown": lambda params: "Which round of this pull request is the newest is not known.",
+    "round_unknown": lambda params: "We do not know yet which round is the latest.",
     "account_changed": _say_changed,
-    "account_unknown": lambda params: "It is not known yet whether the accounts behind this change changed lately.",
+    "account_unknown": lambda params: "We do not know yet whether an account behind this changed lately.",
     "back_from_silence": _say_silence,
-    "never_seen_before": lambda params: "Nothing of this contributor was seen before this pull request.",
-    "never_fast_path": lambda params: f"The change touches {_touched(params)}, which a person always reads.",
-    "paths_unknown": lambda params: "Which files the change touches is not known yet.",
+    "never_seen_before": lambda params: "This contributor was never seen before this pull request.",
+    "never_fast_path": lambda params: f"The change touches {_touched(params)}; a person always reads that.",
+    "paths_unknown": lambda params: "We do not know yet which files the change touches.",
     "enrichment_pending": lambda params: (
-        f"Still being looked up: {PENDING_WORDS.get(str(params['what']), 'something about this change')}."
+        f"Look-up under way: {PENDING_WORDS.get(str(params['what']), 'something about this change')}."
     ),
-    "enrichment_unknown": lambda params: "Whether every look-up about this change has ended is not known.",
+    "enrichment_unknown": lambda params: "We do not know yet whether all look-ups about this change have ended.",
     "lane_closed": lambda params: (
-        f"The fast lane was closed {_closed_for(params)} by {visible_name(params['by'])}; only a person opens it again."
+        f"The fast lane is closed {_closed_for(params)}; {visible_name(params['by'])} closed it, "
+        "and only a person opens it again."
     ),
-    "closures_unknown": lambda params: "Whether somebody closed the fast lane is not known.",
-    "audit_not_drawn": lambda params: "Whether this one is audited was not drawn yet.",
+    "closures_unknown": lambda params: "We do not know yet whether somebody closed the fast lane.",
+    "audit_not_drawn": lambda params: "The audit draw has not happened yet.",
     "audit_drawn": lambda params: (
-        f"Drawn for the audit, with odds of {100 * number_of(params['odds']):.3g} %: a person reads such samples "
-        "whatever they are."
+        f"Random audit ({100 * number_of(params['odds']):.3g} % of the fast lane): a person reads it."
     ),
     **{code: _say_attestation(code) for code in ATTESTATION_WORDS},
 }

@@ -12,12 +12,12 @@ FLAG_WORDS: Mapping[str, str] = {
     "subtle_bug": "a possible bug",
     "slop": "filler in place of work",
     "security": "a security problem",
-    "secret_leak": "a secret in the open",
+    "secret_leak": "a secret in the code",
     "license": "a licence problem",
-    "intent_mismatch": "the change does something else than it says",
+    "intent_mismatch": "a change that does more than it says",
     "untested": "code without a test",
-    "oversized": "too much to be read at once",
-    "other": "something that a person should see",
+    "oversized": "a change too large to read at once",
+    "other": "something for a person to check",
 }
 # The same as the name of a finding.
 FLAG_NAMES: Mapping[str, str] = {
@@ -38,10 +38,10 @@ MISSING_WORDS: Mapping[str, str] = {
     "cut": "the model's answer was cut off",
     "malformed": "the model's answer could not be read",
     "out_of_range": "the model's answer was out of its range",
-    "echoed_nonce": "the model's answer repeated what only the request may say",
+    "echoed_nonce": "the model's answer repeated a secret of the request",
     "timeout": "the model did not answer in time",
     "unreachable": "the model could not be reached",
-    "rate_limited": "the model had no room for it",
+    "rate_limited": "the model's rate limit was reached",
     "overloaded": "the model was overloaded",
     "server_error": "the model's server failed",
     "rejected": "the model's server rejected the request",
@@ -53,9 +53,9 @@ MISSING_WORDS: Mapping[str, str] = {
     "over_own_budget": "the day's budget for diffs that you send by hand is spent",
     "review_off": "content review is off for this repository",
     "under_way": "the same content is being reviewed",
-    "abandoned": "its reading was broken off",
+    "abandoned": "the scan was cut off",
     "review_failed": "its review failed",
-    "base_elsewhere": "the commit that its change is told from is not known to be on the target branch",
+    "base_elsewhere": "the base commit of the change was not found on the target branch",
     "on_trial": "a new model or prompt is still being tried beside the old one",
 }
 NO_RULES = "no_rules:"  # before the languages that no rule reads, separated by commas
@@ -64,7 +64,7 @@ NO_RULES = "no_rules:"  # before the languages that no rule reads, separated by 
 def missing_words(code: str | None) -> str | None:
     """Return why there is no content verdict, in words; None for a code that is not known here."""
     if code and code.startswith(NO_RULES):
-        return f"nobody read this: no rules for {code.removeprefix(NO_RULES)}"
+        return f"no scanner has rules for {code.removeprefix(NO_RULES)}"
     return MISSING_WORDS.get(code or "")
 
 
@@ -80,7 +80,7 @@ UNCLEAR = {  # codes by which a change's review holds it back
 
 def _say_high(params: Params) -> str:
     count = count_of(params["count"])
-    more = f", and {things(count - 1, 'more flag')} of high severity" if count > 1 else ""
+    more = f", and {things(count - 1, 'more finding')} of high severity" if count > 1 else ""
     return f"The review found {_flag(params)}{more}."
 
 
@@ -111,11 +111,11 @@ def _say_partly(params: Params) -> str:
 
 def _say_recommended(params: Params) -> str:
     what = f": {_flag(params)}" if params.get("type") else ""
-    return f"The review asks for a person's eyes{what}."
+    return f"The review asks for a person{what}."
 
 
 CONTENT_SENTENCES: Mapping[str, Callable[[Params], str]] = {
-    "content_not_reviewed": lambda params: "The content was not reviewed yet.",
+    "content_not_reviewed": lambda params: "The content is not reviewed yet.",
     "high_flag": _say_high,
     "content_risk_high": _say_risk,
     "no_content_verdict": _say_no_verdict,

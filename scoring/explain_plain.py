@@ -12,29 +12,27 @@ THRESHOLD_PARAMS = frozenset(
         *("needed", "have", "budget", "delta", "limit", "least", "most", "days"),
     }
 )
-ANY_OTHER = "One of the conditions that maintainers set for this lane decided."
+ANY_OTHER = "A condition that the maintainers set decided this."
 PLAIN_SENTENCES: Mapping[str, str] = {
-    "low_probability": "P(clean) is low, so a person looks.",
+    "low_probability": "The chance to stay clean is low, so a person looks.",
     "fast_lane_shut": "The fast lane is shut: no threshold is certified yet.",
-    "lane_alarm": "The fast lane is shut: more of what the audit drew was bad than is borne.",
-    "closed_by_outcomes": "The fast lane is shut here: more of what it let through was bad than is borne.",
-    "estimated_lane_closed": "The estimated fast lane shut itself here: more of what it let through was bad than is "
-    "borne.",
-    "certificate_refused": "The fast lane is shut: too little is known yet to certify a threshold.",
-    "lane_unsteady": "The fast lane is shut: lately no threshold kept what is borne in every part of the time.",
+    "lane_alarm": "The fast lane is shut: too many audited pull requests were bad.",
+    "closed_by_outcomes": "The fast lane is shut here: too many pull requests that it let through were bad.",
+    "estimated_lane_closed": "The estimated fast lane shut itself here: too many pull requests that it let "
+    "through were bad.",
+    "certificate_refused": "The fast lane is shut: too few pull requests are settled to certify a threshold.",
+    "lane_unsteady": "The fast lane is shut: lately no threshold kept the budget all the time.",
     "certificate_expired": "The fast lane is shut: its certificate has expired.",
-    "too_little_traffic": "The fast lane is shut here: too few pull requests settle here to notice if it went wrong.",
-    "below_fast_lane": "P(clean) is below what the fast lane asks for.",
-    "trust_too_low": "Structural trust is below what the fast lane asks for.",
-    "threshold_not_certified": "The fast lane's threshold was set by hand: no certificate says how many bad changes it "
-    "lets through.",
-    "threshold_estimated": "The fast lane's threshold is estimated: no certificate says how many bad changes it lets "
-    "through.",
-    "certificate_required": "The fast lane opens here only by a certificate, and there is none.",
+    "too_little_traffic": "The fast lane is shut here: too few pull requests settle to notice mistakes.",
+    "below_fast_lane": "The chance to stay clean is below the fast lane's limit.",
+    "trust_too_low": "Trust is below the fast lane's limit.",
+    "threshold_not_certified": "The fast lane's threshold was set by hand. It is not certified.",
+    "threshold_estimated": "The fast lane's threshold is estimated, not certified.",
+    "certificate_required": "The fast lane here needs a certificate, and there is none.",
     "account_changed": "An account behind this change changed lately.",
-    "back_from_silence": "Nothing was seen of this contributor for a long time until lately.",
+    "back_from_silence": "Back after a long time away.",
     "content_risk_high": "Content risk is high.",
-    "content_risk_above": "Content risk is above what the fast lane takes.",
+    "content_risk_above": "Content risk is above the fast lane's limit.",
 }
 SHUT, BY_HAND = PLAIN_SENTENCES["fast_lane_shut"], PLAIN_SENTENCES["threshold_not_certified"]
 

@@ -21,10 +21,10 @@ def ways(inputs: Inputs, probability: float | None, target: float) -> str:
         more = clean_needed(inputs.evidence, inputs.prior, inputs.strength, target)
         if not more or more > MOST_TOLD:
             return ""
-        kept = f"{things(more, 'more contribution')} that {_stay(more)} clean"
-        return f"{kept}, and none that does not, would bring P(clean) there."
+        kept = f"{things(more, 'more pull request')} that {_stay(more)} clean"
+        return f"{kept}, with no bad one between, would reach it."
     told = [words(way) for way in inputs.prediction.ways if (words := WAYS.get(way.name))]
-    return f"Each of these alone would bring P(clean) there, all else as it is: {'; '.join(told)}." if told else ""
+    return f"Any one of these would reach it: {'; '.join(told)}." if told else ""
 
 
 def _stay(count: int) -> str:
@@ -40,5 +40,5 @@ def _merges(way: Needed) -> str:
 WAYS: Mapping[str, Callable[[Needed], str]] = {
     "clean_here": _merges,
     "structural_trust": lambda way: f"trust from the seeds of {shown(way.needed)} (now {shown(way.value)})",
-    "denounce_count": lambda way: f"no denounce by trusted people (now {int(way.value)})",
+    "denounce_count": lambda way: f"no warning by trusted people (now {int(way.value)})",
 }

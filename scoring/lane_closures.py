@@ -10,7 +10,7 @@ from scoring.conditions import closed_reason
 from scoring.shaping import People
 from scoring.verdict import LaneClosed, Reason
 
-ERASED = "somebody who was erased since"
+ERASED = "an erased account"
 STANDING = """
 select l.*, r.repo_key from lane_closures l anti join lane_openings using (closure_key)
 left join repositories r using (repository_id)

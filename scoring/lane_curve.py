@@ -127,7 +127,7 @@ def read_curve(rows: Rows, models: Path | None, prior: float, strength: float, n
 
 
 def given_rate(clean: Floats, not_clean: Floats, prior: float, strength: float) -> Floats:
-    """Return the shrunk rate of each record as the gate computes it; NaN without a settled contribution."""
+    """Return the shrunk rate of each record as the gate computes it; NaN without a settled pull request."""
     cases = clean + not_clean
     return np.where(cases > 0, prior + (clean - prior * cases) / (strength + cases), np.nan)
 

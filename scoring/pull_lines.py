@@ -18,7 +18,7 @@ case when p.state = 'abandoned' then 'deleted' when p.state = 'open' then 'open'
   when k.pull_uri is not null then if(k.outcome = 'clean', 'clean', 'bad')
   when l.clean is null then 'watching' when l.clean then 'clean' else 'bad' end
 """
-UNMERGED = {"open": "open", "closed": "closed unmerged"}
+UNMERGED = {"open": "open", "closed": "not merged"}
 MARKS = {"clean": "clean", "needed_fix": "needed a fix", "reverted": "reverted"}
 PULLS = f"""
 select p.*, coalesce(r.name, r.repo_key) as name, h.number, x.added, x.removed,
@@ -109,25 +109,27 @@ def _trouble(row: Mapping[str, Any]) -> str:
 
 
 def outcome_in_words(rows: Rows, uri: str) -> str | None:
-    """The mark that stands for one pull request and what was mined of it; None where nobody marked it."""
+    """The mark of one pull request, which counts, and what Git shows of it; None where nobody marked it."""
     mark = marks_in_words(rows, [uri]).get(uri)
     if mark is None:
         return None
     mined = rows.value("select mined_clean from marks where pull_uri = ?", [uri])
     trouble = troubles_in_words(rows, [uri]).get(uri, "not clean")
-    return _both(mark, "nothing yet" if mined is None else "clean" if mined else trouble)
+    if mined is None:
+        return f"{mark}; Git shows no revert yet"
+    return f"{mark}; Git shows {'it clean' if mined else trouble}"
 
 
 def _both(mark: str | None, mined: str) -> str:
-    return f"{mark}; mined: {mined}" if mark else mined
+    return f"{mark}; {mined}" if mark else mined
 
 
 def _outcome(row: Mapping[str, Any], trouble: str | None) -> str:
     """Say what became of a pull request, and what marked it."""
     if row["state"] == "merged" and row["merge_proof"] != "verified":
-        return "merged by its author, counts for nobody's record"
+        return "author says merged, unconfirmed"
     if row["state"] == "merged" and row["clean"] is None:
-        return "merged, still being watched or in a repository that does not count"
+        return "merged, not counted yet"
     if row["state"] == "merged":
         return "clean merge" if row["clean"] else f"merged, then {trouble or 'fixed or reverted'}"
     if row["state"] == "abandoned":

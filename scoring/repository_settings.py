@@ -67,7 +67,7 @@ def read_told(told: Mapping[str, Any]) -> RepositorySettings:
     try:
         settings = msgspec.convert(dict(told), RepositorySettings)
     except msgspec.ValidationError as problem:
-        raise SettingsProblem({"": f"These are no settings of a repository: {problem}."}) from problem
+        raise SettingsProblem({"": f"These are not settings of a repository: {problem}."}) from problem
     check_settings(settings)
     return settings
 
@@ -123,7 +123,7 @@ def _domains(settings: RepositorySettings) -> str:
     if len(domains) > LISTED:
         return f"At most {LISTED} domains, not {len(domains):,}."
     wrong = next((one for one in domains if not (is_host(one) and "." in one)), None)
-    return "" if wrong is None else f"“{wrong[:100]}” is no domain; one looks like example.org."
+    return "" if wrong is None else f"“{wrong[:100]}” is not a domain. A domain looks like example.org."
 
 
 def _checked(check: Callable[[str, RepositorySettings], str], name: str) -> Callable[[RepositorySettings], str]:

@@ -18,8 +18,8 @@ COUNTED = f"select value::integer from meta where key = '{SETTLED}'"
 COUNTS = ("merged_here", "settled_here", "waiting", "clean")
 # What is said of a merge that is not proven, by pull_requests.merge_proof.
 CLAIMS: Mapping[str, str] = {
-    "unverified": "said to be merged, which nobody else who may push confirms",
-    "contradicted": "said to be merged, against the word of those who may push or the target branch itself",
+    "unverified": "author says merged, unconfirmed",
+    "contradicted": "author says merged, but the repository says not",
 }
 
 

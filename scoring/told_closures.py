@@ -15,7 +15,7 @@ from scoring.estimated_lanes import FIGURES, offer_of_row
 from scoring.lane_offer import check_offer
 
 REASON_LENGTH = 500
-STRUCK = "(these words named somebody who was erased)"
+STRUCK = "(these words named an erased account)"
 
 
 def take_closure(runtime: Runtime, key: str, payload: Mapping[str, Any]) -> None:

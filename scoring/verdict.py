@@ -43,7 +43,7 @@ class Factor:
 class Estimate:
     """P(clean) with its 95 % interval, all in [0, 1]; `probability` is None for "not enough evidence".
 
-    `cases` is the number of settled contributions behind it.
+    `cases` is the number of settled pull requests behind it.
     """
 
     probability: float | None
@@ -83,7 +83,7 @@ class Prediction:
 class Evidence:
     """What is known of one contributor in one repository at one moment.
 
-    `clean` and `not_clean` count settled contributions in every repository that counts; `merged_here`,
+    `clean` and `not_clean` count settled pull requests in every repository that counts; `merged_here`,
     `settled_here` only those in this one; `waiting` is merged with its window still open.
     `path` is the strongest trust path as handles or DIDs, seed first, the contributor last; empty if there is none;
     `path_merges` says of each vouch on it how many merges it stands for, 0 or nothing for a real vouch.

@@ -95,7 +95,7 @@ def why_lines(found: Replayed) -> list[str]:
 def _probability(verdict: Verdict) -> str:
     estimate = verdict.estimate
     if estimate.probability is None:
-        return "not enough evidence"
+        return "no score yet"
     interval = percent_interval(estimate.low, estimate.high)
     return f"{percent(estimate.probability)} ({interval}, {estimate.cases} cases)"
 

@@ -24,7 +24,7 @@ _COLUMNS: dict[str, pa.Schema] = {}
 
 
 def fresh_store(path: Path, **options: Any) -> Store:
-    """`Store.open`, from the copy where there is no file yet."""
+    """`Store.open`, from the copy where there is not a file yet."""
     if path.exists():
         return Store.open(path, **options)
     path.parent.mkdir(parents=True, exist_ok=True)

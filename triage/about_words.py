@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 from scoring.explain_findings import scanner_words
 from scoring.verdict import Measure
 
-SEEDS = "Trust starts at the seeds: owners of what is watched, people who may push to it, and its maintainers. "
+SEEDS = "Trust starts at the seeds: owners of watched repositories, people with push access, and maintainers. "
 MEASURES: dict[Measure, str] = {
-    "first_passage": SEEDS + "It flows along vouches for at most {hops} steps, less with each, and nobody passes on "
+    "first_passage": SEEDS + "It flows along vouches for at most {hops} steps and shrinks with each. Nobody passes on "
     "more than a set amount in all: accounts that vouch for one another gain nothing by being many.",
-    "eigentrust": SEEDS + "It is handed on along vouches until it settles (EigenTrust). This measure is the baseline: "
+    "eigentrust": SEEDS + "It flows along vouches until it settles (EigenTrust). This measure is the baseline: "
     "people can raise it by their own vouches.",
 }
 
@@ -90,7 +90,7 @@ def sections(facts: Facts) -> tuple[Section, ...]:
 def _what() -> tuple[str, ...]:
     return (
         "It sorts incoming pull requests of watched Tangled repositories into three lanes: fast lane, needs review, "
-        "flagged. It informs people who decide. It never merges by itself, blocks, bans or closes anything.",
+        "flagged. It informs people who decide. It never merges, blocks, bans or closes anything.",
         "It knows only public records of the network, what the repositories' own servers say, and what maintainers do "
         "here.",
     )
@@ -98,23 +98,23 @@ def _what() -> tuple[str, ...]:
 
 def _method(facts: Facts) -> tuple[str, ...]:
     by_hand = (
-        " At present the threshold is set by hand by whoever runs this site, and no certificate stands behind it."
+        " At present the operator set the threshold by hand; it is not certified."
         if facts.is_by_hand
-        else " Where nothing can be certified the fast lane stays shut and says what is missing."
+        else " Without a certificate the fast lane stays shut and says what is missing."
     )
     return (
-        "Who: structural trust. " + MEASURES[facts.measure].format(hops=facts.hops),
-        "Track record: merges that are proven, by somebody who may push or by the patch itself. One was clean where "
+        "Who: " + MEASURES[facts.measure].format(hops=facts.hops),
+        "Track record: merges that somebody with push access or the patch itself proves. A merge is clean when "
         f"nobody reverted it or had to fix its lines within {facts.window} days.",
-        "P(clean) is a calibrated probability of that, with a 95 % interval. Without a settled contribution there is "
+        "“Stays clean” is the calibrated chance of that, with a 95 % interval. Without a settled pull request there is "
         "no number: unknown is not bad.",
-        "What: scanners read every change of a watched repository, and content can only lower a lane, never lift one. "
+        "Checks: scanners read every change of a watched repository. Content can only lower a lane, never raise it. "
         + _reader(facts)
         + _false_alarms(facts.false_alarms),
         f"The fast lane opens only at a score whose share of bad approvals is at most {_percent(facts.budget)}, shown "
         f"on past outcomes with a risk of error of {_percent(facts.delta)}." + by_hand,
-        f"Of what is fast-laned, at least {_percent(facts.audited)} is drawn for a person to check without seeing the "
-        "score.",
+        f"A random audit draws at least {_percent(facts.audited)} of the fast lane; a person checks it without seeing "
+        "the score.",
     )
 
 
@@ -125,7 +125,7 @@ def _reader(facts: Facts) -> str:
     told = f"Claude ({names}) reads those of repositories whose maintainers allow it"
     if facts.readers is not None:
         told += f", now {facts.readers[0]:,} of {facts.readers[1]:,}"
-    return f"{told}, for at most ${facts.dollars:,.2f} a day; it is told nothing about who wrote them."
+    return f"{told}, for at most ${facts.dollars:,.2f} a day; it never learns who wrote them."
 
 
 def _false_alarms(counts: Mapping[str, int]) -> str:
@@ -137,12 +137,12 @@ def _false_alarms(counts: Mapping[str, int]) -> str:
 
 def _never() -> tuple[str, ...]:
     return (
-        "Where somebody is or comes from, their nationality, name, gender, language, picture, employer, address or "
-        "time zone. None of it is asked for, guessed or bought.",
-        "Who wrote a change, where its content is reviewed: neither name, handle, DID, e-mail, date nor history "
+        "A person's place or origin, nationality, name, gender, language, picture, employer, address or "
+        "time zone. We do not ask for, guess or buy any of it.",
+        "The author of a change, in its content review: neither name, handle, DID, e-mail, date nor history "
         "reaches the reviewer.",
-        "Denounces by people whom no seed trusts, and what people claim about themselves without proof. A repository "
-        "in the tier sensitive asks for a signed attestation that the contributor made on purpose; nothing is inferred "
+        "Warnings by people that no seed trusts, and claims without proof. A repository "
+        "in the sensitive tier needs a signed attestation that the contributor made on purpose. Nothing is guessed "
         "where it is missing.",
     )
 
@@ -164,13 +164,13 @@ def _leaves(facts: Facts) -> tuple[str, ...]:
         told.append("To osv.dev and deps.dev: names and versions of packages that pull requests name.")
     else:
         told.append("To osv.dev and deps.dev: nothing, packages are checked against a copy on this machine.")
-    told.append("Scores, decisions and what maintainers do stay here. No visitor is counted or followed.")
+    told.append("Scores, decisions and actions stay here. No visitor is counted or followed.")
     return tuple(told)
 
 
 def _to_anthropic(facts: Facts) -> str:
     if not facts.models:
-        return "nothing, since no key is set."
+        return "nothing, because no key is set."
     allowed = "" if facts.readers is None else f" ({facts.readers[0]:,} of {facts.readers[1]:,} now)"
     return (
         f"diffs, titles and descriptions of changes to repositories whose maintainers allow it{allowed}, scrubbed of "
@@ -182,7 +182,7 @@ def _object(facts: Facts) -> tuple[str, ...]:
     return (
         "Sign in as your DID or ask a maintainer for a link: your page then shows everything stored about you, with "
         "its source, and takes an objection to a score, a decision or a record.",
-        f"A person answers within {facts.objection_days} days, and meanwhile the objection stands beside the decision. "
+        f"A person answers within {facts.objection_days} days. Meanwhile the objection is shown beside the decision. "
         "You can be left out of the leaderboard on request.",
         "Deleting a record on your own server removes its effect here; deleting your account erases you here, from "
         "every table and file.",

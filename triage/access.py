@@ -35,7 +35,7 @@ from triage.token_access import bearer_token
 from triage.tokens import new_secret, same_hash, secret_hash
 from triage.turning_away import turned_away
 
-ASK_AGAIN = "Ask whoever runs this site for a new one."
+ASK_AGAIN = "Ask the operator of this site for a new one."
 
 
 class SignInProblem(Exception):
@@ -193,7 +193,7 @@ def sign_out(request: Request) -> HttpResponse:
 def demo_sign_in(request: Request) -> HttpResponse:
     """Sign in as the demo's maintainer; only where DEMO_MAINTAINER is set, only from this machine, only by POST."""
     if settings.DEMO_MAINTAINER is None:
-        raise Http404("There is no demo here.")
+        raise Http404("This site does not run the demo.")
     return _demo_sign_in(request, settings.DEMO_MAINTAINER)
 
 

@@ -9,7 +9,7 @@ from triage.actions import NOTE_LENGTH, ActionProblem, Wanted
 URI_LENGTH = 600
 FINDINGS_AT_ONCE = 110  # as many as a review keeps, and as a column of digests takes
 _DIGEST = re.compile("[0-9a-f]{16}")
-UNREADABLE = "This form could not be read, so nothing was done. Load the page anew and try again."
+UNREADABLE = "Not saved, nothing changed: the form is damaged. Load the page again."
 HIGHEST = 10**6
 
 

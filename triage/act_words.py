@@ -4,28 +4,28 @@ from scoring.read import PastAction
 
 DONE = {
     "approve": "approved it",
-    "pull_for_review": "pulled it into their review",
+    "pull_for_review": "assigned it to themselves",
     "release": "released it",
     "note": "noted",
     "comment": "commented, not sent to Tangled",
     "request_changes": "asked for changes, not sent to Tangled",
-    "close": "would close it, not sent to Tangled",
-    "dismiss_finding": "called a finding a false alarm",
-    "restore_finding": "called a finding a problem again",
+    "close": "asked to close it, not sent to Tangled",
+    "dismiss_finding": "marked a finding as a false alarm",
+    "restore_finding": "marked a finding as a problem again",
 }
 OUTCOMES = {"clean": "clean", "needed_fix": "needing a fix", "reverted": "reverted"}
 BECAME = {
     "in force": "not merged yet",
-    "released": "taken back since",
+    "released": "revoked since",
     "merged as approved": "merged as approved",
     "merged something else": "but something else was merged",
 }
-NOT_READ = "but git reads more from its patch than was read here, which may have been merged too"
+NOT_READ = "but Git found more in its patch than we read here"
 VOIDED = {
-    "changed_before": "void: it had changed before the approval took effect",
-    "changed_after": "void: it changed after the approval",
+    "changed_before": "void: the patch changed before the approval took effect",
+    "changed_after": "void: the patch changed later",
     "closed": "void: it was closed",
-    "gone": "void: what it named is gone",
+    "gone": "void: the pull request is gone",
 }
 
 

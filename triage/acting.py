@@ -65,8 +65,8 @@ class Offer:
 def refused_approval(row: QueueRow) -> str:
     """Why nobody may approve this row here, as a sentence; empty where they may."""
     if row.shadow:
-        return "Its repository is in shadow mode, in which nothing is approved here, so nothing was done."
-    return "It was drawn for the audit: answer its question first. Nothing was done." if row.is_sealed else ""
+        return "Nothing changed. Watching: the lane is shut in this repository, so nothing is approved here."
+    return "Nothing changed. This is a random audit: answer its question first." if row.is_sealed else ""
 
 
 def dismissal_words(uri: str) -> dict[str, str]:
@@ -191,9 +191,9 @@ DONE_WORDS = {
     "release": "Unassigned {}.",
     "outcome": "Outcome of {} saved.",
     "note": "Note added to {}.",
-    "comment": "Comment on {} kept.",
-    "request_changes": "Request for changes to {} kept.",
-    "close": "Wish to close {} kept.",
+    "comment": "Comment on {} saved.",
+    "request_changes": "Request for changes to {} saved.",
+    "close": "Request to close {} saved.",
     "dismiss_finding": "False alarm noted in {}.",
     "restore_finding": "Problem noted again in {}.",
 }

@@ -36,10 +36,10 @@ from triage.review_words import review_notes
 from triage.views import at_address
 
 TWICE = "Looked like a double click, so nothing changed. Press it again if you mean it."
-NO_ROW = "It was not judged yet, or its author's account is not there any more, so nothing was done."
-SAY_WHY = "It is flagged: say why you approve it anyway. Nothing was done."
-NO_FINDING = "This finding is not in the change as it stands now, so nothing was done."
-SIGNED_OUT = "You are not signed in any more, so nothing was done. Copy what you wrote, and sign in."
+NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone."
+SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
+NO_FINDING = "Nothing changed. The latest round does not have this finding."
+SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
 VERDICTS = {Action.Kind.APPROVE, Action.Kind.PULL_FOR_REVIEW}
 ENDINGS = {Action.Kind.APPROVE, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE}  # after which the next one opens
 Answer = Callable[[Request, Snapshot], HttpResponse]
@@ -51,7 +51,7 @@ def acting_page(page: Answer) -> Callable[[Request], HttpResponse]:
     @wraps(page)
     def answer(request: Request) -> HttpResponse:
         if request.snapshot is None:
-            raise Http404("Nothing was published yet, so there is nothing to act on.")
+            raise Http404("The worker has published nothing yet, so there is nothing to act on.")
         try:
             response = page(request, request.snapshot)
         except SignInNeeded:

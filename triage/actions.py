@@ -26,18 +26,18 @@ LEASE = timedelta(minutes=5)
 NOTE_LENGTH = 2_000
 OUTBOX_KIND = "action"
 ON_FINDINGS = (Action.Kind.DISMISS_FINDING, Action.Kind.RESTORE_FINDING)
-CHANGED_MEANWHILE = "It changed since you looked at it, so nothing was done. This is how it stands now."
-YOU_WERE_FIRST = "You acted on it already, so nothing more was done. This is how it stands now."
-OTHER_WAS_FIRST = "Somebody acted on it since you looked at it, so nothing was done. This is how it stands now."
+CHANGED_MEANWHILE = "Not saved: it changed since you opened it. Here is the current state."
+YOU_WERE_FIRST = "Nothing changed: you acted on it already. Here is the current state."
+OTHER_WAS_FIRST = "Nothing changed: somebody acted on it before you. Here is the current state."
 WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 REVIEWS = (Action.Kind.PULL_FOR_REVIEW, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
 UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
 APPROVED = "select 1 from triage_action where made_at >= %s and kind = 'approve' and undone_at is null limit 1"
-OWN_WORK = "You sent this pull request, so somebody else approves it. Nothing was done."
-NOT_MERGED = "It was not merged, so it has no outcome. Nothing was done."
-TOO_LATE = "The 10 seconds are over: it took effect and cannot be undone any more."
+OWN_WORK = "Nothing changed. You sent this pull request, so somebody else must approve it."
+NOT_MERGED = "Nothing changed. It was not merged, so it has no outcome."
+TOO_LATE = "The 10 seconds are over. Use Revoke approval."
 
 
 class ActionProblem(Exception):
@@ -115,7 +115,7 @@ def undo(person: Person, key: str, now: datetime) -> list[Action]:
     with transaction.atomic():
         found = list(Action.objects.filter(person=person, key=key) or Action.objects.filter(person=person, batch=key))
         if not found or not key:
-            raise ActionProblem("There is nothing of yours to undo.")
+            raise ActionProblem("You have nothing to undo.")
         if all(action.undone_at is not None for action in found):
             return found
         uris = [action.pull_uri for action in found]
@@ -247,16 +247,16 @@ def _is_changed(wanted: Wanted, subject: Subject | None) -> bool:
 def _check(person: Person, wanted: Wanted, subject: Subject) -> None:
     """Refuse what this person cannot do to what stands now."""
     if wanted.kind not in Action.Kind.values:
-        raise ActionProblem("There is no such action.")
+        raise ActionProblem("This action does not exist.")
     if wanted.kind in (Action.Kind.APPROVE, *REVIEWS) and subject.state != "open":
-        raise Conflict(f"It is {subject.state} by now, so nothing was done.", [wanted.uri])
+        raise Conflict(f"Nothing changed: it is already {subject.state}.", [wanted.uri])
     if wanted.kind == Action.Kind.APPROVE and subject.seen.patch_id is None:
-        sentence = "Its patch was not read yet, or cannot be read: there is nothing that could be approved."
+        sentence = "Nothing changed: its patch has not arrived yet or cannot be read."
         raise Conflict(sentence, [wanted.uri])
     if wanted.kind == Action.Kind.APPROVE and subject.author.did == person.did:
         raise Conflict(OWN_WORK, [wanted.uri])
     if (wanted.outcome in Action.Outcome.values) != (wanted.kind == Action.Kind.OUTCOME):
-        raise ActionProblem("Choose how it turned out: clean, needed a fix, or reverted.")
+        raise ActionProblem("Choose an outcome: clean, needed a fix, or reverted.")
     if wanted.kind == Action.Kind.OUTCOME and subject.state != "merged":
         raise Conflict(NOT_MERGED, [wanted.uri])
     _check_words(person, wanted, subject)
@@ -265,13 +265,13 @@ def _check(person: Person, wanted: Wanted, subject: Subject) -> None:
 def _check_words(person: Person, wanted: Wanted, subject: Subject) -> None:
     """Refuse what lacks its text or its findings, and an author's word on what was found in their own change."""
     if wanted.kind in WRITTEN and not wanted.note.strip():
-        raise ActionProblem("Write something first: there is no text.")
+        raise ActionProblem("Write something first.")
     if (wanted.kind in ON_FINDINGS) != bool(wanted.findings):
         raise ActionProblem("Choose a finding of this change first.")
     if wanted.kind in ON_FINDINGS and subject.author.did == person.did:
-        raise ActionProblem("This is your own change: another maintainer decides whether a finding is a problem.")
+        raise ActionProblem("This is your own pull request. Another maintainer decides whether a finding is a problem.")
     if wanted.kind == Action.Kind.DISMISS_FINDING and not wanted.note.strip():
-        raise ActionProblem("Say why it is not a problem: the other maintainers read it.")
+        raise ActionProblem("Say why it is not a problem. The other maintainers read it.")
 
 
 def _put(person: Person, subject: Subject, wanted: Wanted, batch: str, now: datetime) -> Action:

@@ -16,8 +16,8 @@ from triage.closing import ERASED, REASON_LENGTH
 from triage.models import AuditAnswer, Person
 
 ANSWERED = "audit.answered"
-CHANGED = "It changed since you looked at it, so your answer was not kept. This is how it stands now."
-OTHER_WAS_FIRST = "Somebody answered before you, so yours was not kept: it would not be unbiased any more."
+CHANGED = "Not saved: it changed since you opened it. Here is the current state."
+OTHER_WAS_FIRST = "Not saved: somebody answered before you, so yours would not be independent."
 
 
 def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because: str, now: datetime) -> AuditAnswer:
@@ -27,7 +27,7 @@ def answer(person: Person, row: QueueRow, seen: Seen, would_merge: bool, because
     """
     because = because.strip()
     if not because or len(because) > REASON_LENGTH:
-        raise ActionProblem(f"Say why, in at most {REASON_LENGTH} characters. Your answer was not kept.")
+        raise ActionProblem(f"Not saved. Give a reason of at most {REASON_LENGTH} characters.")
     if seen != Seen(row.record_cid, row.round, row.patch_id):
         raise Conflict(CHANGED, [row.uri])
     if not row.is_sealed:

@@ -10,7 +10,7 @@ from triage.actions import OWN_WORK, ActionProblem, Conflict, Wanted
 
 TYPED_ABOVE = 20  # more at once are approved only by somebody who types how many
 AT_MOST = 200
-LEFT_THE_LANE = "Not all of them are in the fast lane any more, so nothing was done."
+LEFT_THE_LANE = "Nothing changed: some of them are no longer in the fast lane."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def check_lane(
 def check_typed(count: int, typed: str) -> None:
     """ActionProblem where the number was to be typed and was not."""
     if count > TYPED_ABOVE and typed.strip() != str(count):
-        raise ActionProblem(f"Type {count} to approve {count} pull requests: nothing was done.")
+        raise ActionProblem(f"Nothing changed. Type {count} to approve {count} pull requests.")
 
 
 def _is_fast(row: QueueRow | None) -> bool:

@@ -117,7 +117,7 @@ def histogram_table(board: Dashboard) -> Table:
     for bin in board.histogram:
         counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast) if lanes else ()
         rows.append((f"{bin.low:.1f} to {bin.high:.1f}", f"{bin.count:,}", *(f"{count:,}" for count in counts)))
-    return Table(("P(clean)", "Contributors", *lanes), tuple(rows))
+    return Table(("Stays clean", "Contributors", *lanes), tuple(rows))
 
 
 def _marks(board: Dashboard) -> tuple[Mark, ...]:

@@ -27,9 +27,9 @@ from triage.naming import names
 REASON_LENGTH = 500
 CLOSED, OPENED = "lane.closed", "lane.opened"
 STANDING = "select 1 from triage_laneclosure where opened_at is null limit 1"
-WOULD_LIFT = "Only a person's word that opens the lane again would put this in the fast lane."
+WOULD_LIFT = "Only a person can open this lane again."
 OPEN_ONLY = ("threshold_not_certified", "threshold_estimated")  # codes that say something of an open lane
-ERASED = "somebody who was erased since"
+ERASED = "an erased account"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ def lowered(found: Queue, closures: Sequence[Closure]) -> Queue:
 def closure_words(closure: Closure, known: Mapping[str, str]) -> str:
     """One closure as a sentence without its reason; `known` are the names of repositories and people."""
     author, voucher = (visible_name(_name(did, known)) for did in (closure.author, closure.voucher))
-    parts = [f"for what {author} sends"] if closure.author else []
-    parts += [f"for trust that comes through {voucher}"] if closure.voucher else []
+    parts = [f"for pull requests by {author}"] if closure.author else []
+    parts += [f"for people vouched for by {voucher}"] if closure.voucher else []
     where = visible_name(known.get(closure.repository, closure.repository)) if closure.repository else ""
     parts += [f"in {where}" if where else "in every repository"]
     return f"{visible_name(closure.by)} closed the fast lane {' '.join(parts)}"
@@ -178,7 +178,7 @@ def read_reason(text: str) -> str:
     """A reason as somebody typed it, trimmed; ActionProblem for none and for one that is too long."""
     because = text.strip()
     if not because:
-        raise ActionProblem("Say why: whoever meets the lane reads it. Nothing was changed.")
+        raise ActionProblem("Nothing changed. Give a reason; maintainers see it.")
     if len(because) > REASON_LENGTH:
         raise ActionProblem(f"A reason may have {REASON_LENGTH} characters, this one has {len(because)}.")
     return because

@@ -62,7 +62,7 @@ def open_link(token: str, did: str, purpose: str, now: datetime) -> ContributorL
     if link is None or not same_hash(link.secret_hash, hashed) or signed_for != purpose:
         raise LinkProblem(403, f"This link opens nothing here. {ASK}")
     if link.revoked_at is not None:
-        raise LinkProblem(410, f"This link was taken back. {ASK}")
+        raise LinkProblem(410, f"This link was revoked. {ASK}")
     if link.expires_at <= now:
         raise LinkProblem(410, f"This link has expired. {ASK}")
     return link

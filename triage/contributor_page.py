@@ -152,12 +152,12 @@ def paths_sentence(found: TrustExplanation | None, no_path: str) -> str:
     if found is None or not found.paths:
         return no_path
     if not found.distance:
-        return "A seed of trust: it starts here."
+        return "A seed: trust starts here."
     if found.dominator is not None:
         return f"If {visible(found.dominator.name)} were compromised, this trust would be gone."
     count = len(found.paths)
     if count > 1:
-        return f"They share no account but seeds: losing any one account leaves {count - 1} or more."
+        return f"They share no account except seeds: without any one account there are still {count - 1} or more."
     return "A seed vouches directly." if found.distance == 1 else "No single account carries all of it."
 
 
@@ -182,7 +182,7 @@ def vouches_words(vouches: Sequence[VouchView], paths: Sequence[PathView]) -> st
     standing = [one for one in vouches if one.line.kind == "vouch"]
     idle = sum(not one.brought for one in standing)
     more = len(standing) - idle - len(paths)
-    told = [f"{_counted(more, 'more vouch', 'more vouches')} from people whom the seeds reach."] if more > 0 else []
+    told = [f"{_counted(more, 'more vouch', 'more vouches')} from people that the seeds reach."] if more > 0 else []
     if idle:
         told.append(f"{_counted(idle, 'vouch weighs', 'vouches weigh')} nothing: no path from the seeds.")
     return " ".join(told)
@@ -207,7 +207,7 @@ def read_tab(value: str) -> RecordTab:
 
 def _record_row(one: PullLine) -> RecordRow:
     says_more = any(mark in one.outcome for mark in ("commit", "marked", ";"))
-    more = one.outcome.removeprefix("open; ").removeprefix("closed unmerged; ") if says_more else ""
+    more = one.outcome.removeprefix("open; ").removeprefix("not merged; ") if says_more else ""
     return RecordRow(one, RESULTS[one.result], TONES.get(one.result, ""), more)
 
 
@@ -229,7 +229,7 @@ def changes(
 ) -> Iterator[tuple[str, str]]:
     """Yield what would change the score or the lane, and what would come of it; `start` is the lane's threshold."""
     if score.verdict.estimate.probability is None:
-        yield "A first settled change", "gives a first number"
+        yield "A first settled pull request", "gives a first number"
     else:
         yield from _after_bad_ones(score, policy, start)
     if found and found.dominator:

@@ -34,7 +34,7 @@ def parse_account(text: str) -> str:
     """
     did = parse_did(text)
     if not is_did(did):
-        raise MalformedDid("No account has such a DID: did:plc: is followed by 24 of a to z and 2 to 7.")
+        raise MalformedDid("This is not a DID: did:plc: needs 24 characters from a to z and 2 to 7.")
     return did
 
 

@@ -36,13 +36,13 @@ def read_diff(values: Mapping[str, str], rounds: Sequence[Round]) -> DiffQuery:
     notes = []
     found = by_key.get(values.get("round", ""), newest)
     if values.get("round", "") not in ("", *by_key):
-        notes.append("This address names a round that is not known here, so the newest one is shown.")
+        notes.append("This round is not known here. Here is the latest one.")
     since = by_key.get(values.get("since", ""))
     if values.get("since", "") not in ("", *by_key) or (since is not None and since == found):
-        notes.append("This address names no other round to compare with, so the whole round is shown.")
+        notes.append("The other round is not known here. Here is the whole round.")
         since = None
     text = values.get("file", "")
     file = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
     if text and not file:
-        notes.append("This address names no file, so all of them are shown.")
+        notes.append("This file is not known here. Here are all files.")
     return DiffQuery(found, since, file, tuple(notes))

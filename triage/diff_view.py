@@ -63,7 +63,7 @@ def shown_change(request: Request, snapshot: Snapshot, uri: str) -> dict[str, ob
 def raw_patch(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     """A round's patch as it is kept, as plain text; for whoever is signed in, since it names addresses of e-mail."""
     if not _may_take(request):
-        raise SignInNeeded("A patch as its author sent it is handed to people who are signed in.")
+        raise SignInNeeded("Sign in to download the original patch.")
     _subject(snapshot, uri)
     query = read_diff(request.GET, read.rounds(snapshot, uri))
     text = _text(query.found)
@@ -84,7 +84,7 @@ def _subject(snapshot: Snapshot, uri: str) -> Subject:
     if subject is None:
         raise Http404("No pull request of a watched repository has this address.")
     if hidden := read.hidden_because(snapshot, subject.author.did):
-        raise Http404(f"The account of its author {hidden}, so it is not shown here meanwhile.")
+        raise Http404(f"The account of its author {hidden}, so it is hidden for now.")
     return subject
 
 

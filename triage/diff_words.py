@@ -25,7 +25,7 @@ def file_facts(file: FileChange, inner: bool = False) -> tuple[str, ...]:
         facts.append(f"{file.kind} from {visible(file.old_path)}")
     facts.append(_modes(file))
     if file.binary:
-        facts.append("binary: no line of it can be shown, and nothing here read it")
+        facts.append("binary: no lines to show, and no scanner read it")
     elif not file.hunks:
         facts.append("no line changes")
     return tuple(fact for fact in facts if fact)
@@ -47,23 +47,23 @@ def round_words(found: Round) -> str:
 def why_missing(found: Round | None) -> tuple[str, str]:
     """Why no text of a round can be shown, and what to do; ("", "") where nothing is known to be missing."""
     if found is None:
-        return "Its record names no patch.", "Its author has to send it again, or the forge shows more."
+        return "Its record names no patch.", "Its author must send it again, or look on the forge."
     if found.state is None and found.problem:
         why = f"The patch of this round could not be fetched: {visible(found.problem)[:300]}."
-        return why, f"It is asked for again by itself. {ELSEWHERE} meanwhile."
+        return why, f"It loads automatically. {ELSEWHERE} until then."
     if found.state is None:
-        return "The patch of this round was not fetched.", (
-            f"Newest rounds are fetched within minutes, earlier ones not at all. {ELSEWHERE}."
+        return "The patch of this round has not arrived.", (
+            f"The latest round arrives within minutes; earlier ones are not fetched. {ELSEWHERE}."
         )
     if found.state == "malformed" and not found.bytes:
-        return "The patch of this round is empty.", f"Its author has to send it again. {ELSEWHERE}."
+        return "The patch of this round is empty.", f"Its author must send it again. {ELSEWHERE}."
     if found.state == "oversized" and not found.bytes:
-        return "The patch of this round is larger than what is fetched here.", (
-            f"{ELSEWHERE}, or have the operator raise PATCH_LIMIT_BYTES."
+        return "The patch of this round is larger than the limit.", (
+            f"{ELSEWHERE}, or ask the operator to raise PATCH_LIMIT_BYTES."
         )
     if found.sha256 is None:
-        return "The patch of this round is not kept here any more.", (
-            f"Patches are dropped some time after they are settled, and when somebody is erased. {ELSEWHERE}."
+        return "The patch of this round is no longer stored.", (
+            f"Patches are deleted some time after the pull request is settled, or when a person is erased. {ELSEWHERE}."
         )
     return "", ""
 
@@ -79,7 +79,7 @@ def state_words(found: Round) -> str:
     if found.state == "oversized":
         return f"Only the first {found.bytes:,} bytes of this patch were fetched: what follows them is not shown."
     if found.state == "malformed":
-        return "Git would not apply this patch as it was sent: it is shown as far as it could be read."
+        return "Git cannot apply this patch. Here is the readable part."
     return ""
 
 
@@ -99,7 +99,7 @@ def comparison_words(found: Comparison, same_patch: bool) -> tuple[str, ...]:
         told.append(f"{_files(found.opaque)} cannot be compared: binary.")
     if found.too_long:
         names = ", ".join(visible(path)[:100] for path in found.too_long[:5])
-        told.append(f"Too long to be compared line by line: {names}{' and others' if len(found.too_long) > 5 else ''}.")
+        told.append(f"Too long to compare line by line: {names}{' and others' if len(found.too_long) > 5 else ''}.")
     return tuple(told)
 
 

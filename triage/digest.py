@@ -49,7 +49,7 @@ def _head(told: Told) -> Iterator[str]:
 def _waiting(told: Told) -> Iterator[str]:
     counts, own = told.queue.counts, told.queue.own_count
     flagged, review, fast = (counts.get(lane, 0) for lane in (Lane.NEEDS_HUMAN, Lane.NORMAL_QUEUE, Lane.FAST_LANE))
-    yield f"Open: {flagged:,} flagged, {review:,} to review, {fast:,} in the fast lane; {own:,} by people who may push."
+    yield f"Open: {flagged:,} flagged, {review:,} to review, {fast:,} fast lane; {own:,} by people with push access."
     if told.snoozed[0]:
         yield "Snoozed: {:,}, {:,} of them flagged.".format(*told.snoozed)
     if told.oldest is not None:
@@ -69,7 +69,7 @@ def _new(told: Told) -> Iterator[str]:
 
 def _audits(told: Told) -> Iterator[str]:
     if told.due_total:
-        yield f"Drawn for the audit and not answered yet: {told.due_total:,}."
+        yield f"Random audits due: {told.due_total:,}."
         yield from (f"- {_line(told, row)}" for row in told.due[:MOST])
         yield from _more(told.due_total - MOST)
     else:
@@ -82,7 +82,7 @@ def _lane(told: Told) -> Iterator[str]:
 
 
 def _approved(told: Told) -> Iterator[str]:
-    yield f"Approved and not merged yet: {len(told.approved):,}."
+    yield f"Approved, not merged yet: {len(told.approved):,}."
     for one in told.approved[:MOST]:
         subject = one.subject
         yield f"- {visible(subject.repository_name)}: {visible(subject.title)} ({_address(told, subject.uri)})"

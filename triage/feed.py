@@ -63,7 +63,7 @@ def entries(snapshot: Snapshot, roles: Roles, now: datetime, only: str = "", tex
 
 def written(told: Iterable[Entry], absolute: Absolute) -> str:
     """The feed as Atom; it does not name its own address, which is a secret."""
-    feed = Atom1Feed("Sunstead", absolute(reverse("queue")), "Open pull requests and what happened to the fast lane.")
+    feed = Atom1Feed("Sunstead", absolute(reverse("queue")), "Open pull requests and changes of the fast lane.")
     for one in told:
         link = absolute(one.path)
         feed.add_item(
@@ -143,5 +143,5 @@ def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, only: str, tex
         subject = subjects.get(mark.pull_uri)
         if subject and subject.state == "merged" and is_in_view(subject, QueueQuery(text=text)):
             title = f"An approved pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
-            said = "What was known when it was approved, what would have held it, and what else is like it."
+            said = "What was known then, what would have held it, and similar pull requests."
             yield Entry(title, path, said, mark.made_at, mark.made_at, by=subject.author.name)

@@ -57,7 +57,7 @@ def _answer(request: Request, snapshot: Snapshot, held: str) -> HttpResponse:
     filters = read_queue(request.GET)
     named = read.repository_key(snapshot, filters.repository) if filters.repository else held
     if named is None or held not in ("", named):
-        raise Http404("This feed tells of no such repository.")
+        raise Http404("This feed has no such repository.")
     now, origin = timezone.now(), request.build_absolute_uri("/")
     tag = f'W/"{digest((page_state(request, snapshot), now.date(), origin, named, filters.text))}"'
     response = get_conditional_response(request, etag=tag)

@@ -196,7 +196,7 @@ def _choice(values: Mapping[str, str], name: str, known: tuple[str, ...], defaul
     value = values.get(name, "") or default
     if value in known:
         return value
-    notes.append(f"“{_visible_line(value)[:40]}” is no {name} that exists here, so it was left aside.")
+    notes.append(f"No {name} here is called “{_visible_line(value)[:40]}”, so it was ignored.")
     return default
 
 
@@ -204,7 +204,7 @@ def _page(values: Mapping[str, str], notes: list[str]) -> int:
     text = values.get("page", "") or "1"
     if text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT:
         return int(text)
-    notes.append("That page does not exist, so this is the first one.")
+    notes.append("That page does not exist. Here is the first one.")
     return 1
 
 

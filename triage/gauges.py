@@ -38,7 +38,9 @@ def families(known: Known) -> Iterator[GaugeMetricFamily]:
     yield _labelled("outbox_due", "Messages to the worker that are due.", "kind", known.outbox)
     if known.board is not None:
         lanes = {**known.board.lanes, "own": known.board.own}
-        yield _labelled("open_pull_requests", "Open pull requests by lane; own: of push-holders.", "lane", lanes)
+        yield _labelled(
+            "open_pull_requests", "Open pull requests by lane; own: by people with push access.", "lane", lanes
+        )
 
 
 def newest_event(board: Dashboard | None, status: Status | None) -> float | None:
@@ -68,8 +70,8 @@ def _worker(known: Known) -> Iterator[Gauge]:
     yield "backfill_up", "Whether older records can be read.", float(status.backfill_problem is None)
     yield "event_streams_down", "Knots and spindles whose events are not heard.", status.event_streams_down
     yield "failing_hops", "Steps of the work whose newest run failed.", len(status.failing_hops)
-    yield "hosts_in_backoff", "Hosts that are left alone for a while.", status.hosts_left_alone
-    yield "dead_letters_dropped", "Events not understood that were let go, too many to keep.", status.letters_dropped
+    yield "hosts_in_backoff", "Hosts that are paused for a while.", status.hosts_left_alone
+    yield "dead_letters_dropped", "Unreadable events dropped because there were too many.", status.letters_dropped
     yield "drive_free_bytes", "Free space on the drive.", status.free_bytes
 
 
@@ -80,7 +82,7 @@ def _store(known: Known) -> Iterator[Gauge]:
     age = max(0.0, known.now - known.published_at.replace(tzinfo=UTC).timestamp())
     yield "snapshot_age_seconds", "Since the newest snapshot was published.", age
     yield "gaps_open", "Spans of the stream that are missing and not filled yet.", board.gaps_open
-    yield "dead_letters", "Events that could not be understood.", board.dead_letters
+    yield "dead_letters", "Unreadable events.", board.dead_letters
     yield "unknown_shapes", "Collections, fields and values that the registry does not know.", board.unknown_shapes
     yield "events", "Events in the log.", board.events
 

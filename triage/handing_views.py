@@ -75,7 +75,7 @@ def hand_link(request: Request, did: str) -> HttpResponse:
         return refused(request, 404, "This contributor has no such open pull request here.")
     if row is not None:
         if row.is_sealed:
-            return refused(request, 409, "It was drawn for the audit: answer its question first, then hand the link.")
+            return refused(request, 409, "This is a random audit: answer its question first, then create the link.")
         require(request, row.repository_key, Role.MAINTAINER)
     token = make_link(by, person, row.repository_key if row else repo_key, pull_uri, now)
     name = "decision_by_link" if row else "data_by_link"
@@ -92,9 +92,9 @@ def take_link(request: Request, did: str, number: int) -> HttpResponse:
     by, _ = _handler(request, person)
     link = get_object_or_404(ContributorLink, pk=number, did=person)
     if not may_revoke(link, by, viewing(request)):
-        raise PermissionDenied("A maintainer of the repository for which it was made takes this link back.")
+        raise PermissionDenied("Only a maintainer of its repository can revoke this link.")
     revoke_link(link, by, timezone.now())
-    messages.info(request, "The link was taken back: it opens nothing any more.")
+    messages.info(request, "The link is revoked.")
     return redirect("rights", did=person)
 
 
@@ -118,19 +118,19 @@ def answer_objection(request: Request) -> HttpResponse:
     key = request.POST.get("key", "")
     found = next((one for one in _objections(request, None) if one.key == key), None)
     if found is None:
-        raise Http404("There is no such objection; it may have been taken back.")
+        raise Http404("This objection does not exist; it may have been withdrawn.")
     if not _may_answer(roles, found):
-        where = "where the pull request was offered" if found.repo_key else "in the whole site"
+        where = "of the pull request's repository" if found.repo_key else "of the whole site"
         raise PermissionDenied(f"This needs the role maintainer {where}.")
     if by.did == found.did:
-        raise PermissionDenied("Somebody else answers your own objection.")
+        raise PermissionDenied("Somebody else must answer your own objection.")
     try:
         answer(
             key, _records(request).get(key), by, _posted(request, "state"), _posted(request, "answer"), timezone.now()
         )
     except ObjectionProblem as problem:
         return refused(request, problem.status, str(problem), _posted(request, "answer"))
-    messages.info(request, "The answer is kept. The contributor reads it on their own page.")
+    messages.info(request, "The answer is saved. The contributor reads it on their own page.")
     return redirect("objections")
 
 
@@ -139,7 +139,7 @@ def _handler(request: Request, did: str) -> tuple[Person, str]:
     person, roles = _maintainer(request)
     repo_key = handled_from(roles, request.snapshot, did)
     if repo_key is None:
-        raise PermissionDenied("This contributor offered nothing to a repository that you maintain.")
+        raise PermissionDenied("This contributor has no pull request in a repository that you maintain.")
     return person, repo_key
 
 

@@ -1,122 +1,120 @@
 """What each number on the pages means and does not mean, in plain sentences. Pure.
 
-A sentence may name {window}, the days until a merge counts as clean, and {budget}, the share of false approvals in
-percent, as the site's settings have them.
+A sentence may name {window}, the days until a merge counts as clean, and {budget}, the share of bad ones in the fast
+lane in percent, as the site's settings have them.
 """
 
 from collections.abc import Mapping, Sequence
 
 UNKNOWN = "Unknown is not bad"
 HELP: Mapping[str, str] = {
-    # The queue.
-    "Open": "Pull requests of watched repositories that are neither merged nor closed. Those of people who may push "
-    "are in a group of their own and count in no lane.",
-    "Flagged": "A person has to look first: a finding in the change, a denounce by a seed, a low score of somebody "
-    "with a record, or a check that failed. It says where to look, not that anybody meant harm.",
-    "Needs review": "The usual way. Most newcomers are here because too little is known of them: that is no distrust.",
-    "Fast lane": "Everything that was asked for is there: trust, record, content, and a threshold that keeps the "
-    "budget of {budget} % false approvals. It is an offer to approve; nothing is approved by itself.",
-    "P(clean)": "Of 100 such changes, how many would need neither a revert nor a fix of their lines within {window} "
-    "days after a merge as sent. It says nothing about taste, usefulness or the person.",
-    "95 % interval": "Where the true share lies as far as the record so far can tell. A wide one means few past cases, "
-    "not poor work.",
-    "Not enough evidence": "No contribution of this person has settled yet, so there is no number. "
+    # The inbox.
+    "Open": "Pull requests of watched repositories that are neither merged nor closed. Pull requests by people with "
+    "push access are in their own group and in no lane.",
+    "Flagged": "A person must look first: a finding, a warning by a seed, a low chance or a failed check. It says "
+    "where to look, not that anybody means harm.",
+    "Needs review": "The usual way. Most newcomers are here because little is known about them. That is not distrust.",
+    "Fast lane": "Trust, record and content meet all conditions, and the threshold keeps the budget of {budget} % bad "
+    "ones. It is an offer: a person still approves.",
+    "Stays clean": "Of 100 such pull requests, how many need neither a revert nor a fix within {window} days after the "
+    "merge. It says nothing about taste, usefulness or the person.",
+    "95 % interval": "The true share lies in this range, as far as the record shows. A wide range means few past "
+    "cases, not poor work.",
+    "No score yet": "This person has no settled pull request, so there is no number. "
     + UNKNOWN
-    + ": a person looks, as usual.",
-    "Content risk": "From 0 to 1, what scanners, and Claude where a repository allows it, found in the change itself. "
-    "0 says that nothing was found, not that nothing is there. It can only lower a lane.",
-    "Structural trust": "From 0 to 1, how much of the seeds' trust arrives along vouches. It is as seen from these "
-    "seeds: others would see another figure, and 0 means that no path is known, not that anybody is distrusted.",
-    "The bars": "How much each fact moved P(clean) up or down, all else as it is. A long bar is a large effect in this "
-    "model, no proof that the fact is the cause.",
+    + ": a person looks, as "
+    "usual.",
+    "Content risk": "What the scanners found in the change, and Claude where a repository allows it. Zero means "
+    "nothing was found, not that nothing is there. It can only lower a lane.",
+    "Structural trust": "From 0 to 1: how much trust of the seeds arrives along vouches. Other seeds would give "
+    "another figure. 0 means that no path is known, not distrust.",
+    "The bars": "How much each fact moved the chance up or down. A long bar is a large effect in this model, not proof "
+    "of a cause.",
     # The dashboard.
-    "Came in": "Pull requests opened in those seven days in watched repositories; those of people who may push do "
-    "not count.",
-    "Decided": "Merged, closed or withdrawn in those seven days, whoever did it.",
-    "First answer": "The first comment by somebody who may push, else the merge or close. Others do not count.",
-    "Unreadable events": "Events that could not be read. They are kept and tried again after an update; strangers can "
-    "send as many as they like, and none of them changes a score.",
-    "Watched repositories": "Queue, reviews and decisions exist only for watched ones.",
-    "Would have changed lane": "How many would be held, or no longer held, for what they contain only because another "
-    "reader read them.",
+    "Came in": "Pull requests opened in those seven days in watched repositories. Those by people with push access are "
+    "not counted.",
+    "Decided": "Merged, closed or withdrawn in those seven days, by anybody.",
+    "First answer": "The first comment by somebody with push access, or the merge or close. Other comments do not "
+    "count.",
+    "Unreadable events": "Events that this version cannot read. It keeps them and tries again after an update. They "
+    "never change a score.",
+    "Watched repositories": "Only these have an inbox, reviews and decisions.",
+    "Would have changed lane": "Pull requests that change lane only because another reader read them.",
     "Events ignored: not your people": "News about accounts that wrote nothing here. They are not kept.",
-    "False approvals, backtest": "Of past pull requests that the fast lane would have taken, how many turned out bad. "
-    "People reviewed those too, so the rate without review may be higher.",
-    "Vouch graph": "Everybody who wrote a record that reached this site, and the vouches and denounces that stand "
-    "among them. Size is no quality: anybody can make accounts, and only what a seed reaches carries trust.",
-    "Scores of contributors": "How many people have which P(clean). People without a settled contribution are counted "
-    "beside it: they have no number, and none is guessed.",
-    "Reliability": "What was told beside what came of it, bin by bin. Near the dashed line the numbers can be taken "
-    "as they are; it says nothing about whether they tell good work from bad.",
-    "False approvals over time": "Dots: what today's model would have let through then. Squares: what the lane did let "
-    "through, by the month in which the outcome was known. What nobody noticed counts as clean; the audit's answers "
-    "are unbiased.",
-    "First-timers and regulars": "Whether people without a record here wait longer or are sent elsewhere. A difference "
-    "may come from what they send; it asks for a look, and proves no fault.",
-    "Pull requests": "All that reached this site, open or not, of watched repositories and others.",
-    "Open pull requests whose content was read": "By the scanners at least. One that is not read is never fast lane.",
-    "Readings by a model in thirty days": "Calls to Claude and what they cost by the price list of this site; the "
-    "bill is Anthropic's.",
-    "Cost of one: median, 95th percentile": "What half of the readings cost at most, and all but one in twenty.",
-    "Read again by a newer prompt or model": "Changes that were read by the newest and by one before it, beside each "
-    "other: how much the reader itself matters. It says nothing about the changes.",
-    "Their mean content risk before, since": "How strict either reader is on the same changes. Higher is not better.",
-    "Gaps in the stream, not filled yet": "Times that nobody listened. Until a backfill has filled one, something may "
-    "be missing from any score.",
-    "Unknown collections, fields and values": "Shapes of records that this version does not know. They are kept as "
-    "they came, and change nothing until they are understood.",
+    "Bad ones the lane let through, backtest": "Past pull requests that the fast lane would have taken, and how many "
+    "were bad. People reviewed those too, so without review the share may be higher.",
+    "Vouch graph": "Everybody with a record on this site, and the current vouches and warnings among them. Size does "
+    "not count: only what a seed reaches carries trust.",
+    "Scores of contributors": "How many people have which chance. People without a settled pull request are counted "
+    "beside it; they have no number.",
+    "Reliability": "The chance we gave, beside the result, bin by bin. Near the dashed line the numbers can be "
+    "trusted. It does not say whether they tell good work from bad.",
+    "Bad ones the lane let through": "Dots: what today's model would have let through then. Squares: what the lane did "
+    "let through, by month of the outcome. A fault that nobody noticed counts as clean; audits have no such bias.",
+    "First-timers and regulars": "Whether people without a record here wait longer or land in other lanes. A "
+    "difference may come from what they send; it asks for a look.",
+    "Pull requests": "All that reached this site, open or not, from watched and other repositories.",
+    "Open pull requests whose content was read": "Read at least by the scanners. Others can never be fast lane.",
+    "Readings by a model in thirty days": "Calls to Claude and their cost by this site's price list. Anthropic's bill "
+    "may differ.",
+    "Cost of one: median, 95th percentile": "Half of the readings cost at most the first; 19 of 20 at most the second.",
+    "Read again by a newer prompt or model": "Pull requests that the newest reader and an older one both read. It "
+    "shows how much the reader matters.",
+    "Their mean content risk before, since": "How strict each reader is on the same pull requests. Higher is not "
+    "better.",
+    "Gaps in the stream, not filled yet": "Times without a connection to the stream. Until a backfill fills a gap, a "
+    "score may miss something.",
+    "Unknown collections, fields and values": "Shapes of records that this version does not know. It keeps them; they "
+    "change nothing yet.",
     # A contributor.
-    "Vouches": "Who says on the network that they trust this person. A vouch weighs what its author is trusted by the "
-    "seeds, so a hundred by strangers weigh nothing, and none at all is unknown, not bad.",
-    "Score history": "P(clean) as it was recorded at each moment. It moves when an outcome becomes known, when a vouch "
-    "comes or goes, and when another model serves; a step down is no verdict on newer work.",
-    "Merged here": "Merges by somebody who may push, or proven by the patch. What the author says of their own work "
-    "does not count.",
-    "Clean of settled": "Of the merges whose {window} days are over, those that needed neither revert nor fix. What is "
-    "younger is not counted either way.",
-    "With your vouch": "What structural trust would be with one more vouch by you. It says nothing about whether they "
-    "deserve it: vouch only for whom you know.",
-    "Trust now": "Structural trust without that vouch. 0 says that no path is known.",
-    "Record": "Clean: merged, with no revert or fix in the days after. Still watched: those days are not over. A pull "
-    "request that was not merged counts neither way.",
+    "Vouches": "People who say on the network that they trust this person. A vouch weighs as much as the seeds trust "
+    "its author. A hundred by strangers weigh nothing; none at all is unknown, not bad.",
+    "Score history": "The chance as it was at each moment. Outcomes, vouches and new models move it. A step down is "
+    "not a verdict on newer work.",
+    "Merged here": "Merges by somebody with push access, or proven by the patch. The author's own word does not count.",
+    "Clean of settled": "Merges older than {window} days that needed neither a revert nor a fix. Younger ones do not "
+    "count yet.",
+    "With your vouch": "Structural trust with one more vouch by you. It does not say that they deserve it: vouch only "
+    "for people you know.",
+    "Trust now": "Structural trust without that vouch. 0 means that no path is known.",
+    "Record": "Clean: merged, without a revert or fix in the days after. Not counted yet: those days are not over. A "
+    "pull request that was not merged does not count.",
     # The leaderboard.
-    "Rank": "The order under the chosen column, as seen from these seeds. It is no prize and no measure of a person.",
-    "Merged": "Contributions that were merged, as far as that is proven.",
-    "Reverts": "Merged contributions that were taken back in time. A revert is often nobody's fault.",
-    "Hops": "Vouches between a seed and this person on the shortest way. Fewer are not better work.",
+    "Rank": "The order by the chosen column, as these seeds see it. It does not measure a person.",
+    "Merged": "Merged pull requests, as far as that is proven.",
+    "Reverts": "Merged pull requests that were reverted in time. A revert is often nobody's fault.",
+    "Steps": "Vouches between a seed and this person on the shortest path. Fewer does not mean better work.",
     # The backtest.
-    "AUC": "How often a clean pull request scored above one that was not: 1 always, 0.5 as often as a coin. It says "
-    "nothing about where a threshold should lie, and a quarter of few cases jumps.",
-    "Brier score": "The mean squared distance of the number from what came; 0 is perfect. It depends on how many are "
-    "clean at all: compare models on the same cases only.",
-    "Log-loss": "As the Brier score, but a sure number that was wrong costs far more. 0 is perfect.",
-    "ECE": "How far the numbers lie beside what came, on the mean over bins. Some is chance: it is too much only above "
-    "the range beside it, which calibrated numbers would stay in.",
-    "What each budget really gave": "The lane opened month by month with what was known then, and what came of it "
-    "beside what was allowed. Past projects: it promises nothing for yours.",
-    # The red team.
-    "Most lift": "How far a person raised P(clean) with what they can do alone, such as splitting their work. "
-    "Those who were tried did nothing wrong.",
-    "Attack tables": "What accounts and vouches an attacker needs on today's graph, played in memory. A number that is "
-    "high today falls when a seed vouches for somebody careless.",
-    # Shadow mode, bulk approval, an incident.
-    "Would be fast lane": "Rounds that met every condition while nobody was offered to act on it. Of what is still "
-    "open nothing is known yet.",
-    "Merged as sent": "People merged exactly that round. It says that the lane agreed with them, not that the change "
-    "stayed clean.",
+    "AUC": "How often a clean pull request scored above a bad one: 1 is always, 0.5 is chance. It says nothing about "
+    "thresholds, and quarters with few cases jump.",
+    "Brier score": "The mean squared error of the chance; 0 is perfect. Compare models on the same cases only.",
+    "Log-loss": "Like the Brier score, but confident errors cost far more. 0 is perfect.",
+    "ECE": "The mean distance between the chance and the result, over bins. Part of it is luck: only above the range "
+    "beside it is it too large.",
+    "What each budget really gave": "The lane opened month by month with the knowledge of that time, and the result "
+    "beside the budget. Past projects promise nothing for yours.",
+    # The attack simulations.
+    "Most lift": "The largest rise of a score that a person reached alone, for example by splitting work. These people "
+    "did nothing wrong.",
+    "Attack tables": "The accounts and vouches an attacker needs on today's graph. A high number falls when a seed "
+    "vouches for a careless person.",
+    # A lane that only watches, bulk approval, an incident.
+    "Would be fast lane": "Rounds that met every condition while the lane was shut. Open ones have no result yet.",
+    "Merged as sent": "People merged exactly that round. The lane agreed with them; the pull request may still need a "
+    "fix.",
     "May need a fix": "About how many of these will be reverted or fixed by their chances. The worst takes each chance "
     "at the lower end of its interval; more can still happen.",
 }
-QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "P(clean)", "95 % interval", "Not enough evidence")
-PANEL = ("P(clean)", "95 % interval", "Structural trust", "The bars", "Content risk")
+QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % interval", "No score yet")
+PANEL = ("Stays clean", "95 % interval", "Structural trust", "The bars", "Content risk")
 BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)
-APPROVALS = ("False approvals over time", "False approvals, backtest", "95 % interval")
+APPROVALS = ("Bad ones the lane let through", "Bad ones the lane let through, backtest", "95 % interval")
 FARES = ("First answer", "First-timers and regulars")
 MODELS = ("AUC", "Brier score", "Log-loss", "ECE")
 BUDGETS = ("What each budget really gave", "95 % interval")
 SHADOW = ("Would be fast lane", "Merged as sent")
-CHARTS = ("Scores of contributors", "P(clean)", "Not enough evidence")
+CHARTS = ("Scores of contributors", "Stays clean", "No score yet")
 STORED = (
     "Pull requests",
     "Vouch graph",
@@ -132,10 +130,10 @@ STORED = (
     "Unreadable events",
     "Events ignored: not your people",
 )
-CONTRIBUTOR = ("P(clean)", "95 % interval", "Not enough evidence", "Structural trust", "The bars")
+CONTRIBUTOR = ("Stays clean", "95 % interval", "No score yet", "Structural trust", "The bars")
 VOUCHED = ("Vouches", "Score history")
 WORTH = ("Merged here", "Clean of settled", "Trust now", "With your vouch")
-LEADERBOARD = ("Rank", "P(clean)", "95 % interval", "Merged", "Reverts", "Hops")
+LEADERBOARD = ("Rank", "Stays clean", "95 % interval", "Merged", "Reverts", "Steps")
 PLACES: Mapping[str, Sequence[str]] = {
     "queue": QUEUE,
     "panel": PANEL,
@@ -156,8 +154,8 @@ PLACES: Mapping[str, Sequence[str]] = {
     "lift": ("Most lift",),
     "attacks": ("Attack tables",),
     "shadow": SHADOW,
-    "bulk": ("P(clean)", "May need a fix"),
-    "incident": ("P(clean)", "95 % interval", "Content risk"),
+    "bulk": ("Stays clean", "May need a fix"),
+    "incident": ("Stays clean", "95 % interval", "Content risk"),
 }
 
 

@@ -34,8 +34,8 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
     "voucher": ("repo_key", "voucher"),
     "everywhere": ("author",),
 }
-NO_INCIDENT = "Nobody marked a pull request bad under this address, or that was undone."
-NEVER_MERGED = "This pull request was not merged, so nothing went wrong with it here. Its outcome counts nowhere."
+NO_INCIDENT = "No incident has this address, or somebody undid its mark."
+NEVER_MERGED = "This pull request was not merged, so it cannot be an incident."
 NEVER_APPROVED = (
     "No approval of this pull request has taken effect here, so there is nothing that the lane did wrong. "
     "One of the last seconds is known when this page is loaded again."
@@ -92,7 +92,7 @@ def close(request: Request, snapshot: Snapshot) -> HttpResponse:
     scope = _scope(told)
     person = require(request, scope.repo_key, Role.MAINTAINER)
     if scope.repo_key and scope.repo_key not in read.repository_names(snapshot):
-        raise ActionProblem("No watched repository is so called: nothing was closed.")
+        raise ActionProblem("Nothing changed: no watched repository has this name.")
     made, is_new = closing.close_lane(person, scope, told.get("because", ""), timezone.now())
     closure = closing.as_closure(made, {})
     words = closing.closure_words(closure, closing.names_in(snapshot, [closure]))
@@ -122,7 +122,7 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     person = require(request, row.repository_key, Role.MAINTAINER)
     wanted = {"yes": True, "no": False}.get(told.get("answer", ""))
     if wanted is None:
-        raise ActionProblem("Answer yes or no. Nothing was kept.")
+        raise ActionProblem("Answer yes or no. Not saved.")
     seen: Seen = read_seen(told.dict())
     now = timezone.now()
     try:
@@ -137,7 +137,7 @@ def _scope(told: Mapping[str, str]) -> closing.Scope:
     """What a form names; with `scope` the part of it that its button is about."""
     names = SCOPES.get(told.get("scope", ""))
     if names is None:
-        raise ActionProblem("There is no such button: nothing was closed.")
+        raise ActionProblem("Nothing changed: this button does not exist.")
     return closing.read_scope(*(told.get(name, "") if name in names else "" for name in SCOPES[""]))
 
 

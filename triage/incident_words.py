@@ -17,16 +17,16 @@ SHARE_WORDS: Mapping[Shared, str] = {
     "model": "same model",
 }
 CONDITION_WORDS: Mapping[str, str] = {
-    "certificate": "that a certificate stands behind the threshold",
-    "verdict": "that its content has a verdict",
-    "coverage": "that all of it was read",
-    "newest_round": "that the newest round was judged",
-    "account_changes": "that no account behind it changed lately",
-    "silence": "that its author was not silent for long",
-    "never_fast_paths": "that it touches nothing which a person always reads",
-    "enrichment": "that every look-up has ended",
+    "certificate": "a certified threshold",
+    "verdict": "a verdict on its content",
+    "coverage": "a full scan of it",
+    "newest_round": "a judgement of the latest round",
+    "account_changes": "no recent change of an account behind it",
+    "silence": "an author without a long absence",
+    "never_fast_paths": "no file that always needs a person",
+    "enrichment": "the end of all look-ups",
     "tier": "an attestation in the sensitive tier",
-    "audit": "the draw for the audit",
+    "audit": "the audit draw",
 }
 
 
@@ -38,7 +38,7 @@ def tightened_words(one: Tightened) -> str:
 def budget_words(state: BudgetState) -> str:
     """How many approvals in the fast lane turned out bad, against what may."""
     if not state.approved:
-        return "No approval in this fast lane stands or was merged yet, so nothing counts against the budget."
+        return "0 approvals of this fast lane are valid or merged so far, so nothing counts against the budget."
     rate = f"{100 * state.bad / state.approved:.1f} %"
     against = "above" if state.is_spent else "within"
     allowed = int(state.budget * state.approved)
@@ -56,18 +56,16 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
     "t_high": lambda before, after: f"a fast lane that starts above P(clean) {shown(number_of(after))}{_was(before)}",
     "r_low": lambda before, after: f"a limit of content risk below {shown(number_of(after))}{_was(before)}",
     "trust": lambda before, after: f"more structural trust than {shown(number_of(after))}{_was(before)}",
-    "two_ways": lambda before, after: "a second, separate way from the seeds",
+    "two_ways": lambda before, after: "a second, independent path from the seeds",
     "account_change_days": lambda before, after: (
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
     "silent_days": lambda before, after: (
         f"counting {things(int(number_of(after)), 'day')} without a sign of its author as silence (it was {before})"
     ),
-    "condition": lambda before, after: (
-        f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is switched off here"
-    ),
-    "never_fast_paths": lambda before, after: f"naming {visible_name(after)} among what a person always reads",
-    "tier": lambda before, after: "the sensitive tier, which asks for an attestation",
+    "condition": lambda before, after: f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is off here",
+    "never_fast_paths": lambda before, after: f"{visible_name(after)} in the list “Always need a person”",
+    "tier": lambda before, after: "the sensitive tier, which needs an attestation",
     "audit": lambda before, after: (
         "an audit of every change in the fast lane"
         + ("" if before is None else f" (its odds were {100 * number_of(before):.3g} %)")

@@ -41,8 +41,8 @@ CLOSED = "The fast lane is closed again, and goes on watching."
 UNDONE = "Taken back: the lane is as it was before."
 GONE = "Somebody closed it before you did: it stays closed."
 CHANGED = "The figures changed since this page was shown, so nothing was opened. These are the present ones."
-TAKEN = "Somebody opened it before you did. This is how it stands."
-NO_OFFER = "There is nothing to open here now, so nothing was changed."
+TAKEN = "Somebody opened it before you. Here is the current state."
+NO_OFFER = "Nothing changed: there is nothing to open here now."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}
 PILL_TONES: Mapping[State, str] = {"certified": "fast", "open": "fast", "shut_itself": "flag"}
 OPENS_FROM: tuple[State, ...] = ("watching", "shut_itself")
@@ -109,7 +109,7 @@ def time_reading(request: Request, _snapshot: Snapshot) -> HttpResponse:
         raise SignInNeeded("Sign in first.")
     is_on = request.POST.get("on") == "1"
     if is_on and roles_of(request.user).highest() < Role.MAINTAINER:
-        raise PermissionDenied("Only the reading of maintainers is measured.")
+        raise PermissionDenied("We measure the reading time of maintainers only.")
     reading_times.switch(request.user, is_on)
     return HttpResponseRedirect(safe_next(request))
 
@@ -177,7 +177,7 @@ def _facts(past: LanePast, offer: Offer | None, state: State, time: TimeSaved) -
     if state != "certified":
         told.append(("Certified", lane_words.certificate_words(past.need, past.budget, bool(past.model))))
     if offer is not None and state not in ("certified", "by_hand"):
-        told.append(("Undo", "any time, here, with a reason; the lane itself merges nothing"))
+        told.append(("Undo", "any time, here, with a reason; the lane merges nothing"))
     return told
 
 
@@ -193,7 +193,7 @@ def _opened(
     """Return what the page shows of an opening: its figures, its audit and what it let through since."""
     offer = figures_of(opening)
     history, audit = read.opened_lane(snapshot, past, opening.key, now)
-    by = visible(str(opening.person)) if opening.person else "somebody who was erased since"
+    by = visible(str(opening.person)) if opening.person else "an erased account"
     is_new = timezone.now() <= opening.opened_at + estimated.UNDO
     return {
         "key": opening.key,

@@ -123,7 +123,7 @@ def answer_words(offer: Offer) -> str:
 def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
     """List who else the lane was counted for beside the offer, and how many of them would go through."""
     told = []
-    for name, group in (("Newcomers alone", curve.newcomers), ("With those who may push", curve.everybody)):
+    for name, group in (("Newcomers alone", curve.newcomers), ("With push access", curve.everybody)):
         if group is not None:
             through, bad = group.at(offer.threshold)
             spoiled = f", {count_words(bad) if bad else 'none'} of them bad" if through else ""
@@ -135,7 +135,7 @@ def record_words(offer: Offer, has_model: bool) -> str:
     """Say how far such figures were off on recorded history, measured year by year (docs/method.md)."""
     if offer.source == "starter":
         return (
-            "Other projects are a poor guide: where the past of some said 14 of 100, 34 of 100 were bad in others "
+            "Other projects are a poor guide: where some suggested 14 of 100, 34 of 100 were bad in others "
             "that it had not seen."
         )
     if not has_model:
@@ -222,9 +222,9 @@ def model_words(offer: Offer, serving: str) -> str:
 def audit_words(told: AuditCount) -> str:
     """Say how many the audit of an open estimated lane drew so far, and what was answered."""
     if not told.drawn:
-        return "The audit drew none of them yet."
+        return "0 of them were audited so far."
     if not told.answered:
-        return f"The audit drew {told.drawn:,}; nobody answered yet."
+        return f"The audit drew {told.drawn:,}; 0 are answered so far."
     bad = f"{told.bad:,} of these would not be merged as sent" if told.bad else "all of these would be merged as sent"
     return f"The audit drew {told.drawn:,}; {told.answered:,} answered, {bad}."
 
@@ -232,9 +232,9 @@ def audit_words(told: AuditCount) -> str:
 def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
     """Say when a certificate could come, at the earliest."""
     if not has_model:
-        return "only with a model of your own, which needs more settled pull requests first"
+        return "only with your own model, which needs more settled pull requests first"
     if need is None:
-        return f"enough have settled; what is missing is proof that the share of bad ones is within {100 * budget:g} %"
+        return f"enough are settled; proof is missing that the share of bad ones is within {100 * budget:g} %"
     if need.threshold is None:
         return f"needs {need.needed:,} settled ones that scored high enough, all of them clean"
     weeks = f"in about {things(need.weeks, 'week')} at this pace" if need.weeks is not None else "not at this pace"
@@ -248,7 +248,7 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
     """Say why no lane can be offered, and what is missing."""
     if curve is None:
         return (
-            "Nothing by people with a record is settled yet, so nothing can be estimated. A pull request is settled "
+            "No pull request by people with a record is settled yet, so there is no estimate. It is settled "
             "once it is closed, or merged and left alone for its window. Your own past counts from "
             f"{fewest} settled ones on."
         )
@@ -262,8 +262,8 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
 def watched_words(history: LaneHistory, days: int) -> str:
     """Say under the title that the lane only watches, and the days that the rows below cover."""
     if history.began is None:
-        return "It watches without acting. Nothing would have gone through yet."
-    return f"It watches without acting. This is what it would have done in the last {days} days."
+        return "It only watches. Nothing would have gone through yet."
+    return f"It only watches. This is what it would have done in the last {days} days."
 
 
 def sum_words(history: LaneHistory, would: bool = True) -> str:

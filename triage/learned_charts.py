@@ -114,7 +114,7 @@ def order_over_time(key: str, series: Sequence[ShownSeries]) -> Plot | None:
     return Plot(
         key=key,
         title="AUC of each quarter",
-        summary=f"{len(names)} quarters; 1 orders every pair rightly, 0.5 no better than a coin",
+        summary=f"{len(names)} quarters; 1 orders every pair right, 0.5 is chance",
         height=250,
         table=Table(columns, rows),
         wide=True,

@@ -131,7 +131,7 @@ def answer_outcomes(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Answer the weekly question: all of these merges turned out fine, or ask again next week."""
     person, roles = require(request, "", Role.VIEWER), viewing(request)
     if roles.highest() < Role.MAINTAINER:
-        raise PermissionDenied("Only maintainers say how a pull request turned out.")
+        raise PermissionDenied("Only maintainers set outcomes.")
     now = timezone.now()
     if request.POST.get("answer") != "fine":
         outcome_prompt.ask_next_week(person, now)

@@ -69,7 +69,7 @@ class Looks:
             try:
                 self._tell(did)
             except (sqlite3.Error, OSError) as problem:
-                log.warning("the worker could not be told what is looked at: %s", problem)
+                log.warning("the worker could not be told which profiles are open: %s", problem)
             finally:
                 self._line.task_done()
 

@@ -35,7 +35,7 @@ _making = threading.Lock()
 _opened = threading.local()  # file: which the database was when this thread last looked
 ONE_PACKET = 1_400  # bytes: to pack less costs time and brings nothing sooner
 LEADERBOARD = "/leaderboard"
-GONE = "The drive that holds this site is gone. Nothing is lost; the site goes on by itself once it is mounted again.\n"
+GONE = "The drive of this site is gone. Nothing is lost. The site continues when the drive is mounted again.\n"
 UNWRITABLE = (
     "The drive of this site takes no bytes just now: what you asked was not done, and nothing is lost. Reading goes "
     "on; try this again in a while. For whoever runs the site `manage.py doctor` says what is wrong.\n"

@@ -6,22 +6,22 @@ from scoring.learning.shown_model import ShownLane, ShownModel
 from scoring.need import Need, items_needed, say_need
 from scoring.read import ContributorScore
 
-TRAINED = "The worker trains one every TRAIN_DAYS days (7 unless set otherwise), or manage.py train does at once."
+TRAINED = "The worker trains one every TRAIN_DAYS days (default 7); manage.py train does it at once."
 
 
 def no_reliability(name: str | None, model: ShownModel | None) -> str:
     """Why there is no reliability curve; "" where there is one."""
     if name is None:
         return (
-            "No model serves yet: probabilities come from a shrunk rate of each person's own record. A curve needs a "
-            f"model and pull requests that settled after it could have scored them. {TRAINED}"
+            "No model is used yet: the chance is a shrunk rate of each person's own record. A curve needs a "
+            f"model, and pull requests that settled after its training. {TRAINED}"
         )
     if model is None:
-        return f"The model that serves was kept without figures for this page, or its file is damaged. {TRAINED}"
+        return f"The model has no figures for this page, or its file is damaged. {TRAINED}"
     if not model.change.bins:
         return (
-            "The model that serves has been judged on no settled pull request yet. One settles when it is merged and "
-            "its window has passed, or 180 days after nobody merged it."
+            "0 settled pull requests have tested the model so far. A merged one settles when its window is over; "
+            "others settle when they are closed, or after 180 days."
         )
     return ""
 
@@ -39,9 +39,10 @@ def fewest_words(budget: float, delta: float, a_year: int) -> str:
 def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str) -> str:
     """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
     if name is None:
-        return f"No model serves yet, so nothing was scored at its opening. {TRAINED} {fewest if exact else ''}".strip()
+        needed_too = f" {fewest}" if exact and fewest else ""
+        return f"No model is used yet, so no pull request has a score from its opening. {TRAINED}{needed_too}"
     if model is None or model.lane is None:
-        return f"No threshold was attempted for the model that serves. {TRAINED}"
+        return f"No threshold was tried for the current model. {TRAINED}"
     if model.lane.months:
         return ""
     return needed(model.lane) if exact else "Nothing is certified yet: too few pull requests have settled."
@@ -50,8 +51,8 @@ def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, 
 def no_live(window: int) -> str:
     """Why no outcome of the lane itself stands beside the backtest, `window` days after a merge."""
     return (
-        "Live: no outcome of the fast lane is known yet. One counts in the month in which its "
-        f"{window} days after the merge are over, or in which it was refused, reverted or fixed."
+        "Live: 0 outcomes of the fast lane are known so far. One counts "
+        f"{window} days after its merge, or when it is refused, reverted or fixed."
     )
 
 
@@ -72,15 +73,15 @@ def no_vouches(known: ContributorScore | None) -> str:
     """Why no vouch is proposed to somebody, and what would change that."""
     if known is None:
         return (
-            "Nothing that you wrote on the network has reached this site, so no trust passes through you. Sign in as "
-            "the DID that vouches, or vouch for somebody on Tangled first."
+            "No record of yours has reached this site, so no trust flows through you. Sign in with the DID that "
+            "vouches, or vouch for somebody on Tangled first."
         )
     if known.structural_trust == 0 and known.distance is None:
         return (
-            "No trust from the seeds reaches you yet, so a vouch of yours would bring nobody any. A seed who vouches "
-            "for you changes that; an admin may make you one in the repository's settings."
+            "No trust reaches you yet, so your vouch would help nobody. A vouch by a seed changes that. "
+            "An admin can also make you a seed in the repository's settings."
         )
     return (
-        "Nobody is left to propose: everybody with settled work here is trusted already, or one vouch by you would "
-        "bring them nothing. It is looked at anew with each scoring."
+        "0 people to propose: everybody with settled work here is trusted already, or your vouch would not help. "
+        "Each scoring updates this list."
     )

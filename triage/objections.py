@@ -15,12 +15,12 @@ from triage.tokens import new_secret
 
 LONGEST = 10_000  # characters of an objection or an answer, as the lexicon has it
 ONLY_THE_CONTRIBUTOR = (
-    "Only the contributor objects to being scored at all. Choose a pull request, or a repository that you maintain."
+    "Only the contributor can ask not to be scored. Choose a pull request, or a repository that you maintain."
 )
 SPEAKERS = {
     Objection.Source.LINK: "The contributor, by their private link,",
     Objection.Source.SELF: "The contributor",
-    Objection.Source.RECORD: "The contributor, by a record of theirs,",
+    Objection.Source.RECORD: "The contributor, by their own record,",
     Objection.Source.MAINTAINER: "A maintainer of {repository}, in the contributor's name,",
 }
 OBJECTED = "select 1 from triage_objection where did = %s and pull_uri in (%s, '') limit 1"
@@ -51,9 +51,9 @@ def object_to(
     with transaction.atomic():
         still_open = _of_speaker(did, source, repo_key).filter(state=Objection.State.OPEN)
         if still_open.filter(pull_uri=pull_uri).exists():
-            raise ObjectionProblem(409, "An objection to this is open already: a person answers it.")
+            raise ObjectionProblem(409, "An objection to this is already open. A person answers it.")
         if still_open.count() >= AT_ONCE:
-            raise ObjectionProblem(409, f"{AT_ONCE} objections are open already: they are answered first.")
+            raise ObjectionProblem(409, f"{AT_ONCE} objections are already open. Wait for the answers first.")
         found = Objection.objects.create(
             key=f"page:{new_secret()}",
             did=did,
@@ -83,13 +83,13 @@ def answer(key: str, record: RecordObjection | None, by: Person, state: str, tex
     Raises ObjectionProblem where it is answered already, or the answer is empty or too long.
     """
     if state not in (Objection.State.ACCEPTED, Objection.State.REJECTED):
-        raise ObjectionProblem(422, "Accept it or reject it.")
+        raise ObjectionProblem(422, "Choose accept or reject.")
     said = _checked(text, "An answer")
     with transaction.atomic():
         found = _kept(record) if record else Objection.objects.get(key=key)
         answered = {"state": state, "answer": said, "answered_by": by, "answered_at": now}
         if not Objection.objects.filter(pk=found.pk, state=Objection.State.OPEN).update(**answered):
-            raise ObjectionProblem(409, "Somebody answered this already.")
+            raise ObjectionProblem(409, "Somebody has already answered this.")
         found.refresh_from_db()
         log_change(
             by, f"objection.{state}", now, str(found.repo_key), str(found.pull_uri or found.did), answer=said[:200]
@@ -182,7 +182,7 @@ def _tell(found: Objection, now: datetime) -> None:
 def _checked(text: str, what: str) -> str:
     said = text.replace("\r\n", "\n").replace("\x00", "").strip()
     if not said:
-        raise ObjectionProblem(422, f"{what} needs words.")
+        raise ObjectionProblem(422, f"{what} needs a text.")
     if len(said) > LONGEST:
         raise ObjectionProblem(422, f"{what} may have {LONGEST:,} characters at most; this one has {len(said):,}.")
     return said

@@ -21,7 +21,7 @@ EVERY = timedelta(days=7)
 BACK = timedelta(days=28)  # for how long after it turned old enough a merge is asked about
 LOOKED_AT = 200
 MOST = 10  # pull requests in one question; the oldest come first, so the others are asked about next week
-GONE = "Somebody answered for one of these meanwhile, so nothing was marked. Load the page again."
+GONE = "Nothing changed: somebody answered for one of these before you. Load the page again."
 _due = PerSnapshot[tuple[str, ...]]()
 
 

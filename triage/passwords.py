@@ -22,9 +22,9 @@ from triage.permissions import SignInNeeded
 
 BY_LINK = "signed_in_by_link"  # of the session: whoever has the link may set a new password without the old one
 LONGEST = 1_000  # characters
-WRONG = "Name and password do not belong together. With a one-time link you get in without a password."
-TWICE = "The two do not match: type the same password twice."
-OLD = "This is not your present password. To set one without it, sign in with a one-time link."
+WRONG = "Wrong handle or password. You can also sign in with a one-time link."
+TWICE = "The two passwords differ. Type the same one twice."
+OLD = "Wrong current password. You can sign in with a one-time link to set a new one."
 
 
 def find_person(name: str, password: str, now: float) -> Person | None:

@@ -74,14 +74,14 @@ def change_role(request: Request) -> HttpResponse:
     if repo_key and repo_key not in _names(request):
         return _people(request, "That repository is not watched here.")
     if role not in (*Maintainer.Role.values, TAKEN):
-        return _people(request, "That is no role.")
+        return _people(request, "This role does not exist.")
     try:
         did = (parse_did if role == TAKEN else parse_account)(request.POST.get("did", "").strip())
         person = Person.objects.filter(did=did).first() if role == TAKEN else person_for(did, request.snapshot)
         changed = person is not None and set_role(by, person, repo_key, _given(role), timezone.now())
     except (MalformedDid, LastAdmin) as problem:
         return _people(request, str(problem))
-    messages.info(request, "Saved." if changed else "Nothing changed: it was so already.")
+    messages.info(request, "Saved." if changed else "Nothing changed: the person already has this role.")
     return redirect("people")
 
 

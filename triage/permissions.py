@@ -74,7 +74,7 @@ def require(request: Request, repo_key: str, role: Role) -> Person:
     """The person who asks, where they have at least `role`; SignInNeeded or PermissionDenied otherwise."""
     person = request.user
     if not isinstance(person, Person):
-        raise SignInNeeded("Sign in first: what changes something needs a person.")
+        raise SignInNeeded("Sign in first. Only a person can change something.")
     if role_of(person, repo_key) < role:
         raise PermissionDenied(f"This needs the role {role.name.lower()} in {repo_key or 'the whole site'}.")
     return person

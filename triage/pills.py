@@ -8,7 +8,7 @@ from scoring.read import ContributorScore, QueueRow
 from scoring.verdict import Lane, Verdict
 
 Kind = Literal["fast", "review", "flag", "unknown"]
-FEW = 5  # settled contributions, under which a number is never shown without its interval
+FEW = 5  # settled pull requests, under which a number is never shown without its interval
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
 # What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
 WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
@@ -37,7 +37,7 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     """
     probability = verdict.estimate.probability
     if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
-        return Pill("unknown", "", "Not enough evidence")
+        return Pill("unknown", "", "No score yet")
     number = "" if probability is None else shown(probability)
     low, high = verdict.estimate.low, verdict.estimate.high
     track = None if probability is None else (round(100 * low, 1), round(100 * probability, 1), round(100 * high, 1))

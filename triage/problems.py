@@ -23,11 +23,9 @@ CODES = {
     503: "not_ready",
 }
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # the policy of what is no page: it loads and runs nothing
-HOW_TO_READ = "Reading needs a signed-in person or a token: send Authorization: Bearer <token> with scope read."
+HOW_TO_READ = "Sign in, or send Authorization: Bearer <token> with scope read."
 
-HOW_TO_REVIEW = (
-    "A review needs a maintainer who is signed in or a token with scope review, of a maintainer or the operator."
-)
+HOW_TO_REVIEW = "A review needs a signed-in maintainer, or a token with scope review of a maintainer or the operator."
 
 
 class ApiProblem(Exception):

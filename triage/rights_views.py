@@ -33,7 +33,7 @@ _reading = threading.Lock()
 WAIT_SECONDS = 5.0
 SHOWN = 20  # open pull requests on somebody's own page
 AnyResponse = TypeVar("AnyResponse", bound=HttpResponseBase)
-ONLY_EVERYWHERE = "The leaderboard is the whole site's: the contributor, or a maintainer of the site, chooses this."
+ONLY_EVERYWHERE = "Only the contributor or a maintainer of the whole site can change this."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def send_objection(request: Request, did: str) -> HttpResponse:
         found = object_to(person, pull_uri, key, text, speaker.source, speaker.person, timezone.now())
     except (LinkProblem, ObjectionProblem) as problem:
         return refused(request, problem.status, str(problem), text)
-    said = f"Your objection is kept. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
+    said = f"Your objection is saved. A person answers it by {found.due_at:%d %b %Y}; until then a person decides."
     return render(request, "said.html", {"title": "Kept", "sentence": said})
 
 
@@ -135,7 +135,7 @@ def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
         purpose = DECISION if token.startswith(f"{DECISION}~") else DATA
         link = open_link(token, did, purpose, timezone.now())
         if link.purpose == DECISION and link.pull_uri != pull_uri:
-            raise LinkProblem(403, "This link is for one decision alone.")
+            raise LinkProblem(403, "This link opens one decision only.")
         return Speaker(Objection.Source.LINK, None, link)
     person = request.user
     if not isinstance(person, Person):
@@ -143,7 +143,9 @@ def speaker_of(request: Request, did: str, pull_uri: str) -> Speaker:
     if person.did == did:
         return Speaker(Objection.Source.SELF, person)
     if handled_from(viewing(request), request.snapshot, did) is None:
-        raise PermissionDenied("This is for the contributor, and for maintainers to whom they offered something.")
+        raise PermissionDenied(
+            "You don't have access. Only the contributor and the maintainers they sent pull requests to have it."
+        )
     return Speaker(Objection.Source.MAINTAINER, person)
 
 
@@ -177,7 +179,7 @@ def _in_their_name(request: Request, did: str, about: str) -> tuple[str, str]:
         raise ObjectionProblem(422, ONLY_THE_CONTRIBUTOR)
     key = _place(request, did, about)
     if key not in theirs:
-        raise PermissionDenied("A maintainer speaks about what was offered to their own repository.")
+        raise PermissionDenied("You can object only to pull requests in your own repositories.")
     return about, key
 
 
@@ -185,14 +187,14 @@ def _place(request: Request, did: str, pull_uri: str) -> str:
     """The key of the repository that a pull request of this contributor is in; ObjectionProblem where it is none."""
     found = read.offered_by(request.snapshot, pull_uri) if request.snapshot else None
     if found is None or found[0] != did:
-        raise ObjectionProblem(404, "This contributor offered no such pull request here.")
+        raise ObjectionProblem(404, "This contributor has no such pull request here.")
     return found[1]
 
 
 def _data(request: Request, did: str, token: str) -> HttpResponseBase:
     whole = request.GET.get("form") == "json"
     if not _reading.acquire(timeout=WAIT_SECONDS):
-        response = refused(request, 503, "Somebody else's data is being read; try again in a minute.")
+        response = refused(request, 503, "Another export is running. Try again in a minute.")
         response["Retry-After"] = "60"
         return response
     try:

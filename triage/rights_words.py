@@ -14,8 +14,8 @@ from triage.words import visible
 
 ROWS_SHOWN = 50  # of one table on the page; the JSON has all
 ROW_SHOWN = 2_000  # characters
-COMPUTED = "computed here from the public records, never from who or where you are"
-NETWORK = "public records on the network, as its stream or their servers brought them"
+COMPUTED = "computed here from public records, never from who or where you are"
+NETWORK = "public records from the network's stream or from data servers"
 SOURCES: Mapping[str, str] = {
     **dict.fromkeys(("events", "archived_events", "dead_letters"), NETWORK),
     "contributors": "the network's directory of identities, and your own server",
@@ -24,13 +24,13 @@ SOURCES: Mapping[str, str] = {
     **dict.fromkeys(
         ("labels", "marks", "trust", "features", "scores", "current_scores", "current_decisions"), COMPUTED
     ),
-    "content_reviews": "made here from the text of your change, without knowing whose it is",
+    "content_reviews": "made here from the text of your change, without your name",
     "signals": "services that you name yourself, and public registries of packages",
     "maintainers": "an admin of this site",
     "objections": "what you or a maintainer wrote on this site",
     "leaderboard_wishes": "what you or a maintainer wrote on this site",
 }
-USUAL_SOURCE = "kept here in the course of the work on the records above"
+USUAL_SOURCE = "kept here while processing the records above"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def decision_answer(title: str, lane: str, reasons: Sequence[str], address: str,
     listed = "\n".join(f"- {reason}" for reason in reasons)
     return (
         f"Hello. Sunstead put your pull request “{visible(title)}” into this lane: {lane}. Why:\n\n{listed}\n\n"
-        "That orders what maintainers look at; it blocks and closes nothing. You can read this, and object, here until "
+        "That orders the inbox; it blocks and closes nothing. You can read this, and object, here until "
         f"{until:%d %b %Y}:\n\n{address}\n\nA person answers an objection within a month."
     )
 

@@ -56,4 +56,4 @@ def _write(person: Person, repo_key: str, role: str | None) -> None:
 def _refuse_the_last(person: Person) -> None:
     others = Maintainer.objects.filter(repo_key="", role=Maintainer.Role.ADMIN, person__is_active=True)
     if not others.exclude(person=person).exists():
-        raise LastAdmin("This is the site's only admin: make somebody else admin of the site first.")
+        raise LastAdmin("This is the only admin of the site. Make somebody else admin first.")

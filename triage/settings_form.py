@@ -13,38 +13,38 @@ SHARE = re.compile(r"(\d{1,3})(?:[.,](\d{1,2}))?", re.ASCII)
 DAYS = re.compile(r"\d{1,4}", re.ASCII)
 
 LABELS: Mapping[str, str] = {
-    "budget": "Budget of false approvals, in percent",
-    "alarm_budget": "Budget of false alarms, in percent of all clean work",
+    "budget": "Budget of bad ones in the fast lane, in percent",
+    "alarm_budget": "Budget of false alarms, in percent of clean work",
     "window_days": "Days until a merge counts as clean",
     "tier": "Tier",
     "review": "Content review",
     "seeds_added": "Additional seeds",
     "seeds_removed": "Not trusted as seeds",
     "never_fast_paths": "Never fast-lane these paths",
-    "sensitive_paths": "Paths that are always read",
-    "accepted_issuers": "Accepted issuers of attestations",
-    "organisation_domains": "Accepted domains of organisations",
+    "sensitive_paths": "Always need a person",
+    "accepted_issuers": "Accepted attestation issuers",
+    "organisation_domains": "Accepted organisation domains",
     "shadow": "Shadow mode",
 }
 BUDGETS = ("budget", "alarm_budget")
 ONE_A_LINE: Mapping[str, str] = {
-    "seeds_added": "Handles or DIDs, one a line. Their judgement is taken as given in this repository.",
-    "seeds_removed": "Handles or DIDs, one a line: for example a bot. It may still push; no trust starts from it.",
+    "seeds_added": "Handles or DIDs, one a line. Their judgement counts fully in this repository.",
+    "seeds_removed": "Handles or DIDs, one a line: for example a bot. It can still push, but no trust starts from it.",
     "never_fast_paths": "Patterns as in .gitignore, one a line, besides CI, build, release, install hooks, locked "
     "dependencies and binaries.",
-    "sensitive_paths": "Patterns as in .gitignore, one a line: read by the reviewer whoever changes them.",
-    "accepted_issuers": "Handles or DIDs of organisations, one a line, whose attestations count in the tier sensitive.",
-    "organisation_domains": "Domains, one a line: a did:web on one of them is the organisation's own word.",
+    "sensitive_paths": "Patterns as in .gitignore, one a line: a person always reads changes of these.",
+    "accepted_issuers": "Handles or DIDs of organisations, one a line. Their attestations count in the sensitive tier.",
+    "organisation_domains": "Domains, one a line. A did:web on one of them counts as attested by the organisation.",
 }
 CHOICES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tier": (
-        ("public", "Public: anybody's change can be fast lane"),
-        ("sensitive", "Sensitive: the fast lane asks for the author's valid attestation of jurisdiction"),
+        ("public", "Public: any pull request can be fast lane"),
+        ("sensitive", "Sensitive: the fast lane needs a valid attestation of the author's jurisdiction"),
     ),
     "review": (
-        ("off", "Off: nobody reads changes, and none is fast lane"),
-        ("deterministic", "Deterministic: scanners only, nothing leaves this machine"),
-        ("claude", "Claude: diffs are also sent to Anthropic, scrubbed of names"),
+        ("off", "Off: no review, and no fast lane"),
+        ("deterministic", "Scanners only: nothing leaves this machine"),
+        ("claude", "Claude: also sends diffs to Anthropic, without names"),
     ),
 }
 
@@ -181,7 +181,7 @@ def _value(name: str, text: str) -> Any:
 def _lines(text: str) -> tuple[str, ...]:
     """The lines that say something, each once."""
     if len(text) > TYPED:
-        raise ValueError(f"This is longer than {TYPED:,} characters: nothing was saved.")
+        raise ValueError(f"Not saved: this is longer than {TYPED:,} characters.")
     lines = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
     if len(lines) > LISTED:
         raise ValueError(f"At most {LISTED} lines, not {len(lines):,}.")

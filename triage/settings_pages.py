@@ -41,7 +41,7 @@ from triage.views import first_run
 NONE: Mapping[str, str] = MappingProxyType({})
 SAVED = "Saved. The worker takes it over within seconds and decides every open pull request here anew."
 SAME = "Nothing was different, so nothing was changed."
-LATE = "Somebody else saved these settings meanwhile: nothing of yours was saved. Below is what stands now."
+LATE = "Not saved: somebody else changed these settings before you. Below is the current state."
 
 
 @never_cache

@@ -11,9 +11,9 @@ from scoring.read import FirstReading
 SEEDS_SHOWN = 12
 # What leaves this machine is the first thing that each one says.
 REVIEWS: tuple[tuple[Mode, str], ...] = (
-    ("deterministic", "No, scanners here read them"),
-    ("claude", "Yes, Claude reads them too, scrubbed of names"),
-    ("off", "No, and nobody reads them: never fast lane"),
+    ("deterministic", "No, only the scanners here read them"),
+    ("claude", "Yes, Claude reads them too, without names"),
+    ("off", "No, and no review at all: no fast lane"),
 )
 
 
@@ -100,12 +100,16 @@ def progress_of(reading: FirstReading, handed_over: int) -> Progress | None:
 
 def _headline(reading: FirstReading, handed_over: int) -> str:
     if reading.state == "done" and handed_over:
-        return "Almost: the worker takes over what you chose."
+        return "Almost ready: the worker applies your choice."
     if reading.state == "done":
-        return "Almost: the knots are still asked who may push." if reading.unasked else "The queue can be used."
+        return (
+            "Almost ready: waiting for the knots to say who has push access."
+            if reading.unasked
+            else "The inbox is ready."
+        )
     if reading.seconds_left is None:
-        return "How long it takes is not known yet: no pace was measured."
-    return f"Queue usable in about {minutes_words(reading.seconds_left)}."
+        return "The time it takes is not known yet."
+    return f"Inbox ready in about {minutes_words(reading.seconds_left)}."
 
 
 def minutes_words(seconds: float) -> str:
@@ -115,14 +119,16 @@ def minutes_words(seconds: float) -> str:
 
 
 def _steps(reading: FirstReading, handed_over: int) -> tuple[Step, ...]:
-    heard = "The network's stream is heard." if reading.is_heard else "Nothing was heard from the network's stream yet."
-    taken = "The worker has taken over what you chose." if not handed_over else "The worker takes over what you chose."
+    heard = "Connected to the event stream." if reading.is_heard else "No event from the stream yet."
+    taken = (
+        "The worker has applied your choice." if not handed_over else "The worker applies your choice within seconds."
+    )
     if not reading.watched:
-        pushing = "The knots are asked who may push once something is watched."
+        pushing = "Sunstead asks the knots for push access once a repository is watched."
     elif reading.unasked:
-        pushing = f"Who may push is not known yet for {_counted(reading.unasked, 'repository', 'repositories')}."
+        pushing = f"Push access is not known yet for {_counted(reading.unasked, 'repository', 'repositories')}."
     else:
-        pushing = "Every knot was asked who may push."
+        pushing = "Every knot has answered on push access."
     steps = [
         Step(heard, reading.is_heard),
         Step(taken, not handed_over),
@@ -131,19 +137,19 @@ def _steps(reading: FirstReading, handed_over: int) -> tuple[Step, ...]:
     ]
     if reading.rest:
         ended, accounts = reading.rest
-        told = f"Everybody else on the network is read after that: {ended:,} of {accounts:,} accounts so far."
+        told = f"Then everybody else on the network: {ended:,} of {accounts:,} accounts read so far."
         steps.append(Step(told, False))
     return tuple(steps)
 
 
 def _read_words(reading: FirstReading) -> str:
     if reading.state == "none":
-        return "Owners, contributors and whom they vouch for are read next."
+        return "Next: owners, contributors and the people they vouch for."
     of = "" if reading.state == "done" else "at least "
-    missing = f"; {reading.missing:,} could not be had" if reading.missing else ""
+    missing = f"; {reading.missing:,} could not be read" if reading.missing else ""
     pulls = _counted(reading.pulls, "pull request", "pull requests")
     return (
-        f"Owners, contributors and whom they vouch for: {reading.ended:,} of {of}"
+        f"Owners, contributors and the people they vouch for: {reading.ended:,} of {of}"
         f"{_counted(reading.accounts, 'account', 'accounts')} read, {reading.records:,} records, {pulls}{missing}."
     )
 

@@ -26,7 +26,7 @@ CHANGE, DAY = "change", "day"  # what a form says instead of a number of days
 FURTHEST = timedelta(days=365)
 ANY = "select 1 from triage_snooze limit 1"
 MINE = "select 1 from triage_snooze where person_id = %s and made_at >= %s limit 1"
-CHANGED = "It changed since you looked at it, so it stays in the queue. This is how it stands now."
+CHANGED = "Not saved: it changed since you opened it, so it stays in the inbox. Here is the current state."
 _states = PerSnapshot[dict[str, RowState]](4)
 
 

@@ -16,14 +16,14 @@ HOPS = {
     "follow_mirrors": "Following the git history",
     "score_everyone": "Scoring",
     "erase_deleted": "Erasing accounts that are gone",
-    "deliver_outbox": "Taking over what was decided here",
-    "tell_webhook": "Telling the webhook's receiver",
+    "deliver_outbox": "Applying decisions made here",
+    "tell_webhook": "Sending to the webhook",
     "archive_events": "Moving older events to files",
     "drop_old_diffs": "Dropping older diffs",
     "drop_ended_sessions": "Dropping sessions that have ended",
 }
 
-SEE_LOG = "It is tried again by itself; where it stays so, the worker's log says why."
+SEE_LOG = "Retrying automatically. If this lasts, see the worker's log."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,13 @@ def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: 
         count, names = status.hosts_left_alone, ", ".join(status.hosts_named[:3])
         rest = " and others" if count > 3 else ""
         told.append(
-            f"{_counted(count, 'host is', 'hosts are')} left alone for a while, slow or asking for rest: {names}{rest}."
+            f"{_counted(count, 'host is', 'hosts are')} paused for a while, slow or over the limit: {names}{rest}."
         )
     if dead_letters:
-        told.append(f"{_counted(dead_letters, 'event', 'events')} could not be understood, and kept to be tried again.")
+        told.append(
+            f"{_counted(dead_letters, 'event', 'events')} could not be read. Sunstead keeps them and tries again "
+            "after an update."
+        )
     if status is not None and status.is_alive(now) and status.letters_dropped:
         told.append(
             f"{_counted(status.letters_dropped, 'more was', 'more were')} let go, as more were not kept than "
@@ -78,7 +81,7 @@ def with_state(fresh: Freshness, wrong: Sequence[Trouble], known: Sequence[str])
     details = (*(trouble.sentence for trouble in wrong), *known)
     if not wrong:
         return replace(fresh, details=details)
-    more = f", {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    more = f" (+{len(wrong) - 1})" if len(wrong) > 1 else ""
     tone = "stopped" if fresh.tone == "stopped" else wrong[0].tone
     lag = (f"{fresh.words}.",) if fresh.tone != "none" else ()
     return Freshness(tone, wrong[0].short + more, (*lag, *details) if fresh.tone != "live" else details)
@@ -89,7 +92,7 @@ def _not_running(status: Status | None, now: float) -> Trouble:
         sentence = "The worker has not started yet, so nothing comes in. The operator starts it with make run."
         return Trouble("Worker has not started yet", sentence, "stopped")
     seen = f"was last heard of {duration_words(now - status.written_at)} ago"
-    sentence = f"The worker {seen}: nothing new comes in. Whoever runs this site starts it with make run."
+    sentence = f"The worker {seen}: nothing new comes in. The operator starts it with make run."
     return Trouble("Worker not running", sentence, "stopped")
 
 
@@ -98,7 +101,7 @@ def _store(status: Status) -> Trouble | None:
         return None
     if status.drive_full:
         left = f"{status.free_bytes // 1_000_000} MB left"
-        sentence = f"The drive is full ({left}): nothing new is stored until space is freed, then it goes on by itself."
+        sentence = f"The drive is full ({left}): nothing new is stored until there is free space."
         return Trouble("Drive full", sentence, "stopped")
     return Trouble("Not storing", f"Nothing new is stored: {said(status.store_problem)}. {SEE_LOG}", "stopped")
 
@@ -108,29 +111,27 @@ def _clock(status: Status) -> Trouble | None:
         return None
     behind = duration_words(status.clock_behind_minutes * 60)
     sentence = f"The clock of this machine is wrong: all new events are dated {behind} or more ahead of it."
-    return Trouble(
-        "Clock wrong", f"{sentence} They wait until whoever runs this site has set it (by NTP); none is lost."
-    )
+    return Trouble("Clock wrong", f"{sentence} They wait until the operator sets the clock (NTP). None is lost.")
 
 
 def _listener(status: Status) -> Trouble | None:
     if status.listener_problem is None:
         return None
-    sentence = f"The network's stream is not heard: {said(status.listener_problem)}. It is tried again by itself."
-    return Trouble("Not listening", sentence)
+    sentence = f"Can't reach the event stream: {said(status.listener_problem)}. Retrying automatically."
+    return Trouble("Offline: event stream", sentence)
 
 
 def _publisher(status: Status) -> Trouble | None:
     if status.publisher_problem is None:
         return None
-    return Trouble("Not publishing", f"What came in since cannot be shown: {said(status.publisher_problem)}. {SEE_LOG}")
+    return Trouble("Not publishing", f"New events cannot be shown: {said(status.publisher_problem)}. {SEE_LOG}")
 
 
 def _backfill(status: Status) -> Trouble | None:
     if status.backfill_problem is None:
         return None
     told = said(status.backfill_problem)
-    return Trouble("Backfill waits", f"Older records are not read for now: {told}. It is tried again by itself.")
+    return Trouble("Backfill waits", f"Older records are not read for now: {told}. Retrying automatically.")
 
 
 def _event_streams(status: Status) -> Trouble | None:
@@ -139,22 +140,20 @@ def _event_streams(status: Status) -> Trouble | None:
     count, told = status.event_streams_down, "; ".join(map(said, status.event_problems))
     rest = "; and others" if count > len(status.event_problems) else ""
     whose = "a knot or spindle" if count == 1 else f"{count:,} knots and spindles"
-    sentence = f"Pushes and runs of {whose} are not heard: {told}{rest}. It is tried again by itself."
-    return Trouble("Events not heard", sentence)
+    sentence = f"Pushes and runs of {whose} do not arrive: {told}{rest}. Retrying automatically."
+    return Trouble("Git events missing", sentence)
 
 
 def _hop(name: str) -> Trouble:
     doing = HOPS.get(name, f"A step of the work ({name})")
-    return Trouble(
-        f"{HOPS.get(name, 'A step')} fails", f"{doing} fails and is tried again by itself: see the worker's log."
-    )
+    return Trouble(f"{HOPS.get(name, 'A step')} fails", f"{doing} fails. Retrying automatically; see the worker's log.")
 
 
 def _gaps(count: int, has_hosts: bool, reason: str) -> tuple[Trouble, ...]:
     if not count:
         return ()
-    how = "" if has_hosts else " It stays so until whoever runs this site names hosts in BACKFILL_HOSTS."
-    sentence = f"{_counted(count, 'gap', 'gaps')} in the stream not filled yet: what happened then may be missing here."
+    how = "" if has_hosts else " The operator must set BACKFILL_HOSTS."
+    sentence = f"{_counted(count, 'gap', 'gaps')} in the stream not filled yet. Events from then may be missing here."
     why = f" The newest: {said(reason)}." if reason else ""
     return (Trouble(_counted(count, "gap", "gaps"), sentence + why + how),)
 

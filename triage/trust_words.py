@@ -16,9 +16,9 @@ def trust_sentences(found: TrustExplanation) -> tuple[str, ...]:
     """How far from the seeds, over how many ways, and what would end it; () for a seed and where there is no path."""
     if not found.distance:
         return ()
-    hops = "One hop" if found.distance == 1 else f"{found.distance} hops"
+    hops = "One step" if found.distance == 1 else f"{found.distance} steps"
     ways = len(found.paths)
-    told = f"{hops} from the nearest seed" + (f", over {ways} ways that share nobody between" if ways > 1 else "") + "."
+    told = f"{hops} from the nearest seed" + (f", over {ways} independent paths" if ways > 1 else "") + "."
     return (told, *_hangs_on(found))
 
 
@@ -27,7 +27,7 @@ def _hangs_on(found: TrustExplanation) -> tuple[str, ...]:
         return (f"If {found.dominator.name} were compromised, this trust would be gone.",)
     if found.distance == 1:
         return ()
-    return ("No single account between carries all of it.",)
+    return ("No single account carries all of it.",)
 
 
 def share_words(share: float) -> str:

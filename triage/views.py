@@ -113,7 +113,7 @@ def contributor(request: Request, snapshot: Snapshot, did: str) -> HttpResponse:
     except MalformedDid as problem:
         return problem_page(request, 422, str(problem))
     if hidden := read.hidden_because(snapshot, person):
-        raise Http404(f"The account {person[:200]} {hidden}, so it is not shown here meanwhile.")
+        raise Http404(f"The account {person[:200]} {hidden}, so it is hidden for now.")
     if page is None:
         raise Http404("This DID wrote no record that reached this site, and nobody here vouched for it.")
     looks.note(person)
@@ -196,10 +196,10 @@ def at_address(response: HttpResponse, fragment: bool, address: str) -> HttpResp
 def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
     """Sortable headers: words, query string, `aria-sort`, class."""
     named: tuple[tuple[read.LeaderboardSort, str], ...] = (
-        ("score", "P(clean)"),
+        ("score", "Stays clean"),
         ("merged", "Merged"),
         ("reverts", "Reverts"),
-        ("hops", "Hops from the seeds"),
+        ("hops", "Steps from the seeds"),
     )
     return [
         (words, filters.sorted_by(sort), _aria_sort(filters, sort), "" if sort == "score" else "number")

@@ -36,7 +36,7 @@ def duration_words(seconds: float) -> str:
 def interval_sentence(estimate: Estimate) -> str:
     """P(clean) in words with its interval and what it rests on."""
     if estimate.probability is None:
-        return "No settled contribution yet, so there is no number. Unknown is not bad: a person looks, as usual."
+        return "No settled pull request yet, so there is no number. Unknown is not bad: a person looks, as usual."
     cases = f"{estimate.cases:,} settled pull request{'' if estimate.cases == 1 else 's'}"
     return (
         f"About {percent(estimate.probability)} of changes like theirs stay clean "
@@ -59,7 +59,7 @@ def is_denounced(verdict: Verdict) -> bool:
 def no_path_words(verdict: Verdict) -> str:
     """Why no path is shown."""
     if is_denounced(verdict):
-        return "A seed denounces this contributor, so no vouch for them counts."
+        return "Someone you trust warns about this contributor, so no vouch for them counts."
     return "No trust path from the seeds. That is unknown, not bad."
 
 
@@ -68,7 +68,7 @@ def missing_evidence(verdict: Verdict, path: Sequence[Person], content_risk: flo
     estimate = verdict.estimate
     known = (
         (bool(path) or is_denounced(verdict), "no trust path from the seeds"),
-        (estimate.cases > 0, "no settled contribution"),
+        (estimate.cases > 0, "no settled pull request"),
         (content_risk is not None, "content not reviewed yet"),
     )
     return tuple(words for is_known, words in known if not is_known)
@@ -88,7 +88,7 @@ def unread_words(repositories: int) -> str:
     if not repositories:
         return ""
     whose = "the one repository that asks" if repositories == 1 else f"the {repositories:,} repositories that ask"
-    return f"Claude reads nothing, since no API key is set here: in {whose} for it scanners alone judge content."
+    return f"Claude reads nothing because no API key is set. In {whose} for it, only scanners judge content."
 
 
 def freshness(newest: datetime | None, now: datetime, recorded: bool) -> Freshness:

@@ -50,7 +50,7 @@ def open_lane(worker: Worker, person: Person, repository: str) -> None:
         found = read.watched_repository(rows, repository)
         offer = present_offer(rows, policy, policy.thresholds.budget, now)
     if found is None or offer is None:
-        raise CommandError("No fast lane could be offered on the simulated network's past.")
+        raise CommandError("The simulated past was too short to offer a fast lane.")
     open_estimated_lane(person, found, offer, _now(worker))
     _wait_until_taken()
 

@@ -14,4 +14,4 @@ def sentence_of(problem: EnvError) -> str:
         return str(problem)
     told = problem.error_messages
     words = "; ".join(str(one).rstrip(".") for one in told) if isinstance(told, list) else str(told)
-    return f"{named[1]} cannot be used: {words[:1].lower()}{words[1:]}. .env.example says what it may be."
+    return f"{named[1]} cannot be used: {words[:1].lower()}{words[1:]}. See .env.example."

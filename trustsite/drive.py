@@ -42,8 +42,8 @@ STATELESS |= {
 }
 # The keys of a drive, and the way out where one has no backup; a store with erased people opens with its own alone.
 KEYS = {
-    "django": ", or delete it, after which everybody signs in anew",
-    "audit": ", or delete it, after which audits are drawn by a new one",
+    "django": ", or delete it; then everybody signs in again",
+    "audit": ", or delete it; then audits use a new key",
     "tombstones": "",
     "webhook": ", or delete it and give the receiver of the webhook the new one",
 }
@@ -130,8 +130,8 @@ def require(place: Place) -> None:
     check_ground(place.data_root)
     if place.mode == "drive" and not (place.root / MARKER).is_file():
         raise DriveProblem(
-            f"DATA_ROOT={place.root} has no mark ({MARKER}), as a drive that is not mounted: "
-            "mount it, or run `manage.py init_drive` once if this is the folder you mean."
+            f"DATA_ROOT={place.root} has no mark ({MARKER}), like a drive that is not mounted: "
+            "mount it, or run `manage.py init_drive` once if this is the right folder."
         )
     if (place.root / RESTORING).exists():
         raise DriveProblem(
@@ -155,7 +155,7 @@ def require_store_folder(store: Path, root: Path) -> None:
     if not store.exists():
         raise DriveProblem(
             f"DUCKDB_PATH={store} lies in a folder outside DATA_ROOT without a mark ({MARKER}), as a drive that is not "
-            "mounted: mount it, or run `manage.py init_drive` once if this is the folder you mean."
+            "mounted: mount it, or run `manage.py init_drive` once if this is the right folder."
         )
     mark_store_folder(store, root)
 
@@ -190,7 +190,7 @@ def claim(folder: Path) -> None:
             f"{folder} holds files that Sunstead did not put there and would delete: "
             "move them away, or set DATA_ROOT to another folder."
         )
-    (folder / MADE).write_text("Sunstead made this folder and deletes what is in it: keep nothing here.\n")
+    (folder / MADE).write_text("Sunstead created this folder and deletes its files: keep nothing here.\n")
 
 
 def empty(folder: Path) -> None:

@@ -32,7 +32,7 @@ from trustsite.worker import QUIET_SECONDS, stream_from_settings
 
 ROUNDS = 50  # of the hops: each works off what the one before has left
 LOOK_SECONDS = 0.1
-TRIED_AGAIN = "It is tried again until the time is over; --seconds 0 goes by the records alone."
+TRIED_AGAIN = "Retrying until the time is over; --seconds 0 uses the records alone."
 
 Show = Callable[[float, int], None]  # seconds listened so far, events that the stream brought
 
@@ -155,7 +155,7 @@ class _Live:
         while True:
             passed = min(time.monotonic() - began, self.plan.seconds)
             if listener.problem and not is_told and passed < self.plan.seconds:
-                self.gathering.tell(f"The stream is not heard: {listener.problem}. {TRIED_AGAIN}")
+                self.gathering.tell(f"Can't reach the event stream: {listener.problem}. {TRIED_AGAIN}")
                 is_told = True
             with self.store.read() as rows:
                 events = rows.value("select count(*) from events where source <> 'backfill'")
@@ -163,7 +163,7 @@ class _Live:
             if passed >= self.plan.seconds or self.gathering.stopping.wait(LOOK_SECONDS):
                 break
         if listener.problem:
-            self.gathering.notes.append(f"The stream was not heard all the time: {listener.problem}.")
+            self.gathering.notes.append(f"The event stream was interrupted: {listener.problem}.")
         return events
 
     def _work_off(self) -> None:
@@ -171,7 +171,7 @@ class _Live:
         from ingest import tasks as asking
         from scoring import tasks as judging
 
-        self.gathering.tell("Asking who they are and what they sent, then judging.")
+        self.gathering.tell("Looking up identities and pull requests, then judging.")
         hops = (asking.derive_events, asking.ask_network, asking.follow_mirrors, judging.score_everyone)
         for _ in range(ROUNDS):
             self.changed.clear()

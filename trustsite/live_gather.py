@@ -244,7 +244,7 @@ class Gathering:
         with self.store.read() as rows:
             seeds = [row["did"] for row in rows.rows(SEEDS)]
         if seeds:
-            self.tell(f"Reading the records of {len(seeds)} accounts that may push: they are the seeds.")
+            self.tell(f"Reading the records of {len(seeds)} accounts with push access: they are the seeds.")
         self._list_others(seeds)
         return seeds
 

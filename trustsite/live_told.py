@@ -209,9 +209,9 @@ def lines(answer: Answer) -> Iterator[str]:
 
 
 def _person_lines(one: Judged) -> Iterator[str]:
-    chance = "not enough evidence"
+    chance = "no score yet"
     if one.probability is not None:
-        known = things(one.cases, "settled contribution")
+        known = things(one.cases, "settled pull request")
         chance = f"P(clean) {shown(one.probability)} (95 %: {shown(one.low)} to {shown(one.high)}, {known})"
     yield ""
     yield f"{one.name} ({one.did}): {chance}"

@@ -50,10 +50,10 @@ def offer_busiest(rows: Rows) -> str:
     Nobody can sign in so where BIND is reached from outside this machine. The web's tables must exist.
     """
     if not is_loopback(settings.BIND):
-        return f"nobody signs in in one click, since BIND={settings.BIND} is reached from outside this machine"
+        return f"one-click sign-in is off, because BIND={settings.BIND} is reached from outside this machine"
     found = busiest(rows)
     if found is None:
-        return "nobody signs in in one click, since the recording names nobody who may push"
+        return "one-click sign-in is off, because the recording names nobody with push access"
     open_account(found.did, list(found.keys))
     settings.DEMO_MAINTAINER = found.did
     names = read.repository_names(rows)

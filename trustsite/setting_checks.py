@@ -63,7 +63,7 @@ def api(url: str) -> None:
         re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9/._-]*)?|http://127\.0\.0\.1:[0-9]{1,5}", url)
         is None
     ):
-        raise check.ValidationError(f"{url!r} is no address such as https://api.anthropic.com")
+        raise check.ValidationError(f"{url!r} is not an address such as https://api.anthropic.com")
 
 
 def receiver(url: str) -> None:
@@ -73,7 +73,7 @@ def receiver(url: str) -> None:
         rf"(?:https://[A-Za-z0-9.-]+(?::([0-9]{{1,5}}))?|http://127\.0\.0\.1:([0-9]{{1,5}})){path}|", url
     )
     if found is None or not 0 < int(found[1] or found[2] or 443) < 65_536:
-        raise check.ValidationError("it is no address such as https://hooks.example/sunstead")
+        raise check.ValidationError("it is not an address such as https://hooks.example/sunstead")
 
 
 def operator(name: str) -> None:
@@ -104,7 +104,7 @@ def conditions(names: list[str]) -> None:
     """Refuse what is no condition of the fast lane."""
     known = get_args(Condition)
     if wrong := [name for name in names if name not in known]:
-        raise check.ValidationError(f"{wrong[0]!r} is none of {', '.join(known)}")
+        raise check.ValidationError(f"{wrong[0]!r} is not one of {', '.join(known)}")
 
 
 def paths(patterns: list[str]) -> None:
@@ -134,7 +134,7 @@ def bind(text: str) -> None:
 def collector(url: str) -> None:
     """Refuse what is neither empty nor the address of a trace collector."""
     if url and re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9/._-]*)?", url) is None:
-        raise check.ValidationError(f"{url!r} is no address such as https://collector.example/v1/traces")
+        raise check.ValidationError(f"{url!r} is not an address such as https://collector.example/v1/traces")
 
 
 def authority(name: str) -> None:

@@ -150,7 +150,7 @@ AUDIT_PER_DAY: float = env.float("AUDIT_PER_DAY", 5.0, validate=check.Range(min=
 AUDIT_FIRST: int = env.int("AUDIT_FIRST", 60, validate=check.Range(min=0))
 ESTIMATED_AUDIT_SHARE: float = env.float("ESTIMATED_AUDIT_SHARE", 1 / 3, validate=check.Range(min=0.01, max=1))
 
-# --- Content review by Claude (DESIGN.md §4). Without a key the deterministic reviewer alone serves. ------------------
+# --- Content review by Claude (DESIGN.md §4). Without a key only the scanners review. ------------------
 ANTHROPIC_API_KEY: str = env.str("ANTHROPIC_API_KEY", "")
 ANTHROPIC_BASE_URL: str = env.str("ANTHROPIC_BASE_URL", "https://api.anthropic.com", validate=checks.api)
 CLAUDE_MODEL: str = env.str(
@@ -183,7 +183,7 @@ REVIEW_DOLLARS_A_DAY_BY_HAND: float = env.float(
 )
 SECRET_RULES: Path | None = None
 if env.str("SECRET_RULES", ""):
-    SECRET_RULES = env.path("SECRET_RULES", validate=check.Predicate("is_file", error="{input} is no file"))
+    SECRET_RULES = env.path("SECRET_RULES", validate=check.Predicate("is_file", error="{input} is not a file"))
 SENSITIVE_PATHS: list[str] = env.list("SENSITIVE_PATHS", [])
 REVIEW_INPUT_TOKENS: int = env.int("REVIEW_INPUT_TOKENS", 60_000, validate=check.Range(min=4_000, max=900_000))
 REVIEW_WAIT_SECONDS: float = env.float("REVIEW_WAIT_SECONDS", 5.0, validate=check.Range(min=0, max=60))

@@ -92,7 +92,7 @@ def _people(rows: Rows, world: World) -> Iterator[str]:
 
 def _chance(estimate: Estimate) -> str:
     if estimate.probability is None:
-        return "not enough evidence"
+        return "no score yet"
     return f"P(clean) {shown(estimate.probability)} ({shown_interval(estimate.low, estimate.high)})"
 
 
@@ -249,7 +249,7 @@ select list(distinct d.lane) from current_decisions d join content_reviews v usi
 join pull_requests p on p.pull_uri = d.pull_uri and p.patch_ref = v.patch_ref
 where contains(v.findings, '"scanner":"addressed"') and v.high_flags > 0
 """
-# People with a score that settled contributions of theirs moved.
+# People with a score that settled pull requests of theirs moved.
 _OF_THEIR_OWN = "select count(*) from current_scores where repository_id = 0 and probability is not null and cases > 0"
 _LONERS = ("self_vouch", "mutual_pair", "denouncer", "self_marked", "stranger")
 

@@ -26,7 +26,7 @@ def held_did(text: str, snapshot: Snapshot | None) -> str:
             raise CommandError(str(problem), returncode=2) from problem
     handle = parse_handle(text)
     if handle is None:
-        raise CommandError(f"{text!r} is neither a handle such as ana.example.com nor a DID.", returncode=2)
+        raise CommandError(f"{text!r} is not a handle (such as ana.example.com) or a DID.", returncode=2)
     did = known_did(handle, snapshot)
     if did is None:
         raise CommandError(f"Nobody here has proven the handle {handle}: give the DID.", returncode=2)

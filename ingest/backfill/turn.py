@@ -100,7 +100,7 @@ def _find(store: Store, sources: Sources, run: Run, stopping: threading.Event) -
     if stopping.is_set():
         return
     if sources.hosts and not census.answered:  # else a gap would pass for filled
-        raise BackfillProblem(f"nobody named an account ({'; '.join(census.notes)[:300]}): check BACKFILL_HOSTS")
+        raise BackfillProblem(f"no backfill host answered ({'; '.join(census.notes)[:300]}): check BACKFILL_HOSTS")
     notes = census.notes if sources.hosts else [NOBODY_NAMED]
     runs.keep_accounts(store, run, list(census.dids), notes, bool(sources.hosts))
 

@@ -16,7 +16,7 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     made = f"Made {record['made_at']} (UTC) of {record['cases']:,} pull requests"
     yield f"{made}, data {record['data']}, seed {record['seed']}."
-    yield "It orders a queue and informs its maintainers. It is no judgement of a person, and blocks nobody."
+    yield "It orders the inbox and informs maintainers. It does not judge a person and blocks nobody."
     for scope, words in SCOPES.items():
         yield from _scope(record["scopes"][scope], words)
     yield ""

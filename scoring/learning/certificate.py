@@ -144,7 +144,7 @@ def decode(data: bytes) -> Certificate:
     try:
         found = decode_json(data, Certificate)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise CertificateProblem(f"it is no certificate: {_plain(str(problem))}") from problem
+        raise CertificateProblem(f"it is not a certificate: {_plain(str(problem))}") from problem
     if encode(found) != data:
         raise CertificateProblem("it is not in canonical form, so somebody wrote it anew")
     return found

@@ -117,7 +117,7 @@ def read_question(text: str) -> Question:
     wanted, given = " ".join(words[1:at]), " ".join(words[at + 1 : -2])
     for name in (wanted, given):
         if name not in STATISTICS:
-            raise QuestionProblem(f"“{name[:50]}” is no statistic; there are {', '.join(STATISTICS)}.")
+            raise QuestionProblem(f"“{name[:50]}” is not a statistic; choose from {', '.join(STATISTICS)}.")
     return Question(words[0], wanted, given, words[-2], _number(words[-1]))
 
 
@@ -143,5 +143,5 @@ def _number(word: str) -> float:
     except ValueError:
         number = float("nan")
     if not abs(number) < float("inf"):  # also true of NaN
-        raise QuestionProblem(f"“{word[:50]}” is no number.")
+        raise QuestionProblem(f"“{word[:50]}” is not a number.")
     return number

@@ -75,7 +75,7 @@ def _of_fact(case: Case, bad: bool | None, push_holder: bool, same_author: bool)
     if bad is not None and case.bad != bad:
         yield f"{name} counts as {_word(case.bad)}, and the store says {_word(float(bad))}."
     if push_holder:
-        yield f"{name} is by somebody who may push, whose own never count."
+        yield f"{name} is by somebody with push access; those never count."
     if not same_author:
         yield f"{name} counts for author {case.author}, who is another one in the store."
 
@@ -128,14 +128,14 @@ def _of_cases(told: Certificate, now: datetime) -> Iterator[str]:
     if told.data != data_digest(told.cases):
         yield "Its data digest is not that of its cases."
     if len({one.name for one in told.cases}) != len(told.cases):
-        yield "A case stands twice in it."
+        yield "It has a case twice."
     first, last = (to_seconds(one) for one in told.window)
     if any(not first <= one.opened <= last for one in told.cases):
         yield "A case was opened outside its window."
     if told.window[1] > told.made_at:
         yield "Its window ends after it was made."
     if len({one.name for one in told.later}) != len(told.later):
-        yield "A later outcome stands twice in it."
+        yield "It has a later outcome twice."
     seconds = [one.known for one in told.later]
     if seconds and seconds[-1] > to_seconds(now):
         yield "A later outcome of it was known in the future."

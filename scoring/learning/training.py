@@ -130,7 +130,7 @@ def _train(scope: Scope, tell: Tell) -> Trained:
     served, said = scored[decision.serves], [*scored[decision.serves].said]
     known = scope.past.at(scope.moment)
     if not len(known.positions):
-        said.append("There is no history to learn from: the shrunk rate serves with a prior of one half.")
+        said.append("No history to learn from: the shrunk rate is used, with a prior of one half.")
     wanted = _whole(scope, decision.serves)
     model = fit_as_of(known, scope.features, wanted, scope.moment, said)
     figures = _figures(scope, scored, decision.serves, held)

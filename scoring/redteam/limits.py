@@ -9,7 +9,7 @@ from scoring.redteam.rivals import OURS
 
 SLACK = 1e-6  # of a ratio of two sums
 NOT_PLAYED = (
-    "A seed who is bought or broken into: what a seed says is taken as given, so whoever is one can open any door. "
+    "A seed that is bought or hacked. A seed's word counts fully, so it can open any door. "
     "Choose few, and look at the list in the repository's settings.",
     "Somebody who earns a real record over months and then sends one bad change: trust and record are true then. "
     "Against that stand the reading of the change itself, the audit draw and the budget of false approvals.",

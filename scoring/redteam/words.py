@@ -32,7 +32,11 @@ def sections(report: dict[str, Any]) -> tuple[Section, ...]:
         Section("Where the gate sends the fakes of the worst attack", _lanes(report)),
         Section("Denounce bombing", _bombing(report)),
         Section("Merge farming: 1 to 20 trivial merges that count as one vouch", _farming(report), FARMING_NOTE),
-        Section("Trivial merges quoted as evidence by the most trusted who is no seed", _quoting(report), QUOTING_NOTE),
+        Section(
+            "Trivial merges used as evidence by the most trusted person who is not a seed",
+            _quoting(report),
+            QUOTING_NOTE,
+        ),
         Section("Cliques fitted to the budget", _fitted(report)),
     )
 

@@ -16,7 +16,7 @@ from tests.waiting import LONG_SECONDS, wait_for
 def test_a_backfill_that_cannot_go_on_says_why_until_it_does(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcomes: list[BackfillProblem | None] = [BackfillProblem("nobody named an account")]
+    outcomes: list[BackfillProblem | None] = [BackfillProblem("no backfill host answered")]
 
     def take_turn(*_: object) -> None:
         if outcomes and (problem := outcomes.pop()):
@@ -26,7 +26,7 @@ def test_a_backfill_that_cannot_go_on_says_why_until_it_does(
     monkeypatch.setattr(turn, "LOOK_SECONDS", 0.2)
     backfiller = Backfiller(store, sources("http://127.0.0.1:1", tmp_path, at(0)), lambda: True, lambda: None)
     backfiller.start()
-    wait_for(lambda: backfiller.problem == "nobody named an account")
+    wait_for(lambda: backfiller.problem == "no backfill host answered")
     wait_for(lambda: backfiller.problem is None)
     backfiller.stop()
     assert not backfiller.is_alive()

@@ -121,7 +121,7 @@ def test_after_a_checkpoint_that_found_the_drive_full_ingest_goes_on_by_itself_a
 
 
 def told_of(drive: Path) -> str:
-    """The store's problem as the file says it, "" for none, "?" where there is no file."""
+    """The store's problem as the file says it, "" for none, "?" where there is not a file."""
     told = read_status(drive / "status.json")
     return (told.store_problem or "") if told is not None else "?"
 

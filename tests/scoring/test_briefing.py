@@ -27,8 +27,8 @@ def test_a_flagged_change_tells_the_lane_the_flag_the_record_and_the_probability
     record = Reason("track_record", {"merged_here": 3, "settled_here": 4, "clean": 3, "cases": 4, "waiting": 0})
     assert told(Lane.NEEDS_HUMAN, flag, record) == (
         "This pull request needs a person, because its review found a security problem.",
-        "3 of 4 settled contributions of theirs stayed clean.",
-        "About 90 of 100 such contributions stay clean, between 80 and 96, judged from 41 settled ones.",
+        "3 of their 4 settled pull requests stayed clean.",
+        "About 90 of 100 such pull requests stay clean, between 80 and 96, judged from 41 settled ones.",
     )
 
 

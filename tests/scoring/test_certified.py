@@ -63,9 +63,7 @@ def test_a_certificate_stands_before_a_threshold_that_was_set_by_hand() -> None:
 def test_it_expires() -> None:
     late = held(now=NOW + timedelta(days=93))
     assert code(late) == "certificate_expired"
-    assert lane_notice(late) == (
-        "The fast lane is shut: the certificate of its threshold expired 3 days ago, and none has followed it."
-    )
+    assert lane_notice(late) == ("The fast lane is shut: its certificate expired 3 days ago, and there is no new one.")
     by_hand = held(policy=BY_HAND, now=NOW + timedelta(days=93))
     assert (by_hand.t_high, by_hand.certified) == (0.99, False)
 
@@ -83,9 +81,7 @@ def test_a_lane_that_held_only_in_parts_of_the_window_is_told_so() -> None:
     unsteady = certify(settled(bad=(np.arange(300) >= 285).astype(float)), TERMS, {}, NOW)
     (found,) = thresholds_from([unsteady], POLICY, Known(MODEL, 50, {7: QUIET}), LATER).values()
     assert code(found) == "lane_unsteady"
-    assert lane_notice(found).endswith(
-        "would keep the budget of 10 % over the whole window, and not in every part of it."
-    )
+    assert lane_notice(found).endswith("keeps the budget of 10 % over the whole window, but not in every part of it.")
 
 
 def test_it_does_not_count_before_it_was_made() -> None:
@@ -105,7 +101,7 @@ def test_it_speaks_for_its_budget_and_every_larger_one() -> None:
 def test_a_repository_with_too_little_traffic_is_gated() -> None:
     gated = held(RepositoryOutcomes(settled=49))
     assert code(gated) == "too_little_traffic"
-    assert "49 pull requests settled here in a year, and 50 are asked for" in lane_notice(gated)
+    assert "49 pull requests settled here in a year. A lane needs 50," in lane_notice(gated)
     assert held(RepositoryOutcomes(settled=50)).certified
 
 
@@ -114,7 +110,7 @@ def test_a_repositorys_own_outcomes_close_it_there_and_nowhere_else() -> None:
     found = thresholds_from([CERTIFICATE], POLICY, known, LATER)
     assert code(found[7]) == "closed_by_outcomes"
     assert found[8].certified
-    assert lane_notice(found[7]).startswith("The fast lane is shut in this repository: 5 of 5 of its own")
+    assert lane_notice(found[7]).startswith("The fast lane is shut in this repository: 5 of 5 of its high-scored")
 
 
 def test_a_repositorys_own_outcomes_never_open_it() -> None:
@@ -126,7 +122,7 @@ def test_the_audit_shuts_the_lane_everywhere_also_one_that_was_set_by_hand() -> 
     for policy in (POLICY, BY_HAND):
         shut = held(policy=policy, audited=outcomes(8, 0))
         assert code(shut) == "lane_alarm"
-        assert lane_notice(shut).endswith("which breaks the budget of 10 %.")
+        assert lane_notice(shut).endswith("The budget is 10 %.")
 
 
 def test_outcomes_from_before_the_certificate_are_in_it_already() -> None:
@@ -176,8 +172,8 @@ def test_without_a_certificate_an_opening_stands_with_its_own_threshold_and_budg
     assert (found.t_high, found.certified, found.budget, found.since) == (0.87, False, 0.091, LATER)
     assert found.estimated == (0.011, 0.091)
     assert lane_notice(found) == (
-        "The fast lane's threshold 87 % is estimated: of past pull requests like these 1 to 10 in 100 needed work, and "
-        "no certificate says so."
+        "The fast lane's threshold 87 % is estimated: of past pull requests like these 1 to 10 in 100 needed work. "
+        "It is not certified."
     )
     assert thresholds_under(found, 0.02) == found, "the budget is that of the opening"
     assert uncertified(OPENED, BY_HAND) == found, "it stands before one that was set by hand"
@@ -198,7 +194,7 @@ def test_the_bet_against_the_budget_of_an_opening_shuts_it_there_and_nowhere_els
     assert code(found[7]) == "estimated_lane_closed"
     assert found[7].since == LATER + timedelta(hours=4), "the fifth bad one"
     assert found[7].estimated is None
-    assert lane_notice(found[7]).endswith("which breaks the 9.1 % that it was opened with. A person may open it anew.")
+    assert lane_notice(found[7]).endswith("The budget is 9.1 %. A person can open it again.")
     assert "5 of 5" in lane_notice(found[7])
     assert found[8].t_high == 0.87
     assert thresholds_from([CERTIFICATE], POLICY, known, LATER)[7].certified, "it says nothing of a certified lane"

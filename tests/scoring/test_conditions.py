@@ -184,12 +184,12 @@ def test_the_words_name_the_account_the_days_and_the_odds() -> None:
     seed = AccountChange("seed", "key_rotations", 3, "ana.test")
     params = lane_conditions(Lane.FAST_LANE, KNOWN, CLEAR, replace(ORDINARY, account_changes=(seed,)), OPEN)[1][0]
     assert sentence(params) == (
-        "The account of the seed ana.test, on which the trust path rests, was given other keys 3 days ago; "
-        "the fast lane asks for 14 days since."
+        "The account of the seed ana.test, which the trust path needs, got new keys 3 days ago; "
+        "fast lane again after 14 days."
     )
-    assert "odds of 5 %" in sentence(Reason("audit_drawn", {"odds": 0.05}))
+    assert "Random audit (5 % of the fast lane)" in sentence(Reason("audit_drawn", {"odds": 0.05}))
     assert sentence(Reason("never_fast_path", {"kind": "ci", "count": 1})) == (
-        "The change touches what runs in CI, which a person always reads."
+        "The change touches what runs in CI; a person always reads that."
     )
 
 

@@ -95,14 +95,14 @@ def test_a_row_names_the_record_and_then_the_trust_path() -> None:
     assert line(VOUCHED) == "Clean record: 14 of 15 merged; vouched for by the maintainer ana.example.test"
     assert "; vouched for by ana.test, whom the seed seed.test vouches for" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
-    assert "; 3 hops from the seed seed.test via b.test" in line(far)
+    assert "; 3 steps from the seed seed.test, through b.test" in line(far)
     assert line(Evidence()) == "First change here; no trust path yet; no score yet"
 
 
 def test_a_row_tells_a_record_elsewhere_from_one_here() -> None:
     assert line(Evidence(clean=3, not_clean=1)).startswith("First change here, 3 of 4 clean elsewhere; ")
     both = Evidence(clean=20, not_clean=2, merged_here=5, settled_here=6)
-    assert "5 of 6 merged here; 20 of 22 clean over all" in line(both)
+    assert "5 of 6 merged here; 20 of 22 clean overall" in line(both)
     fixed = Evidence(clean=12, not_clean=3, merged_here=14, settled_here=15)
     assert "14 of 15 merged here, 2 needed a fix" in line(fixed)
     assert line(Evidence(waiting=2)).startswith("2 merged, none counted yet; ")
@@ -128,7 +128,7 @@ def test_weak_trust_is_told_as_a_fact_with_what_the_lane_asks_for_and_names_nobo
     verdict = judge_change(HANGING, CLEAR, ORDINARY, OPEN, 0.55, 5.0)
     told = {reason.code: sentence(reason) for reason in verdict.reasons}
     assert told["trust_too_low"] == "Structural trust is 0.30; the fast lane asks for 0.50."
-    assert "loss of no single account can end this trust" in told["one_account_path"]
+    assert "All trust runs through one account" in told["one_account_path"]
     assert "ana" not in told["one_account_path"]
     assert would_change(verdict, HANGING, OPEN) == "A vouch by a seed would put this in the fast lane."
     young = replace(HANGING, clean=1)
@@ -146,7 +146,7 @@ def test_what_would_change_the_lane_is_true_when_it_is_tried() -> None:
         judge_change(young, CLEAR, ORDINARY, OPEN, 0.55, 5.0), young, OPEN
     )
     denounced = Evidence(denounced_by_seed=True)
-    assert "taking the denounce back" in would_change(
+    assert "withdrawing the warning" in would_change(
         judge_change(denounced, CLEAR, ORDINARY, OPEN, 0.55, 5.0), denounced, OPEN
     )
     assert "end the fast lane" in would_change(judge_change(vouched, CLEAR, ORDINARY, OPEN, 0.55, 5.0), vouched, OPEN)
@@ -244,7 +244,7 @@ def test_every_factor_has_a_plain_name() -> None:
     [
         (
             Content(0.8, True, high_flags=2, worst="secret_leak", place="a.py:3"),
-            "The review found a secret in the open (a.py:3), and 1 more flag of high severity.",
+            "The review found a secret in the code (a.py:3), and 1 more finding of high severity.",
         ),
         (Content(0.61, True), "Content risk 61 %, limit 60 %."),
         (Content(0.25, False), "Content risk 25 %; the fast lane takes 20 % at most."),
@@ -254,7 +254,7 @@ def test_every_factor_has_a_plain_name() -> None:
             "There is no verdict on the content: the model refused to review it.",
         ),
         (Content(0.1, False, has_verdict=False, missing="<b>"), "There is no verdict on the content."),
-        (Content(0.1, True), "The review asks for a person's eyes."),
+        (Content(0.1, True), "The review asks for a person."),
     ],
 )
 def test_what_a_review_found_is_told_in_one_sentence(content: Content, words: str) -> None:

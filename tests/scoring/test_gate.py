@@ -134,7 +134,7 @@ def test_a_lane_that_rests_on_an_estimate_says_so_also_of_what_its_audit_drew(dr
     assert "threshold_estimated" not in codes(KNOWN, 0.85, estimated)
     by_certificate = replace(estimated, conditions=("certificate",))
     held = decide_change(KNOWN, estimate(0.95), CLEAR, around, by_certificate)[1][0]
-    assert sentence(held) == "The threshold 90 % is estimated, and the fast lane opens here only by a certificate."
+    assert sentence(held) == "The threshold 90 % is estimated; the fast lane here needs a certificate."
 
 
 @pytest.mark.parametrize(

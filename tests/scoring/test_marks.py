@@ -147,8 +147,8 @@ def test_the_contributors_page_and_the_history_tell_of_both(merged: Result) -> N
         told = read.outcome_in_words(rows, OFFERED)
     assert page is not None
     name = merged.score(SEED).person.name
-    assert page.pulls[0].outcome == f"marked needed a fix by {name}; mined: clean merge"
-    assert told == f"marked needed a fix by {name}; mined: clean"
+    assert page.pulls[0].outcome == f"marked needed a fix by {name}; clean merge"
+    assert told == f"marked needed a fix by {name}; Git shows it clean"
 
 
 def test_an_answer_of_the_audit_stays_beside_the_mined_label_and_replaces_neither(merged: Result) -> None:
@@ -198,5 +198,5 @@ def test_a_mark_of_clean_stands_for_a_revert_that_was_found_and_the_pages_name_i
         board = read.leaderboard(rows, "reverts", True, 1)
     assert told is not None
     assert told.startswith("marked clean by ")
-    assert told.endswith(f"; mined: {words}")
+    assert told.endswith(f"; Git shows {words}")
     assert {row.person.did: row.reverts for row in board.rows}[MARA] == 0

@@ -125,7 +125,7 @@ def test_a_node_is_explained_by_ways_vouchers_and_what_hangs_on_it() -> None:
     graph = graph_of(("root", "ana"), ("root", "ben"), ("ana", "mara"), ("ben", "mara", 0.5), ("mara", "zoe"))
     assert told(graph, "mara") == [
         f"mara: s 0.6 (first passage 0.015, EigenTrust {rows_of(graph)['mara']['eigentrust']:.4g})",
-        "2 hops from the nearest seed; all of it passes the seed root: if that one is compromised, it is gone.",
+        "2 steps from the nearest seed; all of it passes the seed root: if that one is compromised, it is gone.",
         "Paths that share nobody but seeds, and what each carries:",
         "        0.01  root > ana > mara",
         "       0.005  root > ben > mara",

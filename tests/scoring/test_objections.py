@@ -69,7 +69,7 @@ def test_an_open_objection_sends_the_pull_request_to_a_person_until_it_is_answer
     row = world.pull(OFFERED)
     assert row is not None
     assert "The author objects" in row.sentence
-    assert row.would_change == "A person's answer to the objection would have it judged like any other."
+    assert row.would_change == "An answer to the objection lifts this; then it is judged like any other."
     tell_objection(world.store, "page:1", told("rejected", pull_uri, answered_at=NOON))
     assert decision(world) == before
 
@@ -133,13 +133,13 @@ def test_a_maintainer_speaks_about_their_own_repository_alone_and_the_row_says_s
     assert row is not None
     assert "A maintainer objects for the author" in row.sentence
     assert sentence(row.verdict.reasons[0]) == (
-        "A maintainer of this repository objects in the contributor's name to how this is judged, so a person decides."
+        "A maintainer of this repository objects in the contributor's name to this judgement, so a person decides."
     )
     tell_objection(world.store, "page:2", told())
     world.judge()
     row = world.pull(OFFERED)
     assert row is not None
-    assert sentence(row.verdict.reasons[0]) == "The contributor objects to how this is judged, so a person decides."
+    assert sentence(row.verdict.reasons[0]) == "The contributor objects to this judgement, so a person decides."
 
 
 def listed(world: Result) -> tuple[set[str], int]:

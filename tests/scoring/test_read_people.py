@@ -63,12 +63,12 @@ def test_a_contributors_page_tells_the_same_as_the_score(played: Result, world: 
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
-        (((SEED, "merged"),), "merged, still being watched or in a repository that does not count"),
-        (((MARA, "merged"),), "open; said to be merged, which nobody else who may push confirms"),
-        (((SEED, "closed"),), "closed unmerged"),
+        (((SEED, "merged"),), "merged, not counted yet"),
+        (((MARA, "merged"),), "open; author says merged, unconfirmed"),
+        (((SEED, "closed"),), "not merged"),
         (
             ((SEED, "closed"), (MARA, "merged")),
-            "closed unmerged; said to be merged, against the word of those who may push or the target branch itself",
+            "not merged; author says merged, but the repository says not",
         ),
     ],
 )

@@ -191,7 +191,7 @@ def test_the_next_lane_is_told_with_what_would_bring_it_there_and_it_would(world
     with world.store.read() as rows:
         told = {row.uri: row.would_change for row in read.pulls(rows, list(ways))}
     for uri, found in ways.items():
-        assert ("Each of these alone would bring" in told[uri]) == bool(found)
+        assert ("Any one of these would reach it" in told[uri]) == bool(found)
 
 
 def test_of_the_site_it_is_unknown_what_is_usual_in_a_repository(world: Result) -> None:

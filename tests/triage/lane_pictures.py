@@ -54,7 +54,7 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
         take("demo-incident", page.url)
         for uri in settled_in_the_lane(tmp_path):
             page.goto(f"/history/{uri}")
-            page.get_by_label("It turned out").select_option("needed_fix")
+            page.get_by_label("Outcome", exact=True).select_option("needed_fix")
             page.get_by_role("button", name="Mark outcome").click()
         wait_until_shut(page, lane)
         take("demo-lane-shut", lane)

@@ -45,12 +45,12 @@ def test_adding_someone_again_changes_nothing_but_makes_a_new_link(site: Site) -
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["ana"], "neither a handle such as ana.example.com nor a DID"),
+        (["ana"], "not a handle (such as ana.example.com) or a DID"),
         (["did:plc:"], "This is not a DID"),
-        (["did:plc:foo"], "No account has such a DID"),
-        (["did:key:z6MkhaXgBZD"], "No account has such a DID"),
-        ([ANA, "--repo", "lantern"], "'lantern' is no repository"),
-        ([ANA, "--repo", "at://ana.example"], "is no repository"),
+        (["did:plc:foo"], "did:plc: needs 24 characters"),
+        (["did:key:z6MkhaXgBZD"], "This is not a DID"),
+        ([ANA, "--repo", "lantern"], "'lantern' is not a repository"),
+        ([ANA, "--repo", "at://ana.example"], "is not a repository"),
         (
             [ANA, "--repo", "did:plc:rrrr"],
             "name it as OWNER/NAME or by the at-uri of its record: anybody can claim a DID",

@@ -37,13 +37,13 @@ def test_what_the_audit_drew_is_not_told_before_its_answer_nor_handed_as_an_answ
 ) -> None:
     with lane_site(tmp_path, settings, monkeypatch, audited=True) as site:
         page = told(site)
-        assert "A person reads it before anything is said about it." in page
+        assert "A person reads it first." in page
         assert "audit" not in page.lower()
         assert 'class="pill' not in page
         ben = site.maintainer(BEN, "ben.example")
         refused = ben.post(f"/c/{MARA}/links", {"pull": NEXT})
         assert refused.status_code == 409
-        assert "drawn for the audit" in refused.content.decode()
+        assert "This is a random audit" in refused.content.decode()
 
 
 def test_what_the_audit_drew_is_not_told_on_their_own_page_either(

@@ -170,7 +170,7 @@ def test_a_file_without_lines_says_what_changes() -> None:
     (file,) = page_of(header).files
     assert file.facts == ("renamed from x", "plain before, executable now", "no line changes")
     (file,) = page_of("diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n").files
-    assert file.facts == ("binary: no line of it can be shown, and nothing here read it",)
+    assert file.facts == ("binary: no lines to show, and no scanner read it",)
     (file,) = page_of("diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n").files
     assert file.facts == ("deleted",)
 

@@ -158,7 +158,7 @@ def test_a_change_that_nobody_watches_or_whose_author_is_hidden_is_not_there(sit
         txn.execute("update contributors set account_status = 'takendown' where did = ?", [MARA])
     site.publish()
     for path in (PAGE, PATCH):
-        assert "so it is not shown here meanwhile" in text_of(somebody(), path, 404)
+        assert "so it is hidden for now" in text_of(somebody(), path, 404)
 
 
 def test_a_secret_is_masked_for_whoever_does_not_maintain_the_repository(site: ActingSite) -> None:
@@ -201,7 +201,7 @@ def test_rounds_are_chosen_by_links_and_compared_with_one_another(site: ActingSi
     compared = text_of(anybody(), f"{PAGE}?since=1")
     assert "1 file differs between the two rounds; 0 do not." in compared
     assert compared.count('<tr class="minus">') == compared.count('<tr class="plus">') == 1
-    assert "no other round to compare with" in text_of(anybody(), f"{PAGE}?since=2")
+    assert "The other round is not known here." in text_of(anybody(), f"{PAGE}?since=2")
     assert "is not known here" in text_of(anybody(), f"{PAGE}?round=9&since=%00&file=-1")
 
 
@@ -229,9 +229,9 @@ def test_of_very_many_rounds_the_newest_are_listed(site: ActingSite) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"sha256": None}, "is not kept here any more"),
+        ({"sha256": None}, "is no longer stored"),
         ({"sha256": "0" * 64}, "missing or damaged on this machine"),
-        ({"state": "oversized", "bytes": 0}, "larger than what is fetched here"),
+        ({"state": "oversized", "bytes": 0}, "larger than the limit"),
         ({"state": "malformed", "bytes": 0}, "is empty"),
     ],
 )
@@ -251,7 +251,7 @@ def test_a_patch_that_was_cut_or_cannot_be_applied_is_shown_and_says_so(site: Ac
     assert "Only the first" in text_of(anybody())
     fetched(site, state="malformed")
     page = text_of(anybody())
-    assert "Git would not apply this patch" in page
+    assert "Git cannot apply this patch." in page
     assert '<tr class="plus">' in page
 
 
@@ -259,7 +259,7 @@ def test_a_patch_that_was_never_fetched_says_what_its_server_answered(site: Acti
     with site.result.store.write() as txn:
         txn.execute("delete from patches where pull_uri = ?", [OFFERED])
     site.publish()
-    assert "was not fetched" in text_of(anybody())
+    assert "has not arrived" in text_of(anybody())
     with site.result.store.write() as txn:
         subject = f"{OFFERED} blob:{BLOB}"
         txn.execute(
@@ -268,7 +268,7 @@ def test_a_patch_that_was_never_fetched_says_what_its_server_answered(site: Acti
     site.publish()
     page = text_of(anybody())
     assert "could not be fetched: &lt;b&gt;gone⟨U+202E⟩" in page
-    assert "asked for again by itself" in page
+    assert "It loads automatically." in page
     with site.result.store.write() as txn:
         txn.execute("delete from pull_rounds where pull_uri = ?", [OFFERED])
         txn.execute("update pull_requests set patch_ref = null where pull_uri = ?", [OFFERED])

@@ -49,12 +49,12 @@ def test_it_tells_what_waits_what_is_new_and_what_is_closed(small: Path) -> None
     answer = client_of().get("/digest")
     text = answer.content.decode()
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
-    assert "1 to review, 0 in the fast lane; 0 by people who may push." in text
+    assert "1 to review, 0 fast lane; 0 by people with push access." in text
     assert "The oldest waits for " in text
     assert "New within 24 hours: " in text
     assert "No audit is due." in text
     assert "- seed.example closed the fast lane in lantern." in text
-    assert "Approved and not merged yet: 0." in text
+    assert "Approved, not merged yet: 0." in text
     assert f"http://testserver/pull/{OFFERED}" in text
 
 

@@ -61,16 +61,16 @@ def begin(client: Client, *records: str, **reviews: str) -> int:
 
 def test_from_a_handle_to_a_queue(first: FirstSite, sam: Client) -> None:
     shown = find(first, sam)
-    for words in ("lantern", "attic", "ana.example.test", PDS, f"<bdi>{BEN}</bdi>", "starts in shadow mode"):
+    for words in ("lantern", "attic", "ana.example.test", PDS, f"<bdi>{BEN}</bdi>", "starts by watching"):
         assert words in shown
     assert begin(sam, RECORD, **{RECORD: "claude"}) == 302
     handed = text(sam.get("/setup"))
-    assert "How long it takes is not known yet: no pace was measured." in handed
-    assert "The worker takes over what you chose." in handed
+    assert "The time it takes is not known yet." in handed
+    assert "The worker applies your choice within seconds." in handed
     first.work()
     first.judge()
     done = text(sam.get("/setup"))
-    assert "The queue can be used." in done
+    assert "The inbox is ready." in done
     assert "Done." in done
     queue = text(sam.get("/"))
     assert "Trim the wick" in queue
@@ -86,10 +86,10 @@ def test_what_the_worker_has_taken_and_no_snapshot_shows_yet_is_under_way(first:
     first.take_over()
     for page in ("/setup", "/setup/progress"):
         shown = text(sam.get(page))
-        assert "The worker takes over what you chose." in shown, page
+        assert "The worker applies your choice within seconds." in shown, page
         assert 'hx-trigger="every 2s"' in shown, page
     first.work()
-    assert "The queue can be used." in text(sam.get("/setup/progress"))
+    assert "The inbox is ready." in text(sam.get("/setup/progress"))
 
 
 def test_a_second_repository_is_not_called_usable_on_the_word_of_the_first(first: FirstSite, sam: Client) -> None:
@@ -99,9 +99,9 @@ def test_a_second_repository_is_not_called_usable_on_the_word_of_the_first(first
     find(first, sam)
     begin(sam, ATTIC_RECORD)
     first.take_over()
-    assert "The queue can be used." not in text(sam.get("/setup/progress"))
+    assert "The inbox is ready." not in text(sam.get("/setup/progress"))
     first.work()
-    assert "The queue can be used." in text(sam.get("/setup/progress"))
+    assert "The inbox is ready." in text(sam.get("/setup/progress"))
 
 
 def test_everybody_the_answers_lead_to_is_read_within_one_run(first: FirstSite, sam: Client) -> None:
@@ -141,7 +141,7 @@ def test_others_are_told_in_words(first: FirstSite, role: str | None) -> None:
     client = signed_in(person)
     shown = client.get("/")
     assert shown.status_code == 200
-    assert "No repository is watched here yet" in text(shown)
+    assert "0 repositories are watched" in text(shown)
     assert client.get("/setup").status_code == 403
     for step in ("find", "begin"):
         assert client.post(f"/setup/{step}").status_code == 403
@@ -202,7 +202,7 @@ def test_whatever_is_missing_is_one_sentence_and_nothing_typed_is_lost(
 def test_a_knot_that_is_silent_is_told_and_holds_nothing_up(first: FirstSite, sam: Client) -> None:
     first.faults[KNOT] = 503
     shown = find(first, sam)
-    assert "Who else may push is not known yet" in shown
+    assert "Others with push access are not known yet" in shown
     assert begin(sam, RECORD) == 302
     first.work()
     assert first.value("select count(*) from watched_repositories") == 1
@@ -280,7 +280,7 @@ def test_what_was_begun_is_in_the_log_and_again_is_harmless(first: FirstSite, sa
     first.work()
     assert list(Change.objects.values_list("what", "subject")) == [("repository.watched", RECORD)]
     shown = find(first, sam)
-    assert "It is watched already" in shown
+    assert "Already watched" in shown
     assert begin(sam, ATTIC_RECORD) == 302
     first.work()
     assert first.value("select count(*) from watched_repositories") == 2

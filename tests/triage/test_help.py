@@ -88,7 +88,7 @@ def test_each_sentence_stands_somewhere_and_is_short_enough_to_be_read() -> None
 
 def test_help_names_the_window_and_the_budget_of_the_site() -> None:
     told = dict(help_for("queue", 30, 0.025))
-    assert "within 30 days" in told["P(clean)"]
+    assert "within 30 days" in told["Stays clean"]
     assert "budget of 2.5 %" in told["Fast lane"]
     assert not any("{" in words for words in told.values())
 
@@ -142,7 +142,13 @@ def test_about_names_budget_window_hosts_and_days_as_they_are_set(settings: Sett
         STREAM_CLOCK=False,
         T_HIGH=0.9,
     )
-    for words in ("at most 2 %", "within 21 days", "plc.example.test", "set by hand", f"within {DAYS} days"):
+    for words in (
+        "at most 2 %",
+        "within 21 days",
+        "plc.example.test",
+        "the operator set the threshold by hand",
+        f"within {DAYS} days",
+    ):
         assert words in told
     assert "To osv.dev and deps.dev: names and versions" in told
     assert "To osv.dev and deps.dev: nothing" in about(settings, ASK_ADVISORIES=False)

@@ -84,8 +84,8 @@ def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
         (Need(93, 43, 0.87, 12), True, "in about 12 weeks at this pace, at the earliest: it takes 93 settled ones"),
         (Need(93, 43, 0.87), True, "not at this pace, at the earliest"),
         (Need(93, 0), True, "needs 93 settled ones that scored high enough, all of them clean"),
-        (None, True, "what is missing is proof that the share of bad ones is within 5 %"),
-        (None, False, "only with a model of your own"),
+        (None, True, "proof is missing that the share of bad ones is within 5 %"),
+        (None, False, "only with your own model"),
     ],
 )
 def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, has_model: bool, told: str) -> None:
@@ -93,7 +93,7 @@ def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, has_m
 
 
 def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
-    assert "nothing can be estimated" in lane_words.nothing_words(None, 0.05, 30)
+    assert "there is no estimate" in lane_words.nothing_words(None, 0.05, 30)
     assert "from 30 settled ones on" in lane_words.nothing_words(None, 0.05, 30)
     assert "At no threshold were 5 % or fewer" in lane_words.nothing_words(curve(), 0.05, 30)
 
@@ -141,8 +141,8 @@ def test_an_opening_says_whose_scores_were_counted_and_that_others_serve_now(
 
 
 def test_an_audit_says_how_many_were_drawn_answered_and_not_merged() -> None:
-    assert lane_words.audit_words(AuditCount(0, 0, 0)) == "The audit drew none of them yet."
-    assert lane_words.audit_words(AuditCount(3, 0, 0)) == "The audit drew 3; nobody answered yet."
+    assert lane_words.audit_words(AuditCount(0, 0, 0)) == "0 of them were audited so far."
+    assert lane_words.audit_words(AuditCount(3, 0, 0)) == "The audit drew 3; 0 are answered so far."
     assert "3 answered, 1 of these would not be merged as sent" in lane_words.audit_words(AuditCount(5, 3, 1))
 
 
@@ -160,7 +160,7 @@ def test_newcomers_and_everybody_stand_beside_the_offer_where_they_were_counted(
     both = replace(curve(), newcomers=newcomers, everybody=everybody)
     assert lane_words.group_words(both, OFFER) == [
         ("Newcomers alone", "none of 41"),
-        ("With those who may push", "310 of 900, 12 of them bad"),
+        ("With push access", "310 of 900, 12 of them bad"),
     ]
     assert lane_words.group_words(curve(), OFFER) == []
 

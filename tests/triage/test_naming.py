@@ -56,4 +56,4 @@ def test_a_closure_names_whom_it_is_about() -> None:
     made = LaneClosure(key="k", author=ANA, voucher=SEED, because="x", closed_at=NOON)
     closure = as_closure(made, {})
     words = closure_words(closure, names_in(NETWORK, [closure]))
-    assert "for what ana.example sends for trust that comes through seed.example in every repository" in words
+    assert "for pull requests by ana.example for people vouched for by seed.example in every repository" in words

@@ -80,7 +80,7 @@ def test_an_empty_objection_by_a_maintainer_of_cabin_holds_nothing_in_lantern(wo
     spoken = "A maintainer of cabin, in the contributor's name, objected"
     assert f"{spoken} on" in text(ana, f"/pull/{IN_CABIN}")
     assert "objected" not in text(ana, f"/pull/{OFFERED}")
-    assert f"{spoken} to everything that was offered there" in text(ana, "/objections")
+    assert f"{spoken} to everything they sent there" in text(ana, "/objections")
     assert "She asked me to." not in text(seed, "/objections")
     key = Objection.objects.get().key
     told = {"key": key, "state": "rejected", "answer": "No"}
@@ -103,7 +103,7 @@ def test_whoever_maintains_several_says_which(world: Result) -> None:
     refused = both.post(f"/c/{MARA}/objection", {**TOLD, "pull": ""})
     assert (
         refused.status_code,
-        "Only the contributor objects to being scored at all" in unescape(refused.content.decode()),
+        "Only the contributor can ask not to be scored" in unescape(refused.content.decode()),
     ) == (422, True)
     assert both.post(f"/c/{MARA}/objection", {**TOLD, "pull": REPO}).status_code == 200
     assert held(world).keys() == {OFFERED}
@@ -129,21 +129,21 @@ def test_the_contributor_objects_to_being_scored_at_all_by_their_link_or_signed_
     assert all("he author objects" in words for words in found.values())
     spoken = "The contributor, by their private link, objected" if by_link else "The contributor objected"
     assert f"{spoken} on" in text(ana, f"/pull/{OFFERED}")
-    assert f"{spoken} to being scored at all" in text(ana, "/objections")
+    assert f"{spoken} to being scored (everything)" in text(ana, "/objections")
 
 
 def test_the_form_offers_a_maintainer_their_own_repository_and_the_contributor_everything(world: Result) -> None:
     ana, mara = maintainer(ANA, CABIN), maintainer(MARA)
     for address in (f"/c/{MARA}/rights", f"/c/{MARA}/data"):
         form = text(ana, address).partition('id="objection-pull"')[2].partition("</select>")[0]
-        assert "everything they offered to cabin" in form
+        assert "everything they sent to cabin" in form
         assert "do not score me" not in form
         assert OFFERED not in form
         assert IN_CABIN in form
     form = text(mara, f"/c/{MARA}/data").partition('id="objection-pull"')[2].partition("</select>")[0]
-    assert "do not score me" in form
+    assert "everything: do not score me" in form
     assert OFFERED in form
-    assert "everything they offered" not in form
+    assert "everything they sent" not in form
 
 
 def test_what_maintainers_say_takes_nothing_of_what_a_contributor_may_say(world: Result) -> None:
@@ -151,10 +151,10 @@ def test_what_maintainers_say_takes_nothing_of_what_a_contributor_may_say(world:
     for number in range(AT_ONCE):
         object_to(MARA, f"at://{number}", CABIN, "No", "maintainer", None, now)
     object_to(MARA, IN_CABIN, REPO, "No", "maintainer", None, now)
-    with pytest.raises(ObjectionProblem, match="20 objections are open"):
+    with pytest.raises(ObjectionProblem, match="20 objections are already open"):
         object_to(MARA, IN_CABIN, CABIN, "No", "maintainer", None, now)
     object_to(MARA, IN_CABIN, CABIN, "No", "link", None, now)
-    with pytest.raises(ObjectionProblem, match="is open already"):
+    with pytest.raises(ObjectionProblem, match="is already open"):
         object_to(MARA, IN_CABIN, CABIN, "No", "self", None, now)
     with pytest.raises(ObjectionProblem, match="Only the contributor"):
         object_to(MARA, "", "", "No", "maintainer", None, now)

@@ -146,7 +146,7 @@ def test_without_evidence_there_is_a_pill_without_a_number(client: Client, world
     assert row is not None
     chance = re.search(r'<div class="odds">.*?</div>', row[0], re.S)
     assert chance is not None
-    assert "Not enough evidence" in chance[0]
+    assert "No score yet" in chance[0]
     assert "no score yet" in chance[0]
     assert not re.search(r"\d", chance[0])
 
@@ -162,7 +162,7 @@ def test_a_borrowed_order_is_called_one_where_it_orders_and_no_number_is_made_of
     newcomer = next(row.uri for row in world.rows if row.borrowed_from)
     page = text_of(client, f"/?sort=oldest&open={quote(newcomer)}")
     assert page.count(f"Its place among the lowest scores is {borrowed}.") == 1
-    assert "Not enough evidence" in page
+    assert "No score yet" in page
 
 
 def test_a_long_group_is_cut_and_its_bucket_has_pages(client: Client, world: DrawnWorld) -> None:
@@ -292,7 +292,7 @@ def test_where_claude_was_chosen_and_cannot_be_asked_the_page_says_who_judges_co
     client: Client, world: DrawnWorld, settings: Settings, path: str
 ) -> None:
     settings.ANTHROPIC_API_KEY, world.asks_claude = "", 2
-    said = "in the 2 repositories that ask for it scanners alone judge content"
+    said = "In the 2 repositories that ask for it, only scanners judge content"
     assert said in text_of(client, path)
     settings.ANTHROPIC_API_KEY = "sk-made-up"
     assert said not in text_of(client, path)

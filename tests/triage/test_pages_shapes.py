@@ -98,7 +98,7 @@ def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_fl
 
 
 def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one() -> None:
-    assert bare(pills.pill(verdict_of(Lane.NORMAL_QUEUE, None))) == pills.Pill("unknown", "", "Not enough evidence")
+    assert bare(pills.pill(verdict_of(Lane.NORMAL_QUEUE, None))) == pills.Pill("unknown", "", "No score yet")
     flagged = replace(verdict_of(Lane.NEEDS_HUMAN, None), reasons=(Reason("high_flag", {}),))
     assert bare(pills.pill(flagged)) == pills.Pill("flag", "", "Flagged")
 

@@ -46,7 +46,7 @@ def test_a_contributors_page_shows_the_ways_and_what_each_voucher_brings(client:
     sign_in(client, "maintainer")
     page = text(client, f"/c/{MARA.did}")
     assert page.count('<ol class="chain"') == 2, "the two that share nobody; the strongest is one of them"
-    assert "2 hops from the nearest seed, over 2 ways that share nobody between." in page
+    assert "2 steps from the nearest seed, over 2 independent paths." in page
     assert "100 %" in page
     assert "under 1 %" in page
     assert "merged 7 times" in page
@@ -63,7 +63,7 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
     assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
     for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
         assert f"</span>{weight}" in drawn
-    assert "They share no account but seeds: losing any one account leaves 1 or more." in page
+    assert "They share no account except seeds: without any one account there are still 1 or more." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
 
 
@@ -98,8 +98,8 @@ def test_a_pull_request_is_explained_from_its_repositorys_seeds(client: Client, 
 
 def test_of_whom_a_seed_denounces_no_missing_path_is_called_unknown() -> None:
     verdict = gate.judge(Evidence(denounced_by_seed=True), Thresholds(t_high=0.8), 0.55, 5.0)
-    assert no_path_words(verdict) == "A seed denounces this contributor, so no vouch for them counts."
-    assert missing_evidence(verdict, (), None) == ("no settled contribution", "content not reviewed yet")
+    assert no_path_words(verdict) == "Someone you trust warns about this contributor, so no vouch for them counts."
+    assert missing_evidence(verdict, (), None) == ("no settled pull request", "content not reviewed yet")
     known = gate.judge(Evidence(), Thresholds(t_high=0.8), 0.55, 5.0)
     assert no_path_words(known) == "No trust path from the seeds. That is unknown, not bad."
     assert missing_evidence(known, (), None)[0] == "no trust path from the seeds"
@@ -117,13 +117,13 @@ def test_of_whom_nobody_vouches_for_only_the_missing_path_is_told(client: Client
     ("distance", "dominator", "said"),
     [
         (0, None, ()),
-        (1, None, ("One hop from the nearest seed.",)),
+        (1, None, ("One step from the nearest seed.",)),
         (
             2,
             ANA,
-            ("2 hops from the nearest seed.", "If ana.example were compromised, this trust would be gone."),
+            ("2 steps from the nearest seed.", "If ana.example were compromised, this trust would be gone."),
         ),
-        (3, None, ("3 hops from the nearest seed.", "No single account between carries all of it.")),
+        (3, None, ("3 steps from the nearest seed.", "No single account carries all of it.")),
     ],
 )
 def test_what_trust_hangs_on_is_said_in_words(distance: int, dominator: read.Person, said: tuple[str, ...]) -> None:

@@ -68,7 +68,7 @@ def test_the_first_link_of_a_maintainer_leads_to_the_password_and_then_on(ana: P
     there = client.post(f"/sign-in/{issue_link(ana)}", {"next": "/dashboard"})
     assert there["Location"] == f"{PAGE}?next=%2Fdashboard"
     shown = client.get(there["Location"]).content.decode()
-    assert "Your present password" not in shown
+    assert "Your current password" not in shown
     assert 'href="/dashboard">Not now' in shown
     done = client.post(PAGE, {"password": GOOD, "again": GOOD, "next": "/dashboard"})
     assert (done.status_code, done["Location"]) == (302, "/dashboard")

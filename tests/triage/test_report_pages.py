@@ -96,7 +96,7 @@ def test_who_has_no_role_is_refused(client: Client, monkeypatch: pytest.MonkeyPa
 
 def test_what_was_never_played_says_which_command_plays_it(client: Client, folder: Path) -> None:
     assert "manage.py redteam" in text(client, "/redteam")
-    assert "Unknown until it was played." in text(client, "/redteam")
+    assert "Known after the first run." in text(client, "/redteam")
     page = text(client, "/backtest")
     assert "manage.py backtest" in page
     assert "194 days" in page
@@ -109,7 +109,7 @@ def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(clien
     keep_report(folder, ShownReport("sunstead-redteam/1", NOW, *said, (section,)))
     serve(folder, LANE)
     page = text(client, "/redteam")
-    assert "Played <time" in page
+    assert "Run <time" in page
     assert "Whoever buys 20 vouches brings 7 fakes." in page
     assert "A seed who is bought or broken into" in page
     assert '<td class="number">7</td>' in page
@@ -121,7 +121,7 @@ def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(clien
 def test_a_report_whose_rows_do_not_fit_its_heads_is_not_shown(client: Client, folder: Path) -> None:
     section = ShownSection("Bombing", "", ("", "s lost"), (("anybody",),))
     keep_report(folder, ShownReport("sunstead-redteam/1", NOW, (), (), (), (section,)))
-    assert "Not played yet" in text(client, "/redteam")
+    assert "Not run yet" in text(client, "/redteam")
 
 
 def whole_backtest() -> ShownBacktest:
@@ -150,7 +150,7 @@ def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(c
     assert "Backtest: what the certified threshold would have let through at 0.93 or above" in page
     assert '<th scope="row">Feb 2026, backtest</th><td class="number">31</td><td class="number">4</td>' in page
     assert "Backtest (dots): 1 of 2 months above the budget" in page
-    assert "Live: no outcome of the fast lane is known yet" in page
+    assert "Live: 0 outcomes of the fast lane are known so far" in page
     assert "21 settled pull requests in 1 bin" in page
 
 
@@ -212,20 +212,20 @@ def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, fo
 
 def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(client: Client, folder: Path) -> None:
     page = text(client, "/dashboard")
-    assert "No model serves yet: probabilities come from a shrunk rate" in page
+    assert "No model is used yet: the chance is a shrunk rate" in page
     assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
     assert "that takes at least 438 weeks." in page
     assert "Nothing has settled yet." in page
     assert "Too early to say." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
-    assert "The model that serves was kept without figures" in text(client, "/dashboard")
+    assert "The model has no figures for this page" in text(client, "/dashboard")
 
 
 def test_each_thing_that_is_missing_has_its_own_words() -> None:
     assert missing.no_reliability(MODEL, shown()) == ""
     empty = msgspec.structs.replace(shown(), change=msgspec.structs.replace(SCOPE, bins=()))
-    assert "judged on no settled pull request yet" in missing.no_reliability(MODEL, empty)
-    assert "No threshold was attempted" in missing.no_false_approvals(MODEL, shown(), True, "")
+    assert "0 settled pull requests have tested the model" in missing.no_reliability(MODEL, empty)
+    assert "No threshold was tried" in missing.no_false_approvals(MODEL, shown(), True, "")
     failed = msgspec.structs.replace(LANE, certified=False, need=NEED, months=())
     told = missing.no_false_approvals(MODEL, msgspec.structs.replace(shown(), lane=failed), True, "")
     assert told == (
@@ -242,9 +242,9 @@ def test_whom_nobody_knows_and_whom_no_trust_reaches_is_told_so(
 ) -> None:
     monkeypatch.setattr(read, "vouches_worth_making", lambda *given: ())
     page = text(client, "/vouches")
-    assert "Nothing that you wrote on the network has reached this site" in page
+    assert "No record of yours has reached this site" in page
     mara = DrawnWorld().contributor(None, "did:plc:maramaramaramaramaramara")
     assert mara is not None
-    assert "Nobody is left to propose" in missing.no_vouches(mara.score)
+    assert "0 people to propose" in missing.no_vouches(mara.score)
     unreached = replace(mara.score, structural_trust=0.0, distance=None)
-    assert "No trust from the seeds reaches you yet" in missing.no_vouches(unreached)
+    assert "No trust reaches you yet" in missing.no_vouches(unreached)

@@ -76,7 +76,7 @@ def test_a_viewer_and_a_maintainer_of_another_repository_read_and_cannot_change(
     signed_in(client, ANA, *keys)
     shown = client.get(PLACE, {"repository": REPO})
     assert shown.status_code == 200
-    assert "Only maintainers of this repository change this" in shown.content.decode()
+    assert "Only maintainers of this repository can change this" in shown.content.decode()
     assert client.post(PLACE, form(budget="2")).status_code == 403
     assert client.post(SWITCH, form(shadow="off")).status_code == 403
     assert not RepositoryChoice.objects.exists()
@@ -137,8 +137,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("seeds_added", "nobody.example.com", "Nobody seen here has the handle “nobody.example.com”"),
     ("seeds_added", "no handle", "is no DID"),
     ("accepted_issuers", "did:web:127.0.0.1", "is no DID"),
-    ("organisation_domains", "https://example.org", "is no domain"),
-    ("organisation_domains", "localhost", "is no domain"),
+    ("organisation_domains", "https://example.org", "is not a domain"),
+    ("organisation_domains", "localhost", "is not a domain"),
 ]
 
 
@@ -205,7 +205,7 @@ def test_of_two_who_save_at_the_same_time_the_second_is_told(client: Client) -> 
     assert client.post(PLACE, form(budget="2")).status_code == 302
     late = client.post(PLACE, form(budget="9"))
     assert late.status_code == 409
-    assert "Somebody else saved these settings meanwhile" in late.content.decode()
+    assert "somebody else changed these settings before you" in late.content.decode()
     assert 'value="2"' in late.content.decode()
     assert RepositoryChoice.objects.get().version == 1
 

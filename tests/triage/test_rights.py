@@ -63,9 +63,9 @@ def test_the_link_opens_everything_stored_with_its_source_and_counts_what_others
     client: Client, seed: Person
 ) -> None:
     page = text(client.get(data_address(link(seed))))
-    assert "Source: public records on the network" in page
-    assert "Source: computed here from the public records" in page
-    assert 'Denounces by others that stand</th><td class="number">2<' in page
+    assert "Source: public records from the network's stream" in page
+    assert "Source: computed here from public records" in page
+    assert 'Warnings by others</th><td class="number">2<' in page
     assert "Mend the lamp" in page
     assert "My own words." in page
     assert REASON not in page
@@ -165,7 +165,7 @@ def test_a_link_dies_after_thirty_days_or_when_it_is_taken_back(client: Client, 
     assert keeper(Client()).post(f"/c/{ANA}/links/{number}/revoke").status_code == 403
     assert keeper(Client()).post(f"/c/{MARA}/links/{number}/revoke").status_code == 302
     taken = client.get(data_address(token))
-    assert (taken.status_code, "was taken back" in text(taken)) == (410, True)
+    assert (taken.status_code, "was revoked" in text(taken)) == (410, True)
     assert client.post(f"/c/{MARA}/objection", {"link": token, "text": "No"}).status_code == 410
 
 
@@ -286,7 +286,7 @@ def test_of_objections_one_to_a_decision_and_a_few_at_all_are_open(client: Clien
     now = timezone.now()
     for number in range(19):
         object_to(MARA, f"at://{number}", "", "No", "link", None, now)
-    with pytest.raises(ObjectionProblem, match="20 objections are open"):
+    with pytest.raises(ObjectionProblem, match="20 objections are already open"):
         object_to(MARA, "", "", "No", "link", None, now)
 
 

@@ -30,7 +30,7 @@ def test_nothing_is_shown_before_anything_was_begun() -> None:
 
 
 def test_without_a_pace_no_time_is_told() -> None:
-    assert headline(READING) == "How long it takes is not known yet: no pace was measured."
+    assert headline(READING) == "The time it takes is not known yet."
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_without_a_pace_no_time_is_told() -> None:
 )
 def test_minutes_are_rounded_up(seconds: float, words: str) -> None:
     assert minutes_words(seconds) == words
-    assert headline(replace(READING, seconds_left=seconds)) == f"Queue usable in about {words}."
+    assert headline(replace(READING, seconds_left=seconds)) == f"Inbox ready in about {words}."
 
 
 def test_it_is_usable_only_once_who_may_push_is_known_and_everything_was_taken_over() -> None:
     done = replace(READING, state="done")
-    assert headline(done) == "The queue can be used."
+    assert headline(done) == "The inbox is ready."
     assert "knots" in headline(replace(done, unasked=1))
-    assert headline(done, handed_over=1) == "Almost: the worker takes over what you chose."
+    assert headline(done, handed_over=1) == "Almost ready: the worker applies your choice."
     found = progress_of(done, 1)
     assert found is not None
     assert found.is_moving
@@ -55,7 +55,7 @@ def test_what_could_not_be_had_and_who_is_read_later_are_told() -> None:
     found = progress_of(replace(READING, missing=2, rest=(100, 5_000)), 0)
     assert found is not None
     told = " ".join(step.words for step in found.steps)
-    assert "12 of at least 40 accounts read, 900 records, 3 pull requests; 2 could not be had" in told
+    assert "12 of at least 40 accounts read, 900 records, 3 pull requests; 2 could not be read" in told
     assert "100 of 5,000 accounts so far" in told
 
 

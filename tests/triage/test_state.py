@@ -74,8 +74,8 @@ def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
         (
             {"listener_problem": "wss://a.test/subscribe is not answering (timed out)"},
             "late",
-            "Not listening",
-            "The network's stream is not heard: wss://a.test/subscribe is not answering (timed out).",
+            "Offline: event stream",
+            "Can't reach the event stream: wss://a.test/subscribe is not answering (timed out).",
         ),
         (
             {"store_problem": "no", "drive_full": True, "free_bytes": 12_000_000},
@@ -85,20 +85,25 @@ def test_it_is_live_while_all_is_well(client: Client, beat: Beat) -> None:
         ),
         ({"store_problem": "the store cannot be written (x)"}, "stopped", "Not storing", "cannot be written (x)."),
         ({"publisher_problem": "no room"}, "late", "Not publishing", "cannot be shown: no room."),
-        ({"backfill_problem": "nobody named an account"}, "late", "Backfill waits", "not read for now: nobody named"),
+        (
+            {"backfill_problem": "no backfill host answered"},
+            "late",
+            "Backfill waits",
+            "not read for now: no backfill host",
+        ),
         (
             {"event_streams_down": 1, "event_problems": ["knot.test is not answering (timed out)"]},
             "late",
-            "Events not heard",
-            "Pushes and runs of a knot or spindle are not heard: knot.test is not answering (timed out). It is tried",
+            "Git events missing",
+            "Pushes and runs of a knot or spindle do not arrive: knot.test is not answering (timed out). Retrying",
         ),
         (
             {"event_streams_down": 3, "event_problems": ["a.test has no address", "b.test is not answering (x)"]},
             "late",
-            "Events not heard",
-            "3 knots and spindles are not heard: a.test has no address; b.test is not answering (x); and others.",
+            "Git events missing",
+            "3 knots and spindles do not arrive: a.test has no address; b.test is not answering (x); and others.",
         ),
-        ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "tried again by itself"),
+        ({"failing_hops": ["score_everyone"]}, "late", "Scoring fails", "Retrying automatically"),
         ({"failing_hops": ["new_hop"]}, "late", "A step fails", "A step of the work (new_hop) fails"),
     ],
 )
@@ -127,11 +132,11 @@ def test_open_gaps_are_told_with_what_else_is_wrong(
     settings.BACKFILL_HOSTS = ["https://relay.test"]
     beat(listener_problem="wss://a.test is not answering (x)")
     tone, said, sentences = pill(client)
-    assert (tone, said) == ("late", "Not listening, 1 more")
+    assert (tone, said) == ("late", "Offline: event stream (+1)")
     (missing,) = (sentence for sentence in sentences if "2 gaps in the stream not filled yet" in sentence)
     assert missing.endswith("may be missing here.")
     settings.BACKFILL_HOSTS = []
-    assert any("names hosts in BACKFILL_HOSTS" in sentence for sentence in pill(client)[2])
+    assert any("must set BACKFILL_HOSTS" in sentence for sentence in pill(client)[2])
 
 
 def test_a_slow_clock_of_the_machine_is_told_on_pages_and_to_monitors(client: Client, beat: Beat) -> None:
@@ -152,9 +157,7 @@ def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Cli
     beat(hosts_left_alone=5, hosts_named=["a.test", "b.test", "c.test", "d.test"])
     tone, said, sentences = pill(client)
     assert (tone, said[:4]) == ("live", "Live")
-    assert (
-        "5 hosts are left alone for a while, slow or asking for rest: a.test, b.test, c.test and others." in sentences
-    )
+    assert "5 hosts are paused for a while, slow or over the limit: a.test, b.test, c.test and others." in sentences
     beat(letters_dropped=1_200)
     assert "1,200 more were let go, as more were not kept than DEAD_LETTERS says." in pill(client)[2]
     assert any("7 shapes of records" in sentence for sentence in sentences)
@@ -181,7 +184,7 @@ def test_an_empty_site_says_whether_a_worker_runs(client: Client, beat: Beat, mo
     assert "Nothing is wrong" not in page
     beat(listener_problem="wss://a.test is not answering (x)")
     page = unescape(client.get("/").content.decode())
-    assert "The network's stream is not heard: wss://a.test is not answering (x)." in page
+    assert "Can't reach the event stream: wss://a.test is not answering (x)." in page
 
 
 def test_a_recording_at_rest_has_no_worker_and_no_trouble(client: Client, site: Site, settings: Settings) -> None:
@@ -203,7 +206,7 @@ def test_old_data_stays_old_whatever_the_worker_says() -> None:
     old = words.freshness(NOW - timedelta(hours=1), NOW, recorded=False)
     (trouble,) = state.troubles(Status(written_at=1.0, listener_problem="x"), 1.0, 0, recorded=False)
     shown = state.with_state(old, [trouble], ["a note"])
-    assert (shown.tone, shown.words) == ("stopped", "Not listening")
+    assert (shown.tone, shown.words) == ("stopped", "Offline: event stream")
     assert shown.details[0] == "Out of date, last event 1 hour ago."
     assert shown.details[-1] == "a note"
 
@@ -301,5 +304,5 @@ def test_a_cause_is_told_without_the_numbers_of_the_system(problem: str, told: s
 def test_no_number_of_the_system_reaches_a_page(client: Client, beat: Beat) -> None:
     beat(listener_problem=f"wss://relay.example is not answering ({REFUSED})")
     said = " ".join(pill(client)[2])
-    assert "not heard: wss://relay.example is not answering (connection refused). It is tried again" in said
+    assert "Can't reach the event stream: wss://relay.example is not answering (connection refused). Retrying" in said
     assert "Errno" not in client.get("/dashboard").content.decode()

@@ -70,7 +70,7 @@ def test_a_later_run_takes_away_what_is_no_longer_approved(result: Result, tmp_p
 
 def test_with_nothing_approved_no_command_is_told_that_would_find_no_file(result: Result, tmp_path: Path) -> None:
     publish(result.store, result.folder / "snapshots")
-    assert run("--mbox", str(tmp_path / "out")) == "Nothing is approved and waits to be merged: 0 written.\n"
+    assert run("--mbox", str(tmp_path / "out")) == "No approved pull request waits for a merge: 0 written.\n"
 
 
 def test_a_folder_with_other_files_is_refused_since_git_am_would_take_them_too(result: Result, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_patch_that_is_not_kept_is_said_and_its_old_file_goes(result: Result, 
     run("--mbox", str(tmp_path / "out"))
     for kept in (result.folder / "diffs").rglob("*.patch.gz"):
         kept.unlink()
-    with pytest.raises(CommandError, match="Not everything that is approved could be written"):
+    with pytest.raises(CommandError, match="Some approved pull requests could not be written"):
         run("--mbox", str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
 

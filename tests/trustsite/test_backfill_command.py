@@ -77,16 +77,20 @@ def status_of(written_at: float = 100.0, **problems: str) -> Status:
     ("status", "found", "words"),
     [
         (status_of(), FINDING, ""),
-        (None, None, "the worker is not heard: start it again"),
-        (status_of(100.0 - DEAD_SECONDS - 1), LISTING, "the worker is not heard: start it again"),
+        (None, None, "the worker does not answer: start it again"),
+        (status_of(100.0 - DEAD_SECONDS - 1), LISTING, "the worker does not answer: start it again"),
         (
-            status_of(backfill_problem="nobody named an account", listener_problem="x"),
+            status_of(backfill_problem="no backfill host answered", listener_problem="x"),
             FINDING,
-            "nobody named an account",
+            "no backfill host answered",
         ),
         (status_of(store_problem="the drive is gone", backfill_problem="x"), LISTING, "the drive is gone"),
         (status_of(publisher_problem="no room"), None, "how far it is cannot be shown (no room)"),
-        (status_of(listener_problem="no route"), None, "the stream is not heard, which comes first (no route)"),
+        (
+            status_of(listener_problem="no route"),
+            None,
+            "the event stream comes first, and it is unreachable (no route)",
+        ),
         (status_of(listener_problem="no route"), LISTING, ""),  # for which the stream is not needed
     ],
 )
@@ -99,10 +103,10 @@ def test_each_reason_is_told_once_and_when_it_has_gone(
 ) -> None:
     monkeypatch.setattr(backfill, "LOOK_SECONDS", 0)
     looks = iter([None, FINDING, FINDING, LISTING, DONE])
-    reasons = iter(["the worker is not heard", "the network is away", "the network is away", "", "too late"])
+    reasons = iter(["the worker does not answer", "the network is away", "the network is away", "", "too late"])
     backfill._follow(lambda: next(looks), lambda found: None, explain=lambda found: next(reasons))
     assert capsys.readouterr().err.splitlines() == [
-        f"It waits: the worker is not heard. {backfill.BY_ITSELF}",
+        f"It waits: the worker does not answer. {backfill.BY_ITSELF}",
         f"It waits: the network is away. {backfill.BY_ITSELF}",
         "It goes on.",
     ]
@@ -115,7 +119,7 @@ def test_a_summary_says_what_could_not_be_had_and_why() -> None:
     assert told({**numbers, "not_had": missing, "notes": ["a host failed"]}).splitlines() == [
         "8 of 10 accounts read, 2 absent, 0 failed, in 61 s.",
         "1,200 records listed: 1,000 new here, 3 of ours were deleted meanwhile.",
-        "Could not be had:",
+        "Could not be read:",
         "  a host failed",
         "  2 x it was tombstoned (did:plc:a, did:plc:b)",
     ]

@@ -219,7 +219,7 @@ def test_what_the_worker_says_is_told(patient: Patient, changes: dict[str, objec
 def test_a_new_drive_is_led_to_the_command_that_makes_its_keys(patient: Patient) -> None:
     shutil.rmtree(patient.places.keys)
     patient.places.store.unlink()
-    assert ground.check_keys(patient) == (False, "there are none yet: on a new drive `manage.py init_drive` makes them")
+    assert ground.check_keys(patient) == (False, "no keys yet: run `manage.py init_drive` on a new drive")
 
 
 def test_a_clock_is_compared_with_the_stream_only_once_it_was_heard(patient: Patient) -> None:
@@ -331,7 +331,7 @@ def test_a_worker_that_was_killed_a_moment_ago_is_not_taken_for_one_that_runs(pa
         wait_for(lambda: (told := read_status(path)) is not None and told.holds_file)
         running = look()
         worker.kill()
-    assert running == (True, "it runs and tells of no problem")
+    assert running == (True, "it runs without a problem")
     ok, told = look()
     assert not ok
     assert "no worker runs since" in told

@@ -150,7 +150,7 @@ def test_with_nobody_to_ask_nothing_is_erased(made: Path, settings: Settings, mo
     settings.SNAPSHOT_DIR = made / "snapshots"
     monkeypatch.setattr(sys, "stdin", StringIO())
     before, out = content(made), StringIO()
-    with pytest.raises(CommandError, match="There is nobody to ask: add --yes") as refused:
+    with pytest.raises(CommandError, match="No terminal to ask on: add --yes") as refused:
         call_command("erase_contributor", GONE, stdout=out)
     assert (refused.value.returncode, out.getvalue()) == (2, "")
     assert content(made) == before
@@ -168,8 +168,8 @@ def test_somebody_unknown_is_refused_in_one_sentence(made: Path, settings: Setti
     for command, who, said in (
         ("erase_contributor", "nobody.example.com", "Nobody here has proven the handle"),
         ("erase_contributor", "no one", "is neither a handle"),
-        ("erase_contributor", nobody, "Nothing is held about"),
-        ("export_contributor", nobody, "Nothing is held about"),
+        ("erase_contributor", nobody, "No data about"),
+        ("export_contributor", nobody, "No data about"),
     ):
         with pytest.raises(CommandError, match=said) as refused:
             call_command(command, who)

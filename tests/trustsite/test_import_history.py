@@ -31,9 +31,9 @@ def test_what_was_imported_is_read_from_the_published_snapshot_and_goes_again(
     path = write(tmp_path / "old-forge.parquet", [merged(n_commits=3, colour="red"), refused(), past(3, is_bot=True)])
     said = told(str(path))
     assert "old-forge: 3 pull requests in 1 projects by 1 people: 1 merged, 1 refused, 1 open; 1 of bots" in said
-    assert "Nobody is tied to a DID (--identities does that)" in said
+    assert "No author has a DID (see --identities)" in said
     assert "unknown for 100% of them, which counts as unknown and not as failed" in said
-    assert "Never read, since they follow from the outcome: n_commits." in said
+    assert "Ignored, because they follow from the outcome: n_commits." in said
     assert "Columns that are not used: colour." in said
     with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
         assert snapshot is not None

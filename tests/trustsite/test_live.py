@@ -215,10 +215,10 @@ def test_a_stream_that_cannot_be_heard_is_told_at_once_noted_and_the_records_alo
 
     with override_settings(JETSTREAM_URLS=["ws://127.0.0.1:9/subscribe"]):
         found = judge("alba.example.test", repositories=(LANTERN,), seconds=0.3, show=show, tell=told.append)
-    (place,) = [number for number, step in enumerate(told) if step.startswith("The stream is not heard: ws://127")]
+    (place,) = [number for number, step in enumerate(told) if step.startswith("Can't reach the event stream: ws://127")]
     assert place < len(told) - 1 - told[::-1].index("listened"), "before the listening is over"
     assert len(found.contributors) == 1
-    assert any(note.startswith("The stream was not heard") for note in found.notes)
+    assert any(note.startswith("The event stream was interrupted") for note in found.notes)
 
 
 @pytest.mark.usefixtures("loopback")

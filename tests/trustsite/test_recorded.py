@@ -41,6 +41,6 @@ def test_a_worker_that_is_stopped_leaves_neither_a_port_nor_a_thread_of_its_page
     wait_for(lambda: not any(one.name.startswith("waitress") for one in threading.enumerate()), what="their end")
 
 
-@pytest.mark.parametrize(("status", "why"), [(1, "its message stands above"), (-9, "killed by signal 9")])
+@pytest.mark.parametrize(("status", "why"), [(1, "Its message is above"), (-9, "killed by signal 9")])
 def test_who_runs_both_halves_is_told_why_they_ended(status: int, why: str) -> None:
     assert why in told("worker", status)

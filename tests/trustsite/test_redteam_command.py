@@ -85,5 +85,5 @@ def test_what_cannot_be_attacked_is_said_in_one_sentence(
 
 def test_a_graph_whose_seeds_vouch_for_nobody_cannot_be_attacked(graph: tuple[Path, Path]) -> None:
     graph[1].write_text("other0\n")
-    with pytest.raises(CommandError, match="There is nothing to attack: no vouch leads from a seed"):
+    with pytest.raises(CommandError, match="Nothing to simulate: no vouch leads from a seed"):
         call_command("redteam", "--edges", str(graph[0]), "--seeds", str(graph[1]))

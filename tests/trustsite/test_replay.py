@@ -198,7 +198,7 @@ def test_nobody_signs_in_in_one_click_where_others_reach_the_replay(
 ) -> None:
     root, port = shutil.copytree(undisturbed.root, tmp_path / "root"), free_port()
     with runs.serving("replay", recording, "--serve", port=port, DATA_ROOT=root, BIND=f"0.0.0.0:{port}") as said:
-        assert "nobody signs in in one click, since BIND=0.0.0.0:" in said
+        assert "one-click sign-in is off, because BIND=0.0.0.0:" in said
         visitor = Visitor(f"http://127.0.0.1:{port}")
         assert visitor.open("/sign-in") == 200
         assert "/sign-in/demo" not in visitor.page

@@ -51,7 +51,7 @@ def test_a_mode_is_kept_and_its_meaning_said(mode: str) -> None:
 
 def test_claude_without_a_key_is_kept_and_what_is_missing_is_said(settings: Settings) -> None:
     out, err = call("claude", REPO)
-    assert "scrubbed diffs go to Anthropic" in out
+    assert "diffs without names go to Anthropic" in out
     assert "ANTHROPIC_API_KEY is not set" in err
     assert modes() == [("claude",)]
     settings.ANTHROPIC_API_KEY = "sk-ant-x"
@@ -61,7 +61,7 @@ def test_claude_without_a_key_is_kept_and_what_is_missing_is_said(settings: Sett
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["all", REPO], "'all' is no MODE: give off, deterministic or claude first, then the repositories."),
+        (["all", REPO], "'all' is not a MODE: write off, deterministic or claude first, then the repositories."),
         (["claude", f"{MALLORY}/lantern"], "is not known yet"),
         ([f"{SEED}/lantern", "off"], "lantern' is no MODE"),
         (["claude"], "required: REPO"),

@@ -80,12 +80,12 @@ def refusal(root: Path, **environment: str) -> str:
 def test_a_setting_that_can_never_work_is_refused_in_one_sentence(tmp_path: Path, name: str, value: str) -> None:
     told = refusal(tmp_path, **{name: value})
     assert told.startswith(f"{name} cannot be used: ")
-    assert told.endswith(". .env.example says what it may be.")
+    assert told.endswith(". See .env.example.")
     assert not set("[]{}") & set(told)  # no list and no mapping of the program's own
 
 
 def test_a_refused_setting_reads_as_a_sentence(tmp_path: Path) -> None:
-    explained = ". .env.example says what it may be."
+    explained = ". See .env.example."
     told = refusal(tmp_path, REVIEWS_AN_HOUR="0")
     assert told == "REVIEWS_AN_HOUR cannot be used: must be greater than or equal to 1" + explained
     told = refusal(tmp_path, API_REQUESTS_A_MINUTE="many")

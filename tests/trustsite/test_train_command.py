@@ -89,9 +89,9 @@ def test_what_was_imported_trains_a_model_that_serves_and_its_attempt_can_be_rec
         assert str(certificate) in said["certificate"]
         assert "0 of its 0 cases are in the store." in told("verify_certificate", str(certificate))
     assert told("thresholds", "minimum", "threshold", "at", "authors", ">=", "1") == (
-        "No threshold: of 0 settled pull requests none fulfils it.\n"
+        "No threshold: of 0 settled pull requests none meets it.\n"
     )
-    with pytest.raises(CommandError, match="“beauty” is no statistic; there are threshold, lane share"):
+    with pytest.raises(CommandError, match="“beauty” is not a statistic; choose from threshold, lane share"):
         told("thresholds", "maximum beauty at authors >= 1")
 
 
@@ -99,7 +99,7 @@ def test_a_model_of_a_file_alone_is_kept_and_does_not_serve(tmp_path: Path, sett
     settings.STAGING_DIR = tmp_path / "staging"
     said = json.loads(told("train", str(history(tmp_path, 60)), "--draws", "20", "--json"))
     assert not said["serves"]
-    assert "import_history comes first" in said["objection"]
+    assert "run import_history first" in said["objection"]
     assert (settings.MODEL_DIR / f"{said['model']}.json").is_file()
     assert serving_name(settings.MODEL_DIR, LABEL) is None
 

@@ -84,7 +84,7 @@ def test_what_is_wrong_is_one_sentence_and_status_2(manage: Manage, files: Path)
         (("--out", "edges.csv"), "edges.csv would be replaced by what is made from it"),
         (("--out", "absent/out.csv"), "absent/out.csv cannot be written (No such file or directory)."),
         (("--explain", "eve"), "eve is in none of the files."),
-        (("--explain", "ana", "--as-of", "today"), "today is no date or time such as 2026-11-20"),
+        (("--explain", "ana", "--as-of", "today"), "today is not a date or time such as 2026-11-20"),
         (("--explain", "ana", "--denounces", "seeds.txt"), "seeds.txt must end in .csv or .parquet"),
     ],
 )

@@ -35,4 +35,4 @@ def too_large(limit: int) -> ApiProblem:
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")

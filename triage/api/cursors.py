@@ -36,7 +36,7 @@ def _read(cursor: str) -> tuple[str, int]:
         raw = urlsafe_b64decode(cursor[:LONGEST] + "=" * (-len(cursor) % 4))
         last, told = msgspec.json.decode(raw, type=tuple[str, int])
     except (ValueError, RecursionError) as problem:
-        raise MalformedCursor("This is no cursor of ours: take it from `next` of the page before.") from problem
+        raise MalformedCursor("This cursor is not valid. Take it from `next` of the previous page.") from problem
     if told < 0:
-        raise MalformedCursor("This is no cursor of ours: take it from `next` of the page before.")
+        raise MalformedCursor("This cursor is not valid. Take it from `next` of the previous page.")
     return last, told

@@ -21,7 +21,7 @@ router = Router(tags=["site"])
 TEXT = "text/plain; charset=utf-8"
 EXAMPLE = """Sunstead, 20 November 2026 12:00 UTC. https://sunstead.example/
 
-Open: 1 flagged, 4 to review, 2 in the fast lane; 0 by people who may push.
+Open: 1 flagged, 4 to review, 2 fast lane; 0 by people with push access.
 """
 CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, "example": EXAMPLE}}
 

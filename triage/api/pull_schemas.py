@@ -42,8 +42,8 @@ class PullOut(Schema):
     repository: Text = Field(description="Key of the repository.")
     repository_name: Text = Field(description="Name of the repository.")
     author: PersonOut
-    own: bool = Field(description="The author may push here: a group of its own, in no lane's counts.")
-    first_timer: bool = Field(description="The author has no settled contribution here yet.")
+    own: bool = Field(description="The author has push access here: in its own group, in no lane's counts.")
+    first_timer: bool = Field(description="The author has no settled pull request here yet.")
     opened_at: datetime = Field(description="When it was first seen; RFC 3339, UTC.")
     round: int = Field(ge=1, description="The round that was judged, from 1 as on the pages.", examples=[1])
     record_cid: str | None = Field(description="CID of the record that was judged.")
@@ -51,7 +51,7 @@ class PullOut(Schema):
     change: ChangeOut
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
     shadow: bool = Field(description="Its repository is in shadow mode: this is what the lane would be.")
-    sealed: bool = Field(description="Drawn for the audit and not answered yet: nothing else of the decision is told.")
+    sealed: bool = Field(description="Random audits due: nothing else of the decision is told.")
     calibrated_prob: Share | None = Field(description="P(clean) of this change; null for not enough evidence.")
     low: Share = Field(description="Lower end of its 95 % interval.")
     high: Share = Field(description="Upper end of its 95 % interval.")

@@ -75,5 +75,5 @@ class ReviewOut(Schema):
 class JobOut(Schema):
     """A review that is under way."""
 
-    job: str = Field(description="Its name; whoever knows it and may review can fetch the answer for an hour.")
+    job: str = Field(description="Its name. A maintainer who knows it can fetch the answer for an hour.")
     url: str = Field(description="Where to look for the answer.", examples=["/review/pr/1795000000-0a1b"])

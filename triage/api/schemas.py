@@ -135,13 +135,13 @@ class MetricsOut(BaseModel):
     """Aggregates over everything in one snapshot."""
 
     lanes: LanesOut
-    own: Count = Field(description="Open pull requests by people who may push where they sent them.")
+    own: Count = Field(description="Open pull requests by people with push access there.")
     histogram: list[BinOut] = Field(description="P(clean) of contributors, from the site's seeds.")
     scored: Count = Field(description="Contributors with a score.")
     not_enough_evidence: Count = Field(description="Of these, those whose calibrated_prob is null.")
     contributors: Count = Field(description="People who wrote a record or are the subject of one.")
-    vouches: Count = Field(description="Vouches that stand.")
-    denounces: Count = Field(description="Denounces that stand.")
+    vouches: Count = Field(description="Current vouches.")
+    denounces: Count = Field(description="Current warnings (denounces).")
     seeds: Count = Field(description="The site's seeds.")
     events: Count = Field(description="Events in the log.")
     pull_requests: Count = Field(description="Pull requests known.")
@@ -152,10 +152,10 @@ class MetricsOut(BaseModel):
     gaps_open: Count = Field(description="Spans that the stream did not bring and no backfill has filled yet.")
     unknown_shapes: Count = Field(description="Collections, fields and values that the registry does not know.")
     t_low: Share | None = Field(
-        description="Below this P(clean) a pull request needs a human; null for whoever is no maintainer."
+        description="Below this P(clean) a pull request needs a human; null for people who are not maintainers."
     )
     t_high: Share | None = Field(
-        description="At or above this P(clean) the fast lane is open; null: it is shut, or who asks is no maintainer."
+        description="At or above this P(clean) the fast lane is open; null: it is shut, or you are not a maintainer."
     )
     fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")
@@ -177,7 +177,7 @@ class LeaderboardRowOut(JudgedOut):
     merged: Count = Field(description="Contributions merged.")
     reverts: Count = Field(description="Merged contributions that were reverted.")
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
-    provisional: bool = Field(description="Fewer than five settled contributions.")
+    provisional: bool = Field(description="Fewer than five settled pull requests.")
 
 
 class LeaderboardOut(BaseModel):

@@ -191,4 +191,4 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except OverflowError as problem:  # the first and last hours that a datetime has, in the zone of another day
-        raise ApiProblem(422, "as_of: in UTC this is no moment of the years 1 to 9999.") from problem
+        raise ApiProblem(422, "as_of: this is not a moment of the years 1 to 9999 in UTC.") from problem

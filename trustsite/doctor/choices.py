@@ -36,18 +36,21 @@ RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
         "a proxy speaks https and SECURE_COOKIES is off: set SECURE_COOKIES=True",
     ),
     (lambda of: "*" in of["ALLOWED_HOSTS"], "ALLOWED_HOSTS=* takes any name: list those of this site"),
-    (lambda of: of["T_HIGH"] is not None, "T_HIGH opens the fast lane by hand, without a certificate: leave it empty"),
+    (lambda of: of["T_HIGH"] is not None, "T_HIGH opens the fast lane by hand, not certified: leave it empty"),
     (lambda of: not of["TRUST_TWO_WAYS"], "TRUST_TWO_WAYS is off: one stolen account brings fakes into the fast lane"),
-    (lambda of: of["TRUST"] != "first_passage", "TRUST=eigentrust can be lifted by whoever is trusted: first_passage"),
+    (
+        lambda of: of["TRUST"] != "first_passage",
+        "TRUST=eigentrust can be raised by people who are trusted: set TRUST=first_passage",
+    ),
     (
         lambda of: set(get_args(Condition)) - {"certificate"} - set(of["LANE_CONDITIONS"]),
-        "LANE_CONDITIONS leaves out what the fast lane asks for by default: see .env.example",
+        "LANE_CONDITIONS leaves out default conditions of the fast lane: see .env.example",
     ),
     (
         lambda of: not (of["OPERATOR_NAME"] and of["OPERATOR_CONTACT"]) and _is_reached(of),
         "nobody is named as who runs this site: set OPERATOR_NAME and OPERATOR_CONTACT",
     ),
-    (lambda of: of["MERGE_ON_FORGE"], "MERGE_ON_FORGE lets this machine merge: only where somebody uses it"),
+    (lambda of: of["MERGE_ON_FORGE"], "MERGE_ON_FORGE lets this machine merge: switch it off where nobody uses it"),
 )
 
 
@@ -67,7 +70,7 @@ def check_models(patient: Patient) -> tuple[bool, str]:
     names = [name for label in get_args(LabelName) if (name := serving_name(folder, label))]
     for name in names:
         load_model(folder, name)
-    return True, f"{len(names)} serve" if names else "none was trained yet: the shrunk rate serves"
+    return True, f"{len(names)} serve" if names else "no model is trained yet: the shrunk rate is used"
 
 
 def check_certificates(patient: Patient) -> tuple[bool, str]:
@@ -78,7 +81,7 @@ def check_certificates(patient: Patient) -> tuple[bool, str]:
     if problems:
         return False, f"{problems[0]}: put it back from a backup, or delete it"
     if not found:
-        return True, "none was made yet: the fast lane is shut"
+        return True, "no certificate yet: the fast lane is shut"
     valid = [one for one in found.values() if one.is_valid(patient.now)]
     if not valid:
         return False, f"{len(found)}, all expired or without a threshold: `manage.py train` makes another attempt"

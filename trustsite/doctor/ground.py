@@ -31,7 +31,7 @@ def check_drive(patient: Patient) -> tuple[bool, str]:
     mode = stat.S_IMODE(root.stat().st_mode)
     if mode & 0o077:
         return False, f"{root} is open to others (mode {mode:o}): chmod 700 {root}"
-    return True, f"{root} is marked and this user's alone"
+    return True, f"{root} is marked and private to this user"
 
 
 def check_speed(patient: Patient, clock: Callable[[], float] = time.perf_counter) -> tuple[bool, str]:
@@ -76,13 +76,13 @@ def check_keys(patient: Patient) -> tuple[bool, str]:
     folder = patient.places.keys
     wrong = [name for name in KEYS if not drive.is_key(folder / name)]
     if not folder.exists() and not patient.places.store.exists():
-        return False, "there are none yet: on a new drive `manage.py init_drive` makes them"
+        return False, "no keys yet: run `manage.py init_drive` on a new drive"
     if wrong:
         return False, f"{', '.join(wrong)} missing or damaged in {folder}: put the backup of the keys there"
     open_ = [path for path in (folder, *(folder / name for name in KEYS)) if path.stat().st_mode & 0o077]
     if open_:
         return False, f"{open_[0]} can be read by others: chmod -R go= {folder}"
-    return True, f"{len(KEYS)} keys, this user's alone: keep a copy of them elsewhere"
+    return True, f"{len(KEYS)} keys, private to this user: keep a copy elsewhere"
 
 
 def check_clock(patient: Patient) -> tuple[bool, str]:

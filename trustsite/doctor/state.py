@@ -40,7 +40,7 @@ def check_store(patient: Patient) -> tuple[bool, str]:
     require_store(path, patient.places.snapshots)
     if not path.exists():
         require_store_folder(path, patient.places.root)
-        return False, f"{path} is not there yet: the first `manage.py worker` makes it"
+        return False, f"{path} does not exist yet: the first `manage.py worker` creates it"
     try:
         inside = look_inside(path)  # every row: DuckDB opens a file that is cut in half and fails where it reads on
         try_checkpoint(path, memory_mb)
@@ -84,7 +84,7 @@ def check_worker(patient: Patient) -> tuple[bool, str]:
     told = [f"{problem}: {action}" for name, action in REMEDIES.items() if (problem := getattr(status, name))]
     told += [f"{problem}: see the network, or take it out of KNOT_STREAMS" for problem in status.event_problems]
     told += [f"{hop} fails, see its log" for hop in status.failing_hops]
-    return not told, "; ".join(told) or "it runs and tells of no problem"
+    return not told, "; ".join(told) or "it runs without a problem"
 
 
 def check_snapshot(patient: Patient) -> tuple[bool, str]:
@@ -96,7 +96,7 @@ def check_snapshot(patient: Patient) -> tuple[bool, str]:
         current = folder / "CURRENT"
         return False, f"{current} cannot be read, so an older state may be shown: remove it and start the worker"
     if not number:
-        return False, "nothing was published yet: pages are empty until the worker has"
+        return False, "nothing is published yet: pages are empty until the worker publishes"
     if not path.is_file():
         return False, f"{path} is missing: start the worker, which publishes a new one"
     try:
@@ -118,7 +118,7 @@ def check_gaps(patient: Patient) -> tuple[bool, str]:
         return True, "nothing was published yet"
     gaps = look_inside(patient.places.snapshots / f"serve-{number}.duckdb", sums=False).gaps
     if not gaps:
-        return True, "the stream has no gap that is not filled"
+        return True, "the stream has no open gap"
     told = f"{len(gaps)} in the stream, the newest because {gaps[-1][1]}"
     if patient.now - gaps[0][0] > RECENT:
         return False, f"{told}: open since {gaps[0][0]:%Y-%m-%d}, name hosts in BACKFILL_HOSTS or see worker"
@@ -129,14 +129,14 @@ def check_queue(patient: Patient) -> tuple[bool, str]:
     """Whether the queue's file is whole and worked off."""
     path = cast(Path, patient.settings["QUEUE_PATH"])
     if not path.is_file():
-        return True, "it is made at the first start"
+        return True, "the first start creates it"
     if damage := _damage(path):
-        return False, f"{path} is damaged ({damage}): stop worker and web and delete it, its work is found again"
+        return False, f"{path} is damaged ({damage}): stop worker and web and delete it; no work is lost"
     if not _value(path, "select count(*) from sqlite_master where name = 'task'"):
-        return True, "it is empty: the first start makes its tables"
+        return True, "it is empty: the first start creates its tables"
     depth = _value(path, "select count(*) from task")
     if depth > DEEP:
-        return False, f"{depth:,} tasks wait: the worker does not work them off, see its log"
+        return False, f"{depth:,} tasks wait: the worker does not process them, see its log"
     return True, f"{path} is whole, {depth:,} tasks wait"
 
 

@@ -59,7 +59,7 @@ class WorkerCollector(Collector):
         backlog = read_backlog(asked.store, asked.followed)
         yield self._events(backlog)
         yield _waiting(backlog)
-        yield _gauge("worker_dead_letters", "Events that could not be understood.", backlog.letters)
+        yield _gauge("worker_dead_letters", "Unreadable events.", backlog.letters)
         with as_problems():
             spent = asked.spent()
         yield _gauge("claude_dollars_today", "What today's readings cost, or may while they run.", spent)

@@ -60,7 +60,7 @@ def test_everything_else_is_code_that_nobody_read(path: str, language: str) -> N
     assert languages_without_rules(change) == (language,)
     review = review_without_model(change, [])
     assert (review.state, review.assessment.review_recommended) == ("no content verdict", False)
-    assert missing_words(review.reason) == f"nobody read this: no rules for {language}"
+    assert missing_words(review.reason) == f"no scanner has rules for {language}"
 
 
 def lane_of(*files: FileChange) -> tuple[Lane, list[str]]:
@@ -76,7 +76,7 @@ def test_it_is_never_fast_laned_and_the_row_says_why() -> None:
     assert lane_of(added_lines("x", "a.md")) == (Lane.FAST_LANE, [])
     lane, sentences = lane_of(added_lines("x", "a.md"), added_lines("x", "a.hs"))
     assert lane is Lane.NORMAL_QUEUE
-    assert sentences == ["There is no verdict on the content: nobody read this: no rules for Haskell."]
+    assert sentences == ["There is no verdict on the content: no scanner has rules for Haskell."]
 
 
 @pytest.mark.parametrize("first", ["#!/usr/bin/env tclsh", "#!/usr/local/bin/tclsh8.6 -x", "#!/bin/env -S A=b tclsh"])

@@ -81,7 +81,7 @@ def test_a_successor_is_told_with_what_became_known(file: Path) -> None:
     with pytest.raises(CommandError, match="A later outcome of it was known in the future"):
         verify(more)
     file.unlink()
-    with pytest.raises(CommandError, match="does not lie beside it"):
+    with pytest.raises(CommandError, match="is missing beside it"):
         verify(more, later)
 
 
@@ -136,6 +136,6 @@ def test_an_attempt_that_hides_those_before_it_is_found(file: Path) -> None:
     second = certify(settled(), TERMS, {file.stem: CERTIFICATE}, NOW + timedelta(days=31))
     assert verify(keep_certificate(file.parent, second), second.made_at.isoformat()).startswith("It certifies")
     hidden = keep_certificate(file.parent, replace(second, previous=None))
-    with pytest.raises(CommandError, match="names no file before it, and is no first attempt"):
+    with pytest.raises(CommandError, match="names no earlier file, but it is not a first attempt"):
         verify(hidden, second.made_at.isoformat())
     assert encode(second) != hidden.read_bytes()

@@ -84,7 +84,7 @@ def _changed(**changes: Any) -> list[str]:
         ({"delta_spent": 0.05}, "It spent 0.05 of delta, and attempt 1 may not."),
         ({"attempt": 2}, "It spent 0.025 of delta, and attempt 2 may not."),
         ({"data": "00" * 32}, "Its data digest is not that of its cases."),
-        ({"cases": CERTIFICATE.cases * 2}, "A case stands twice in it."),
+        ({"cases": CERTIFICATE.cases * 2}, "It has a case twice."),
         ({"expires_at": NOW + timedelta(days=91)}, "It lasts for another time than up to 90 days."),
         ({"made_at": NOW + timedelta(days=1)}, "It was made in the future."),
         ({"window": (NOW - timedelta(days=30), NOW)}, "A case was opened outside its window."),
@@ -210,7 +210,7 @@ def test_the_store_may_say_otherwise_and_need_not_have_every_case() -> None:
     assert differences_to_store(CERTIFICATE, facts | {keys[0]: (None, 0, False)}) == ([], 200)
     for fact, sentence in (
         ((True, 0, False), "counts as clean, and the store says bad."),
-        ((False, 0, True), "is by somebody who may push, whose own never count."),
+        ((False, 0, True), "is by somebody with push access; those never count."),
     ):
         (found,), _ = differences_to_store(CERTIFICATE, facts | {keys[0]: fact})
         assert found.endswith(sentence)
@@ -285,4 +285,4 @@ def test_a_later_outcome_is_compared_with_the_store() -> None:
     for told in ((to_seconds(NOW) + 60, False, 0.2), (to_seconds(NOW), True, 0.2), (to_seconds(NOW) + 60, True, 1.0)):
         assert len(later_differences(more, {"a": told})) == 1
     twice = succeed(more, NAME, [row])
-    assert "A later outcome stands twice in it." in differences(*bytes_and_name(twice), NOW + timedelta(hours=1))
+    assert "It has a later outcome twice." in differences(*bytes_and_name(twice), NOW + timedelta(hours=1))

@@ -73,7 +73,7 @@ def test_no_heading_and_no_count_tells_its_lane(site: ActingSite, ben: Client) -
 
 def test_its_page_says_in_words_why_and_tells_nothing_of_the_decision(site: ActingSite, ben: Client) -> None:
     _, _, page = ben.get(f"/pull/{NEXT}").content.decode().partition('<h1 class="unseen">')
-    assert "drawn as a sample" in page
+    assert "This is a random audit." in page
     assert "Would you have merged it as sent?" in page
     assert [word for word in (*TELLING, "vouched", "Why this lane", "No trust path") if word in page] == []
     assert f"/c/{MARA}" not in page, "there stands the score of its author"
@@ -225,6 +225,6 @@ def test_neither_feed_nor_digest_tells_of_its_lane(site: ActingSite) -> None:
     token = create_token("reader", ["read"], site.now)
     told = (Client().get(f"/feed/{token}.atom").content + Client().get("/digest").content).decode()
     assert "Audit · " in told
-    assert "Drawn for the audit and not answered yet: 3." in told
+    assert "Random audits due: 3." in told
     assert [word for word in (*TELLING, "vouched", "Fast lane", "Flagged · ", "Review · ") if word in told] == []
     assert "0 flagged, 3 to review, 0 in the fast lane" in told

@@ -58,7 +58,7 @@ def test_a_closed_lane_is_closed_on_the_pages_at_once_and_in_the_store_with_the_
     assert set(lanes(site).values()) == {FAST}, "the worker was not told yet"
     assert site.work() == 1
     assert set(lanes(site).values()) == {NORMAL}
-    assert "The fast lane was closed in this repository by " in ben.get(f"/pull/{NEXT}").content.decode()
+    assert "The fast lane is closed in this repository; " in ben.get(f"/pull/{NEXT}").content.decode()
 
 
 def test_the_pull_requests_own_page_offers_no_fast_lane_either(site: ActingSite, ben: Client) -> None:
@@ -198,7 +198,7 @@ def test_whoever_closed_it_may_be_erased_and_it_stays_closed_but_not_for_an_eras
     forget_account(MARA, None)
     (left,) = LaneClosure.objects.all()
     assert (left.author, left.person) == ("", None)
-    assert "somebody who was erased since closed the fast lane" in Client().get("/").content.decode()
+    assert "an erased account closed the fast lane" in Client().get("/").content.decode()
     assert site.work() == 1, "the worker had not been told before"
     assert set(lanes(site).values()) == {NORMAL}
 
@@ -211,7 +211,7 @@ def test_the_command_closes_and_opens_by_name(
     site: ActingSite, ben: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_command("--repo", REPO, "--author", MARA, "--because", "she lost her keys")
-    assert "ben.example closed the fast lane for what did:plc:" in capsys.readouterr().out
+    assert "ben.example closed the fast lane for pull requests by did:plc:" in capsys.readouterr().out
     assert fast_rows(ben) == 1
     site.work()
     assert {uri for uri, lane in lanes(site).items() if lane == NORMAL} == {NEXT, MORE}
@@ -225,7 +225,7 @@ def test_the_command_closes_and_opens_by_name(
     [
         (("--repo", "nowhere", "--because", "x"), "No watched repository"),
         (("--author", "mara", "--because", "x"), "did:plc:"),
-        (("--because", " "), "Say why"),
+        (("--because", " "), "Give a reason"),
         (("--because", "x", "--open"), "is not closed for exactly this"),
     ],
 )

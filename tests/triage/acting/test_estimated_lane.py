@@ -108,8 +108,8 @@ def test_an_opened_lane_lets_through_says_estimated_and_is_audited_one_in_three(
     told = state(site)
     assert (told.is_open, told.basis, told.shadow, told.bad) == (True, "estimated", False, (0.02, 0.09))
     assert told.notice == (
-        "The fast lane's threshold 60 % is estimated: of past pull requests like these 2 to 9 in 100 needed work, and "
-        "no certificate says so."
+        "The fast lane's threshold 60 % is estimated: of past pull requests like these 2 to 9 in 100 needed work. "
+        "It is not certified."
     )
     assert not any(letter.isdigit() for letter in told.plain)
     assert made.person == person()
@@ -164,8 +164,8 @@ def test_bad_answers_shut_it_with_the_reason_and_only_a_person_opens_it_anew(sit
     told = state(site)
     assert (told.basis, told.because) == ("shut", "estimated_lane_closed")
     assert told.notice == (
-        "The estimated fast lane shut itself in this repository: people would not have merged 5 of 5 that the audit "
-        "drew from it, which breaks the 9 % that it was opened with. A person may open it anew."
+        "The estimated fast lane shut itself in this repository: 5 of 5 audited pull requests "
+        "were bad. The budget is 9 %. A person can open it again."
     )
     waiting = [uri for uri in MANY if uri not in drawn(site)]
     assert {decided(site)[uri][0] for uri in waiting} == {"normal_queue"}
@@ -237,7 +237,7 @@ def test_only_whoever_opened_it_takes_it_back_and_only_at_once(site: ActingSite)
     site.after(601)
     with pytest.raises(ActionProblem, match="10 minutes"):
         undo_estimated_lane(person(), made, repository(site), site.now)
-    with pytest.raises(ActionProblem, match="Say why"):
+    with pytest.raises(ActionProblem, match="Give a reason"):
         end_estimated_lane(person(EVE), made, repository(site), " ", site.now)
     assert end_estimated_lane(person(EVE), made, repository(site), "we wait for a certificate", site.now)
     site.work()

@@ -88,7 +88,7 @@ def test_it_lowers_neither_the_risk_nor_the_lane_and_the_worker_keeps_who_said_i
     site.after(10)
     assert site.work() == 1
     assert site.result.rows(shown, [OFFERED]) == [before]
-    assert f"called a finding a false alarm: {BECAUSE}" in ana.get(f"/history/{OFFERED}").content.decode()
+    assert f"marked a finding as a false alarm: {BECAUSE}" in ana.get(f"/history/{OFFERED}").content.decode()
 
 
 def test_it_survives_a_new_pass_and_ends_when_the_text_changes(site: ActingSite, ana: Client) -> None:

@@ -24,7 +24,7 @@ from triage.models import Action, LaneClosure, OutboxEntry, Person
 pytestmark = pytest.mark.django_db
 BEN = "did:plc:" + "3" * 24
 HOSTILE = "<script>alert(1)</script> \u202egnp"
-UNNAMED = "This approval does not name the decision that it saw."
+UNNAMED = "This approval does not name its decision."
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite
     known = part(ben.get(mark(site, ben)).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
     assert "0.60, 95 % interval" in known
-    assert "from 1 settled contribution<" in known
+    assert "from 1 settled pull request<" in known
     assert "risk 0.01" in known
-    assert "The fast lane was closed" not in known
+    assert "The fast lane is closed" not in known
 
 
 def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_closed(
@@ -118,13 +118,13 @@ def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_cl
     known = part(ben.get(address).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
     assert "0.60, 95 % interval" in known
-    assert "from 1 settled contribution<" in known
+    assert "from 1 settled pull request<" in known
     assert UNNAMED not in known
     site.after(10)
     site.work()
     page = ben.get(address).content.decode()
     assert part(page, "known") == known
-    assert "The gate had not put it in the fast lane" not in page
+    assert "It was not in the fast lane." not in page
     assert "1 of 1 approval in this repository" in part(page, "budget")
 
 
@@ -151,8 +151,8 @@ def test_each_single_rule_that_would_have_held_it_is_named(page: str) -> None:
         "a fast lane that starts above P(clean) 0.60 (it was 0.60)",
         "an audit of every change in the fast lane (its odds were 0 %)",
         "the sensitive tier",
-        "naming a.py among what a person always reads",
-        "asking that a certificate stands behind the threshold",
+        "a.py in the list “Always need a person”",
+        "asking a certified threshold",
     ):
         assert words in held
     assert "separate way" not in held, "that was asked for"
@@ -191,9 +191,9 @@ def test_one_that_a_person_approved_from_another_lane_says_what_had_held_it(site
     site.work()
     approve(site, ben)
     page = ben.get(mark(site, ben)).content.decode()
-    assert "The gate had not put it in the fast lane" in part(page, "would-hold")
-    assert "The fast lane was closed in this repository by" in part(page, "known")
-    assert "No approval in this fast lane" in part(page, "budget")
+    assert "It was not in the fast lane." in part(page, "would-hold")
+    assert "The fast lane is closed in this repository; " in part(page, "known")
+    assert "0 approvals of this fast lane" in part(page, "budget")
 
 
 def test_the_budget_that_an_opening_named_is_told_with_three_digits() -> None:
@@ -340,10 +340,9 @@ def test_the_commit_that_marked_a_merge_is_named_with_how_to_undo_it(site: Actin
     approve(site, ben)
     site.merge(NEXT)
     page = ben.get(f"/history/{NEXT}").content.decode()
-    assert f"{told} If that is mistaken, mark below that it turned out clean: the mark counts instead." in page
+    assert f"{told} If that is wrong, save the outcome “clean” below. The mark then counts." in page
     assert (
-        f"{told} If that is mistaken, a maintainer can mark it clean"
-        in Client().get(f"/history/{NEXT}").content.decode()
+        f"{told} If that is wrong, a maintainer can mark it clean" in Client().get(f"/history/{NEXT}").content.decode()
     )
     form = site.form("outcome", NEXT, 1, outcome="reverted")
     assert told in ben.post("/act", form, follow=True).content.decode()

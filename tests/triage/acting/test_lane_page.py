@@ -67,11 +67,11 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     assert "About 6 in 10: 42 of 74 settled pull requests of this site's last year. 2 of the 42 were bad." in page
     assert "The true share is 0 to 24 of 100 as far as a past can tell." in page
     assert "Open at 0.60: about 6 in 10 let through, 0 to 24 of 100 of them bad, not certified." in page
-    assert "The audit draws 1 in 3 at random from the first one on" in page
+    assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
     assert "of about 21 let through a month about 1.0 are bad, at worst 5.1" in page
     assert "You save not measured" in page
-    assert "only with a model of your own, which needs more settled pull requests first" in page
+    assert "only with your own model, which needs more settled pull requests first" in page
     assert "certified." not in page.replace("not certified.", "")
 
 
@@ -152,7 +152,7 @@ def test_whoever_comes_second_is_told_that_it_is_open(ben: Client, site: ActingS
     opened(ben, site)
     answer = ben.post("/lane/estimate", shown | {"choice": "open"})
     assert answer.status_code == 409
-    assert "Somebody opened it before you did." in words_of(answer.content)
+    assert "Somebody opened it before you." in words_of(answer.content)
     assert EstimatedLane.objects.count() == 1
 
 
@@ -190,7 +190,7 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     assert "It begins at 0.60, estimated, not certified. It was opened on about 6 in 10 let through" in page
     drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
     assert 0 < drawn < len(OPEN)
-    assert f"The audit drew {drawn}; nobody answered yet." in page
+    assert f"The audit drew {drawn}; 0 are answered so far." in page
     assert f"{len(OPEN) - drawn} let through: {len(OPEN) - drawn} not known yet" in page
 
 
@@ -244,7 +244,7 @@ def test_a_lane_that_shut_itself_says_why_on_every_page(ben: Client, site: Actin
     answered_badly(site, 6)
     page = text(ben)
     assert "The estimated fast lane shut itself Estimated, shut" in page
-    assert "shut itself in this repository: people would not have merged 5 of 5 that the audit drew from it" in page
+    assert "shut itself in this repository: 5 of 5 audited pull requests were bad" in page
     assert "Approve" not in text(ben, "/")
     assert "The estimated fast lane shut itself in this repository" in text(ben, "/dashboard")
 
@@ -294,7 +294,7 @@ def test_the_queue_says_on_what_an_open_lane_rests(ben: Client, reader: Client, 
     assert re.search(r"Fast lane \d, estimated · let through", told)
     assert "in 100" not in told
     assert "0.60" not in told
-    assert "The fast lane's threshold is estimated: no certificate says" in told
+    assert "The fast lane's threshold is estimated, not certified." in told
     assert "lane is shut" not in told
 
 
@@ -316,8 +316,8 @@ def test_without_a_settled_history_the_page_says_what_is_missing(
     with acting_site(tmp_path / "other", settings, monkeypatch) as other:
         page = text(other.maintainer(EVA, "eva.example"))
     assert "The fast lane is shut Shut" in page
-    assert "Nothing by people with a record is settled yet, so nothing can be estimated." in page
-    assert "There is nothing to open yet." in page
+    assert "No pull request by people with a record is settled yet, so there is no estimate." in page
+    assert "Nothing to open yet." in page
     assert "Open the lane" not in page
 
 
@@ -328,6 +328,6 @@ def test_a_lane_whose_threshold_was_set_by_hand_offers_nothing_and_says_so(
         ben = other.maintainer(BEN, "ben.example")
         page, queue = text(ben), text(ben, "/")
     assert "The fast lane's threshold is set by hand Set by hand" in page
-    assert "An operator set the threshold by hand with T_HIGH, which outranks an estimate." in page
+    assert "The operator set the threshold by hand with T_HIGH. That takes precedence over an estimate." in page
     assert "Keep watching" not in page
     assert "Fast lane 3, threshold set by hand" in queue

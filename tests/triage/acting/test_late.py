@@ -18,7 +18,7 @@ def test_a_round_between_render_and_click_ends_without_an_approval(site: ActingS
     answer = ana.post("/act", form, headers=HTMX | {"HX-Target": "open"})
     assert answer.status_code == 409
     page = answer.content.decode()
-    assert "It changed since you looked at it" in page
+    assert "it changed since you opened it" in page
     assert site.form()["patch_id"] in page
     site.after(20)
     assert site.work() == 0
@@ -45,7 +45,7 @@ def test_a_round_between_approval_and_merge_ends_without_an_approval(site: Actin
     assert site.approvals() == ["voided"]
     assert approved(ana) == []
     page = ana.get(f"/history/{OFFERED}").content.decode()
-    assert "void: it changed after the approval" in page
+    assert "void: the patch changed later" in page
     assert "-+print(2)" in page
     assert "++print(3)" in page
 
@@ -64,7 +64,7 @@ def test_who_acts_second_on_the_same_row_sees_409_and_the_fresh_row(site: Acting
     assert ana.post("/act", form, headers=HTMX).status_code == 200
     answer = ben.post("/act", form | {"kind": "pull_for_review"}, headers=HTMX)
     assert answer.status_code == 409
-    assert "Somebody acted on it since you looked at it" in answer.content.decode()
+    assert "somebody acted on it before you" in answer.content.decode()
     assert "Approved by ana.example." in answer.content.decode()
     assert Action.objects.count() == 1
 

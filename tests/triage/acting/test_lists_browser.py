@@ -54,7 +54,7 @@ def test_a_row_is_snoozed_counted_and_shown_again(
     other.get_by_role("link", name="1 snoozed").click()
     expect(other.get_by_text("Snoozed until 27 Nov 2026 by ana.example")).to_be_visible()
     other.get_by_role("button", name="Show now: Mend the gate").click()
-    expect(other.get_by_text("Nothing is snoozed.")).to_be_visible()
+    expect(other.get_by_text("Nothing is snoozed. Snooze a row in the inbox with the key z.")).to_be_visible()
     other.goto("/")
     assert "Mend the gate" in titles(other)
     expect(other.get_by_role("link", name="snoozed")).to_have_count(0)
@@ -129,7 +129,7 @@ def test_a_settled_one_is_found_and_nothing_scrolls_sideways(
     expect(page.locator("tbody tr")).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("tbody th a").click()
-    expect(page.get_by_role("heading", name="What was done here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Actions")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

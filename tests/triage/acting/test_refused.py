@@ -23,7 +23,7 @@ def test_what_has_no_patch_cannot_be_approved(site: ActingSite, ana: Client) -> 
     site.publish()
     answer = ana.post("/act", site.form(patch_id=""))
     assert answer.status_code == 409
-    assert "nothing that could be approved" in answer.content.decode()
+    assert "its patch has not arrived yet or cannot be read" in answer.content.decode()
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX])
@@ -35,7 +35,7 @@ def test_nobody_approves_what_they_sent(site: ActingSite, ben: Client, headers: 
     assert 'value="approve"' in ben.get(f"/pull/{OFFERED}").content.decode()
     answer = mara.post("/act", site.form(), headers=headers)
     assert answer.status_code == 409
-    assert answer.content.decode().count("You sent this pull request, so somebody else approves it.") == (
+    assert answer.content.decode().count("You sent this pull request, so somebody else must approve it.") == (
         2 if headers else 1
     )
     assert not Action.objects.exists()

@@ -79,7 +79,7 @@ def test_it_comes_back_on_its_day(site: ActingSite, ana: Client, until: str, hou
     assert not is_listed(ana)
     site.after(1)
     assert is_listed(ana), "at noon its day is so many hours away"
-    assert "Nothing is snoozed." in page_of(ana, "/snoozed")
+    assert "Nothing is snoozed. Snooze a row in the inbox with the key z." in page_of(ana, "/snoozed")
 
 
 def test_a_page_that_is_held_is_made_anew_when_the_day_has_come(site: ActingSite, ana: Client) -> None:
@@ -165,7 +165,7 @@ def test_a_row_that_changed_since_it_was_shown_is_not_snoozed(site: ActingSite, 
     site.work()
     answer = ana.post("/snooze", {**form, "until": "week"})
     assert answer.status_code == 409
-    assert "It changed since you looked at it" in answer.content.decode()
+    assert "it changed since you opened it" in answer.content.decode()
     assert is_listed(ana)
 
 

@@ -166,7 +166,7 @@ def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good
     expect(page.locator(".tile").first).not_to_have_css("content", "none", pseudo="after")
     press_keys(page, "?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-    page.get_by_label("Keys of one letter work").uncheck()
+    page.get_by_label("Single-key shortcuts: on").uncheck()
     press_keys(page, "Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.reload()
@@ -176,7 +176,7 @@ def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good
     expect(page.get_by_role("dialog")).to_be_hidden()
     expect(page.locator(".row", has_text="Approved by you.")).to_have_count(1)
     page.get_by_role("button", name="Keys").click()
-    page.get_by_label("Keys of one letter work").check()
+    page.get_by_label("Single-key shortcuts: on").check()
     press_keys(page, "Escape 4")
     expect(page).to_have_url("/?bucket=fast_lane")
     assert Action.objects.count() == 1

@@ -35,7 +35,7 @@ def looks_again(page: Page, mode: Mode) -> None:
 
 def works_until_the_queue_can_be_used(first: FirstSite, page: Page, mode: Mode) -> None:
     """One turn of the worker reads everything, but where the machine held it up, when the next one does."""
-    usable = page.get_by_role("heading", name="The queue can be used.")
+    usable = page.get_by_role("heading", name="The inbox is ready.")
     for _ in range(3):
         first.work()
         looks_again(page, mode)
@@ -58,9 +58,9 @@ def signs_in_by_link_and_sets_a_password(page: Page, mode: Mode) -> None:
     page.goto(f"/sign-in/{issue_link(sam)}")
     mode.press(page.get_by_role("button", name="Sign in"))
     page.get_by_label("New password").fill(PASSWORD)
-    page.get_by_label("The same again").fill(PASSWORD)
+    page.get_by_label("Repeat password").fill(PASSWORD)
     mode.press(page.get_by_role("button", name="Set the password"))
-    expect(page.get_by_role("heading", level=1)).to_have_text("What is watched here")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Watched repositories")
 
 
 def names_an_account_that_does_not_answer_and_asks_again(first: FirstSite, page: Page, mode: Mode) -> None:
@@ -95,7 +95,7 @@ def chooses_a_repository_and_what_may_leave_this_machine(page: Page, mode: Mode)
 
 
 def finds_the_queue_and_signs_out(page: Page, mode: Mode) -> None:
-    mode.press(page.get_by_role("link", name="To the queue"))
+    mode.press(page.get_by_role("link", name="To the inbox"))
     expect(page.locator(".row", has_text="Trim the wick")).to_be_visible()
     mode.press(page.get_by_role("button", name="Sign out"))
 

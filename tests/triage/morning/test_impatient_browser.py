@@ -54,7 +54,7 @@ def test_back_and_a_second_tab_are_told_what_stands(enter: Enter, mode: Mode) ->
     if mode.scripts:
         expect(row).to_contain_text("Approved by you.")
     second.get_by_role("button", name="Approve round 1").click()
-    expect(second.locator(".note")).to_contain_text("You acted on it already")
+    expect(second.locator(".note")).to_contain_text("you acted on it already")
     expect(row_of(second, "Chore 03")).to_contain_text("Approved by you.")
     assert Action.objects.count() == 1
 
@@ -97,7 +97,7 @@ def test_whoever_was_signed_out_meanwhile_is_told_and_keeps_what_they_wrote(ente
     write_a_note(page)
     page.context.clear_cookies(name="sessionid")
     page.get_by_role("button", name="Add note").click()
-    expect(page.get_by_text("You are not signed in any more, so nothing was done.")).to_be_visible()
+    expect(page.get_by_text("Nothing changed: you are signed out.")).to_be_visible()
     expect(page.get_by_label("What you wrote, which was not kept")).to_have_value(NOTE)
     page.get_by_role("main").get_by_role("link", name="Sign in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")

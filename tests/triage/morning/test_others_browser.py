@@ -44,7 +44,7 @@ def collide_with_a_second_person(page: Page, site: ActingSite, mode: Mode) -> No
     pane = open_row(page, mode, "Chore 03")
     assert ben.post("/act", site.form(uri=CHORE, next="/")).status_code == 302
     mode.press(pane.get_by_role("button", name="Approve round 1"))
-    expect(told(page, mode, "Chore 03")).to_contain_text("Somebody acted on it since you looked at it")
+    expect(told(page, mode, "Chore 03")).to_contain_text("somebody acted on it before you")
     expect(row).to_contain_text("Approved by ben.example.")
     expect(row.get_by_role("button")).to_have_count(0)
     expect_no_sideways_scroll(page, mode)
@@ -63,7 +63,7 @@ def approve_while_the_round_is_swapped(page: Page, site: ActingSite, mode: Mode)
         look_for_news(page)
         expect(page.locator("#fresh")).to_contain_text("1 changed")
     mode.press(approve)
-    expect(told(page, mode, "Mend the lamp")).to_contain_text("It changed since you looked at it, so nothing was done.")
+    expect(told(page, mode, "Mend the lamp")).to_contain_text("Not saved: it changed since you opened it.")
     expect_no_sideways_scroll(page, mode)
     assert not Action.objects.filter(pull_uri=OFFERED).exists()
     if not mode.scripts:

@@ -50,7 +50,7 @@ def test_work_goes_on_when_the_worker_dies_and_comes_back(site: RealSite, pages:
     undone.press(row_of(page, "Chore 04").get_by_role("button", name="Undo"))
     expect(row_of(page, "Chore 04")).not_to_contain_text("Approved by you.")
     undone.press(page.locator("#freshness a"))
-    expect(page.get_by_role("main")).to_contain_text("nothing new comes in. Whoever runs this site starts it")
+    expect(page.get_by_role("main")).to_contain_text("nothing new comes in. The operator starts it")
     page.go_back()
     site.peers.release(None)
     site.pass_time(11)

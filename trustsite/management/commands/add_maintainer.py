@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--role",
             choices=Maintainer.Role.values,
-            help="viewer (reads, is no seed), maintainer or admin; without it, who is maintainer or admin there stays "
+            help="viewer (reads, not a seed), maintainer or admin; without it, who is maintainer or admin there stays "
             "it, and others become maintainer of a repository or admin of the whole site",
         )
 
@@ -98,7 +98,7 @@ def _who(text: str, snapshot: Snapshot | None) -> tuple[str, str | None]:
             raise CommandError(str(problem), returncode=2) from problem
     handle = parse_handle(text)
     if handle is None:
-        raise CommandError(f"{text!r} is neither a handle such as ana.example.com nor a DID.", returncode=2)
+        raise CommandError(f"{text!r} is not a handle (such as ana.example.com) or a DID.", returncode=2)
     return known_did(handle, snapshot) or _resolved_did(handle), handle
 
 
@@ -117,7 +117,7 @@ def _repository(text: str) -> str:
             "anybody can claim a DID, the owner must be your word."
         )
     if not REPOSITORY.fullmatch(text):
-        raise CommandError(f"{text!r} is no repository: name it as OWNER/NAME or by the at-uri of its record.")
+        raise CommandError(f"{text!r} is not a repository: write OWNER/NAME or the at-uri of its record.")
     return text
 
 

@@ -52,9 +52,9 @@ class Command(BaseCommand):
             if OWN.fullmatch(stale.name) and not written.get(stale.name):
                 stale.unlink()
         if not all(written.values()):
-            raise CommandError("Not everything that is approved could be written: see above.", returncode=1)
+            raise CommandError("Some approved pull requests could not be written: see above.", returncode=1)
         if not written:
-            self.stderr.write("Nothing is approved and waits to be merged: 0 written.")
+            self.stderr.write("No approved pull request waits for a merge: 0 written.")
             return
         self.stderr.write(f"{len(written)} written. In a clone of the repository: git am --keep-cr {mbox}/*.mbox")
 

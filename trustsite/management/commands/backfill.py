@@ -29,7 +29,7 @@ from trustsite.network import sources
 
 LOOK_SECONDS = 0.5
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} accounts{postfix}"
-BY_ITSELF = "It goes on by itself after that; Ctrl-C leaves it to the worker."
+BY_ITSELF = "It continues automatically; Ctrl-C leaves it to the worker."
 GOES_ON = "Nothing is lost: the same command, or the worker, goes on from here."
 
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
 def _check(dids: Sequence[str], collections: Sequence[str]) -> None:
     for did in dids:
         if not is_did(did):
-            raise CommandError(f"{did!r} is no did:plc or did:web: give the account's DID.", returncode=2)
+            raise CommandError(f"{did!r} is not a did:plc or did:web: give the account's DID.", returncode=2)
     known = build_registry(settings.LEXICON_AUTHORITY).kinds
     for collection in collections:
         if collection not in known:
@@ -103,7 +103,7 @@ def _publish(store: Store) -> None:
     try:
         publish(store, settings.SNAPSHOT_DIR)
     except PublishProblem as problem:
-        raise CommandError(f"It is done, but not published yet: {problem}.") from problem
+        raise CommandError(f"Done, but not published yet: {problem}.") from problem
 
 
 def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, Any]:
@@ -131,13 +131,13 @@ def _watch_worker(dids: Sequence[str], collections: Sequence[str]) -> dict[str, 
 def waits_for(worker: Status | None, found: Progress | None, now: float) -> str:
     """What keeps a run, of which this is known, from getting on, in words; "" where nothing does. `now` in seconds."""
     if worker is None or not worker.is_alive(now):
-        return "the worker is not heard: start it again"
+        return "the worker does not answer: start it again"
     if problem := worker.store_problem or worker.backfill_problem:
         return problem
     if worker.publisher_problem:
         return f"how far it is cannot be shown ({worker.publisher_problem})"
     if worker.listener_problem and (found is None or found.state == "finding"):
-        return f"the stream is not heard, which comes first ({worker.listener_problem})"
+        return f"the event stream comes first, and it is unreachable ({worker.listener_problem})"
     return ""
 
 
@@ -161,7 +161,7 @@ def _follow(
             return
         if ended and working:
             working.result()
-            raise BackfillProblem("it ended before its end")
+            raise BackfillProblem("it was interrupted")
         time.sleep(LOOK_SECONDS)
 
 
@@ -192,7 +192,7 @@ def told(summary: dict[str, Any]) -> str:
         f"{summary['deletes']:,} of ours were deleted meanwhile.",
     ]
     if summary["not_had"] or summary["notes"]:
-        lines.append("Could not be had:")
+        lines.append("Could not be read:")
     lines += [f"  {note}" for note in summary["notes"]]
     for row in summary["not_had"]:
         examples = f" ({', '.join(row['examples'])})" if row.get("examples") else ""

@@ -40,8 +40,8 @@ class Command(BaseCommand):
         self.stdout.write(told_of(manifest, target))
         if not with_keys:
             self.stdout.write(
-                f"It holds no keys: keep a copy of {places.keys} elsewhere, without which it cannot be restored on "
-                "another drive once anybody was erased."
+                f"It holds no keys. Keep a copy of {places.keys} elsewhere: after an erasure you need it to restore "
+                "on another drive."
             )
 
     def _copy_state(self, part: Path) -> dict[str, object]:

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: object, **options: object) -> None:
         """One line a model; CommandError where one cannot review, or no key is set."""
         if not settings.ANTHROPIC_API_KEY:
-            raise CommandError("ANTHROPIC_API_KEY is not set: the deterministic reviewer alone serves.", returncode=2)
+            raise CommandError("ANTHROPIC_API_KEY is not set: only the scanners review.", returncode=2)
         claude = Claude(access_from_settings(), time.sleep)
         reports = [
             check_model(claude, getattr(settings, name), role) for name, role in ROLES if getattr(settings, name)

@@ -17,16 +17,16 @@ from triage.models import LaneClosure, Person
 class Command(BaseCommand):
     """Pages heed it at once, the running worker with its next pass; without a worker it waits for one."""
 
-    help = "Close the fast lane at once, or with --open open it again. Whatever is not named is meant whatever it is."
+    help = "Close the fast lane at once, or open it again with --open. Each option narrows what is closed."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--repo, --author, --voucher: for what; --by and --because: who and why; --open."""
         parser.add_argument("--repo", default="", metavar="KEY", help="a watched repository: its key or its name")
-        parser.add_argument("--author", default="", metavar="DID", help="only for what this contributor sends")
-        parser.add_argument("--voucher", default="", metavar="DID", help="only for trust that comes through them")
-        parser.add_argument("--by", required=True, metavar="DID", help="whose decision it is, by their account here")
-        parser.add_argument("--because", required=True, metavar="TEXT", help="why: whoever meets the lane reads it")
-        parser.add_argument("--open", action="store_true", help="open again what was closed for exactly this")
+        parser.add_argument("--author", default="", metavar="DID", help="only for pull requests by this contributor")
+        parser.add_argument("--voucher", default="", metavar="DID", help="only for people vouched for by them")
+        parser.add_argument("--by", required=True, metavar="DID", help="the person who decides, by their account here")
+        parser.add_argument("--because", required=True, metavar="TEXT", help="reason (maintainers see it)")
+        parser.add_argument("--open", action="store_true", help="open exactly this closure again")
 
     def handle(self, *args: object, **options: str) -> None:
         """Do it, or CommandError in one sentence."""
@@ -61,7 +61,7 @@ def _open(person: Person, scope: Scope, because: str, snapshot: Snapshot | None)
         repo_key=scope.repo_key, author=scope.author, voucher=scope.voucher, opened_at=None
     ).first()
     if closure is None or not open_lane(person, closure, because, timezone.now()):
-        raise CommandError("The fast lane is not closed for exactly this; the page /lane lists what is.", returncode=2)
+        raise CommandError("The fast lane is not closed for exactly this. /lane lists the closures.", returncode=2)
     return "The fast lane is open again."
 
 

@@ -16,18 +16,18 @@ from triage.tokens import SCOPES, UnknownScope, create_token
 class Command(BaseCommand):
     """Prints the token on stdout, once: only its hash is kept."""
 
-    help = "Make a token for the JSON API and print it once; only its hash is kept."
+    help = "Create a token for the JSON API and print it once. Only its hash is stored."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """NAME, --scopes, --repo and --person."""
-        parser.add_argument("name", metavar="NAME", help="what the token is for, shown wherever tokens are listed")
+        parser.add_argument("name", metavar="NAME", help="the purpose of the token, shown in lists of tokens")
         parser.add_argument(
             "--scopes", default="read", help=f"comma-separated, from {', '.join(SCOPES)} (default read)"
         )
         parser.add_argument(
             "--repo", metavar="REPO", help="the one repository that it reads: DID, at-uri or owner/name"
         )
-        parser.add_argument("--person", metavar="DID", help="whose token it is; it dies with that account")
+        parser.add_argument("--person", metavar="DID", help="the owner of the token; it ends with that account")
 
     def handle(self, *args: object, name: str, scopes: str, **options: Any) -> None:
         """Make it, or CommandError in one sentence."""

@@ -37,12 +37,12 @@ BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s{postfix}"
 class Command(BaseCommand):
     """Plays the simulated network in two stages: judged and approved, then attacked by a swapped patch."""
 
-    help = "Run the real worker on a simulated network, tell what happened, then serve the pages."
+    help = "Run the real worker on a simulated network, print a summary, then serve the pages."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--check; --live with --repo, --seconds and --json."""
-        parser.add_argument("--check", action="store_true", help="only the story; fails where a promise is not kept")
+        parser.add_argument("--check", action="store_true", help="print only the story; fail if a promise is broken")
         parser.add_argument(
             "--live",
             nargs="+",
@@ -55,7 +55,7 @@ class Command(BaseCommand):
             nargs="+",
             default=[],
             metavar="REPO",
-            help="as the push-holders of OWNER/NAME or an at-uri see them; without it, of where they sent most",
+            help="use the maintainers of OWNER/NAME or an at-uri as seeds; default: the repository they sent most to",
         )
         parser.add_argument("--seconds", type=_seconds, default=60.0, help="how long --live listens (default: 60)")
         parser.add_argument("--json", action="store_true", help="have --live print one object")
@@ -82,7 +82,7 @@ class Command(BaseCommand):
         except (LiveProblem, StoreProblem) as problem:
             raise CommandError(plain(str(problem)), returncode=2) from problem
         except KeyboardInterrupt:
-            raise CommandError("Stopped before anybody was judged. Nothing goes on.") from None
+            raise CommandError("Stopped before anybody was judged.") from None
         for note in answer.notes:
             self.stderr.write(plain(note))
         for line in [json.dumps(as_object(answer))] if as_json else lines(answer):
@@ -141,7 +141,7 @@ def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 <= float(text) <= LONGEST_SECONDS:
             return float(text)
-    raise ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {LONGEST_SECONDS:.0f}")
+    raise ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to {LONGEST_SECONDS:.0f}")
 
 
 @contextmanager

@@ -39,10 +39,10 @@ def told(name: str, status: int) -> str:
     """Why both were stopped, in one sentence; a child that a signal killed (`status` below 0) left no message."""
     if status < 0:
         return (
-            f"The {name} was killed by signal {-status}, so both were stopped: start again, nothing is lost. Where "
+            f"The {name} was killed by signal {-status}, so both were stopped. Start again; nothing is lost. Where "
             "nobody sent that signal, the kernel's log tells whether memory ran out."
         )
-    return f"The {name} ended by itself, so both were stopped; its message stands above."
+    return f"The {name} ended, so both were stopped. Its message is above."
 
 
 def _watch(children: dict[str, subprocess.Popen[bytes]]) -> str:

@@ -20,7 +20,7 @@ SILENT_SECONDS = 600.0  # without a word: writing a store of 30 GB anew takes th
 class Command(BaseCommand):
     """Says what is held, asks, then has the worker erase it, or does so itself where none runs."""
 
-    help = "Erase everything that is held about a person, and keep the stream from bringing it back."
+    help = "Erase all data about a person, and keep the stream from bringing it back."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -60,7 +60,7 @@ class Command(BaseCommand):
 
     def _ask(self) -> None:
         if not sys.stdin.isatty():
-            raise CommandError("There is nobody to ask: add --yes.", returncode=2)
+            raise CommandError("No terminal to ask on: add --yes.", returncode=2)
         self.stderr.write("This cannot be undone. Type yes to go on: ", ending="")
         if input().strip().lower() != "yes":
             raise CommandError("Nothing was erased.", returncode=2)
@@ -68,7 +68,7 @@ class Command(BaseCommand):
     def _list_backups(self) -> None:
         found = backups(settings.BACKUP_DIR, settings.BACKUP_DAYS, settings.ROOT)
         if found:
-            self.stdout.write("Backups from before hold them until they expire:")
+            self.stdout.write("Older backups hold them until they expire:")
         for backup in found:
             self.stdout.write(f"  {backup.path} (made {backup.made_at:%Y-%m-%d}, expires {backup.expires_at:%Y-%m-%d})")
 
@@ -79,7 +79,7 @@ def _counts(did: str, snapshot: Snapshot | None) -> dict[str, int]:
     counts = {name: len(rows) for name, rows in held}
     counts |= {"account of this site": 1} if Person.objects.filter(did=did).exists() else {}
     if not counts:
-        raise CommandError(f"Nothing is held about {did[:200]}, so nothing was erased.", returncode=2)
+        raise CommandError(f"No data about {did[:200]}, so nothing was erased.", returncode=2)
     return counts
 
 

@@ -18,7 +18,7 @@ from trustsite.who import held_did
 class Command(BaseCommand):
     """Reads the newest snapshot and the files that a snapshot leaves out; changes nothing."""
 
-    help = "Write everything that is held about a person as one JSON document."
+    help = "Write all data about a person as one JSON document."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             held = export(snapshot, did, settings.DIFF_CORPUS_DIR, folders, texts) if snapshot else None
             account = account_of(did)
             if snapshot is None or (held is None and account is None):
-                raise CommandError(f"Nothing is held about {did[:200]}.", returncode=2)
+                raise CommandError(f"No data about {did[:200]}.", returncode=2)
             return {
                 "state_of": snapshot.published_at,
                 **(held or {"did": did}),

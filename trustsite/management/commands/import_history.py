@@ -27,7 +27,7 @@ class Command(BaseCommand):
             "--identities", metavar="FILE", type=Path, help="who its authors are: CSV or JSON of author and did"
         )
         parser.add_argument("--source", metavar="NAME", help="what to call it (default: the name of the file)")
-        parser.add_argument("--remove", metavar="SOURCE", help="let go of everything that was taken under this name")
+        parser.add_argument("--remove", metavar="SOURCE", help="remove everything that was imported under this name")
 
     def handle(
         self,
@@ -71,15 +71,15 @@ def summary(done: Mapping[str, Any]) -> Iterator[str]:
     if done["tied"]:
         yield f"{done['tied']} people are tied to a DID: {done['tied_pulls']} pull requests are part of their record."
     else:
-        yield "Nobody is tied to a DID (--identities does that): they train and calibrate, and are nobody's record."
+        yield "No author has a DID (see --identities). They train and calibrate the model only."
     if done["pulls"]:
         share = done["checks_unknown"] / done["pulls"]
         yield f"The result of the checks is unknown for {share:.0%} of them, which counts as unknown and not as failed."
     if done["moved"]:
-        yield f"{done['moved']} were merged before they were opened: their merge counts from the opening."
+        yield f"{done['moved']} were merged before they were opened. Their merge counts from the opening."
     if done["erased"]:
-        yield f"{done['erased']} are of people who were erased here, and were left out."
+        yield f"{done['erased']} belong to erased people, and were left out."
     if done["leaking"]:
-        yield f"Never read, since they follow from the outcome: {', '.join(done['leaking'])}."
+        yield f"Ignored, because they follow from the outcome: {', '.join(done['leaking'])}."
     if done["unused"]:
         yield f"Columns that are not used: {', '.join(done['unused'])}."

@@ -57,7 +57,7 @@ def _order(snapshot: Snapshot, uri: str) -> MergeOrder:
     """Exactly the approved round; CommandError where nothing is approved or its patch or place is not known."""
     found = next((one for one in read.approved(snapshot) if one.subject.uri == uri), None)
     if found is None:
-        raise CommandError("No approval of what this pull request is now is in force.", returncode=2)
+        raise CommandError("The latest round of this pull request has no valid approval.", returncode=2)
     subject, place = found.subject, merge_place(snapshot, uri)
     if place is None:
         raise CommandError("Its knot, branch or its author's data server is not known yet.", returncode=2)

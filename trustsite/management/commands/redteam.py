@@ -31,9 +31,9 @@ class Command(BaseCommand):
     """Plays on a copy in memory: a published snapshot is read, the store is never written."""
 
     help = (
-        "Attack the present vouch graph (or one in files) and print what it would bring: nine shapes of fakes, rewired "
-        "vouches, denounce bombing, merge farming, a stolen account. The page /redteam shows the last run on the "
-        "present graph."
+        "Simulate attacks on the current vouch graph (or one in files) and print the results: nine shapes of fakes, "
+        "rewired vouches, denounce bombing, merge farming, a stolen account. The page /redteam shows the last run on "
+        "the present graph."
     )
 
     requires_system_checks = ()
@@ -63,7 +63,7 @@ class Command(BaseCommand):
         try:
             report = _play(ground, WHOLE if full else BRIEF, policy, key)
         except ValueError as problem:
-            raise CommandError(f"There is nothing to attack: {problem}.", returncode=2) from problem
+            raise CommandError(f"Nothing to simulate: {problem}.", returncode=2) from problem
         self.stdout.write(json.dumps(report, allow_nan=False) if options["json"] else "\n".join(told(report)))
         if edges is None:
             _keep(report)

@@ -32,7 +32,7 @@ COUNTS = {
 class Command(BaseCommand):
     """Serves a recording on loopback and works it off; goes on where an earlier run was killed."""
 
-    help = "Replay a recorded stream through the real worker; prints one line of JSON."
+    help = "Replay a recorded stream through the real worker. Prints one line of JSON."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -26,7 +26,7 @@ from trustsite.places import places_from_settings
 class Command(BaseCommand):
     """Checks the backup, moves it in, erases whoever was erased since, and publishes."""
 
-    help = "Restore a backup, or the newest snapshot: it is checked first, and what was there is kept aside."
+    help = "Restore a backup, or the newest snapshot. It is checked first; the current state is kept aside."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         source.add_argument(
             "--snapshot", action="store_true", help="only the store, from the newest whole snapshot here"
         )
-        parser.add_argument("--replace", action="store_true", help="keep the present state aside and take its place")
+        parser.add_argument("--replace", action="store_true", help="keep the current state aside and replace it")
 
     def handle(self, *args: object, folder: str | None, replace: bool, **options: object) -> None:
         """Print what was done; CommandError in one sentence where nothing was changed, or what to do to go on."""

@@ -10,7 +10,7 @@ SILENT_SECONDS = 600.0  # it tells nothing until all are read
 class Command(BaseCommand):
     """Has the owner of the store read every dead letter again."""
 
-    help = "Read every dead letter again: what says something by now is applied, the rest stays with its reason."
+    help = "Read all unreadable events again. Those that this version can read are applied; others stay, with a reason."
     requires_system_checks = ()
 
     def handle(self, *args: object, **options: object) -> None:

@@ -26,13 +26,13 @@ class Command(BaseCommand):
         """FILE …, --title, --description, --licence, --sarif, --secret-rules, --claude, --json."""
         parser.add_argument("files", nargs="+", metavar="FILE", help="a patch; - for standard input")
         parser.add_argument("--title", default="", help="title of the pull request")
-        parser.add_argument("--description", default="", help="what its author says of it")
-        parser.add_argument("--licence", metavar="SPDX", help="licence of the repository that it is meant for")
+        parser.add_argument("--description", default="", help="the author's description")
+        parser.add_argument("--licence", metavar="SPDX", help="licence of the target repository")
         parser.add_argument(
             "--sarif", type=Path, action="append", default=[], metavar="LOG", help="a log of other tools"
         )
         parser.add_argument("--secret-rules", type=Path, metavar="TOML", help="rules in gitleaks' format")
-        parser.add_argument("--claude", action="store_true", help="have the model of CLAUDE_MODEL read it; this costs")
+        parser.add_argument("--claude", action="store_true", help="also review with CLAUDE_MODEL; this costs money")
         parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
     def handle(self, *args: object, files: list[str], json: bool, claude: bool, **options: Any) -> None:

@@ -18,9 +18,7 @@ from trustsite.worker import stream_from_settings
 class Command(BaseCommand):
     """Listens beside whatever runs; opens and writes no store, so it needs no drive."""
 
-    help = (
-        "Listen to the stream for a while and print collections, shapes of records and what the registry does not know."
-    )
+    help = "Listen to the stream for a while. Print collections, shapes of records and unknown fields."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -84,7 +82,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
             yield f"    and {found['further_fields']:,} more sightings of further fields"
     if report["commits_of_further_collections"]:
         yield f"\nand {report['commits_of_further_collections']:,} commits of further collections"
-    yield "\n? is what the registry does not know."
+    yield "\n? marks what the registry does not know."
 
 
 def _printable(name: str) -> str:

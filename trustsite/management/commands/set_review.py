@@ -7,9 +7,9 @@ from ingest.watch import REVIEWS
 from trustsite.handover import hand_over_job
 
 MEANINGS = {
-    "off": "the scanners alone read, what they find counts, and no content opens the fast lane",
-    "deterministic": "the deterministic reviewer alone reads",
-    "claude": "scrubbed diffs go to Anthropic where the cost gate says so",
+    "off": "only the scanners read; their findings count, and the fast lane stays shut",
+    "deterministic": "only the scanners review",
+    "claude": "diffs without names go to Anthropic where the cost gate allows it",
 }
 
 
@@ -29,8 +29,10 @@ class Command(BaseCommand):
         """Say what holds now; CommandError in one sentence, with nothing changed, where a name is not watched."""
         if review not in REVIEWS:
             modes = f"{', '.join(REVIEWS[:-1])} or {REVIEWS[-1]}"
-            raise CommandError(f"{review[:200]!r} is no MODE: give {modes} first, then the repositories.", returncode=2)
+            raise CommandError(
+                f"{review[:200]!r} is not a MODE: write {modes} first, then the repositories.", returncode=2
+            )
         hand_over_job("set_review", {"repositories": repositories, "review": review})
         self.stdout.write(f"Review of {', '.join(repositories)} is {review} from now on: {MEANINGS[review]}.")
         if review == "claude" and not settings.ANTHROPIC_API_KEY:
-            self.stderr.write("ANTHROPIC_API_KEY is not set: until it is, the deterministic reviewer alone serves.")
+            self.stderr.write("ANTHROPIC_API_KEY is not set: until it is, only the scanners review.")

@@ -14,7 +14,7 @@ HEADING = f"{'day':<12}{'would be fast':>14}{'merged as sent':>16}{'changed':>9}
 class Command(BaseCommand):
     """Prints the report of each watched repository, or of one; reads the newest snapshot."""
 
-    help = "Print what would have been fast lane in shadow mode, day by day, and what became of it."
+    help = "Print pull requests that would have been fast lane in shadow mode, by day and outcome."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--repo and --days."""
@@ -27,7 +27,7 @@ class Command(BaseCommand):
             raise CommandError("--days must be 1 or more.", returncode=2)
         with SnapshotReader(settings.SNAPSHOT_DIR).pin() as snapshot:
             if snapshot is None:
-                raise CommandError("Nothing was published yet: let the worker run first.")
+                raise CommandError("Nothing is published yet: run the worker first.")
             keys = [repo] if repo else [one.key for one in read.watched_repositories(snapshot)]
             if not keys:
                 self.stdout.write(

@@ -10,7 +10,7 @@ class Command(BaseCommand):
 
     help = (
         "Answer a question about thresholds from the settled pull requests that the serving model scored, for example: "
-        "maximum lane share at false-approval rate <= 0.05. Exit status 2: it is no question, or no model serves."
+        "maximum lane share at false-approval rate <= 0.05. Exit status 2: not a question, or no model yet."
     )
     requires_system_checks = ()
 
@@ -34,9 +34,9 @@ class Command(BaseCommand):
             self.stdout.write(msgspec.json.encode(told).decode())
             return
         if told.threshold is None:
-            self.stdout.write(f"No threshold: of {told.pull_requests:,.0f} settled pull requests none fulfils it.")
+            self.stdout.write(f"No threshold: of {told.pull_requests:,.0f} settled pull requests none meets it.")
             return
         self.stdout.write(f"{told.threshold:.4f} by {told.label}, on {told.pull_requests:,.0f} settled pull requests")
         for name, value in told.statistics.items():
             self.stdout.write(f"  {name:<22}{value:,.4g}")
-        self.stdout.write("The best of many thresholds has no promise; a certificate has.")
+        self.stdout.write("The best of many thresholds promises nothing; only a certificate does.")

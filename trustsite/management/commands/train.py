@@ -43,7 +43,7 @@ class Attempts(NamedTuple):
     shown: "tuple[Certificate | None, str, float]"
 
 
-FOREIGN = "It learned from a file alone, not from what this store knows: import_history comes first."
+FOREIGN = "It learned from a file alone, not from this store: run import_history first."
 
 
 class Command(BaseCommand):
@@ -220,7 +220,7 @@ def _found(made: "Certificate") -> str:
             f"requests of {found.authors} people stand behind it, {found.k:.0f} of them bad."
         )
     if found.need is None:
-        return f"Nothing is certified: the lane did not hold {made.budget:.0%} in every part of the last year."
+        return f"Nothing is certified: the lane did not keep {made.budget:.0%} in every part of the last year."
     return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(found.need)))}."
 
 

@@ -34,7 +34,7 @@ class Command(BaseCommand):
         try:
             data = read_bytes(file)
         except CertificateProblem as problem:
-            raise CommandError(f"{file} is no certificate: {problem}.", returncode=2) from problem
+            raise CommandError(f"{file} is not a certificate: {problem}.", returncode=2) from problem
         now = as_of or datetime.now(UTC).replace(tzinfo=None)
         found = differences(data, file.name.removesuffix(ENDING), now)
         try:
@@ -64,10 +64,10 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
     for _ in range(MOST):
         if told.previous is None:
             first = told.attempt == 1 and not told.later
-            return [] if first else ["It names no file before it, and is no first attempt."]
+            return [] if first else ["It names no earlier file, but it is not a first attempt."]
         place = file.with_name(f"{told.previous}{ENDING}")
         if not place.exists():
-            return ["The certificate that it extends does not lie beside it."] if told.later else []
+            return ["The certificate that it extends is missing beside it."] if told.later else []
         try:
             before = load_certificate(place)
         except CertificateProblem as problem:

@@ -20,7 +20,7 @@ class Command(BaseCommand):
     """Reads the web's own tables; --test sends from this process, whether or not a worker runs."""
 
     help = (
-        f"List the last {LISTED} messages to WEBHOOK_URL; print the secret that verifies them, or send one as a test."
+        f"List the last {LISTED} messages to WEBHOOK_URL. Print the secret that verifies them, or send a test message."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -51,8 +51,8 @@ def _send_test() -> str:
     finally:
         fetcher.close()
     if problem:
-        raise CommandError(f"The receiver did not take it: {problem}.", returncode=1)
-    return f"{receiver.host} took it."
+        raise CommandError(f"The receiver refused it: {problem}.", returncode=1)
+    return f"{receiver.host} accepted it."
 
 
 def _nothing() -> str:

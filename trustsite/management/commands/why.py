@@ -16,8 +16,8 @@ class Command(BaseCommand):
     """Reads the newest snapshot of the drive's store, of the demo's or of a replay's; changes nothing."""
 
     help = (
-        "Print the decision on a pull request that was in force, with all that it was made from, and judge it again "
-        "from those inputs. Exit status 0: the same lane and reasons come out; 1: not; 2: there is no such decision."
+        "Print the decision on a pull request with all its inputs, and judge it again from them. "
+        "Exit status 0: the same lane and reasons come out; 1: not; 2: there is no such decision."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

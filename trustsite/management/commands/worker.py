@@ -25,4 +25,4 @@ class Command(BaseCommand):
             with watched(worker):
                 worker.run()
         except StoreProblem as problem:
-            raise CommandError(f"Stopped; the next start takes up what is left. {problem}", returncode=2) from problem
+            raise CommandError(f"Stopped. The next start continues. {problem}", returncode=2) from problem
