@@ -14,7 +14,7 @@ THRESHOLD_PARAMS = frozenset(
 )
 ANY_OTHER = "One of the conditions that maintainers set for this lane decided."
 PLAIN_SENTENCES: Mapping[str, str] = {
-    "low_probability": "P(clean) is low, so a person looks.",
+    "low_probability": "The chance to stay clean is low, so a person looks.",
     "fast_lane_shut": "The fast lane is shut: no threshold is certified yet.",
     "lane_alarm": "The fast lane is shut: more of what the audit drew was bad than is borne.",
     "closed_by_outcomes": "The fast lane is shut here: more of what it let through was bad than is borne.",
@@ -24,7 +24,7 @@ PLAIN_SENTENCES: Mapping[str, str] = {
     "lane_unsteady": "The fast lane is shut: lately no threshold kept what is borne in every part of the time.",
     "certificate_expired": "The fast lane is shut: its certificate has expired.",
     "too_little_traffic": "The fast lane is shut here: too few pull requests settle here to notice if it went wrong.",
-    "below_fast_lane": "P(clean) is below what the fast lane asks for.",
+    "below_fast_lane": "The chance to stay clean is below what the fast lane asks for.",
     "trust_too_low": "Structural trust is below what the fast lane asks for.",
     "threshold_not_certified": "The fast lane's threshold was set by hand: no certificate says how many bad changes it "
     "lets through.",

@@ -1,9 +1,9 @@
-"""What would bring P(clean) of one change to the next lane, in a sentence that was tried on the model. Pure."""
+"""What would bring the chance of one change to the next lane, in a sentence that was tried on the model. Pure."""
 
 from collections.abc import Callable, Mapping
 
 from scoring.estimators import clean_needed
-from scoring.figures import shown, things
+from scoring.figures import things, trust_figure
 from scoring.inputs import Inputs
 from scoring.verdict import Needed
 
@@ -11,7 +11,7 @@ MOST_TOLD = 999  # contributions; who would need more is told none
 
 
 def ways(inputs: Inputs, probability: float | None, target: float) -> str:
-    """A sentence with what alone would bring P(clean) to `target`, "" where it is there or nothing alone would.
+    """A sentence with what alone would bring the chance to `target`, "" where it is there or nothing alone would.
 
     Where no model serves it is reckoned from the record; else it is what the search on the model found.
     """
@@ -21,10 +21,10 @@ def ways(inputs: Inputs, probability: float | None, target: float) -> str:
         more = clean_needed(inputs.evidence, inputs.prior, inputs.strength, target)
         if not more or more > MOST_TOLD:
             return ""
-        kept = f"{things(more, 'more contribution')} that {_stay(more)} clean"
-        return f"{kept}, and none that does not, would bring P(clean) there."
+        kept = f"{things(more, 'more pull request')} that {_stay(more)} clean"
+        return f"{kept}, and none that does not, would bring the chance there."
     told = [words(way) for way in inputs.prediction.ways if (words := WAYS.get(way.name))]
-    return f"Each of these alone would bring P(clean) there, all else as it is: {'; '.join(told)}." if told else ""
+    return f"Each of these alone would bring the chance there, all else as it is: {'; '.join(told)}." if told else ""
 
 
 def _stay(count: int) -> str:
@@ -39,6 +39,8 @@ def _merges(way: Needed) -> str:
 
 WAYS: Mapping[str, Callable[[Needed], str]] = {
     "clean_here": _merges,
-    "structural_trust": lambda way: f"trust from the seeds of {shown(way.needed)} (now {shown(way.value)})",
+    "structural_trust": lambda way: (
+        f"trust from the seeds of {trust_figure(way.needed)} (now {trust_figure(way.value)})"
+    ),
     "denounce_count": lambda way: f"no denounce by trusted people (now {int(way.value)})",
 }

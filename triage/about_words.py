@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from scoring.explain_findings import scanner_words
+from scoring.figures import percent_in_full
 from scoring.verdict import Measure
 
 SEEDS = "Trust starts at the seeds: owners of what is watched, people who may push to it, and its maintainers. "
@@ -84,15 +85,16 @@ def _method(facts: Facts) -> tuple[str, ...]:
         "Who: structural trust. " + MEASURES[facts.measure].format(hops=facts.hops),
         "Track record: merges that are proven, by somebody who may push or by the patch itself. One was clean where "
         f"nobody reverted it or had to fix its lines within {facts.window} days.",
-        "P(clean) is a calibrated probability of that, with a 95 % interval. Without a settled contribution there is "
+        "“Stays clean” is the calibrated chance of that, with a 95 % interval. Without a settled contribution there is "
         "no number: unknown is not bad.",
         "What: scanners read every change of a watched repository, and content can only lower a lane, never lift one. "
         + _reader(facts)
         + _false_alarms(facts.false_alarms),
-        f"The fast lane opens only at a score whose share of bad approvals is at most {_percent(facts.budget)}, shown "
-        f"on past outcomes with a risk of error of {_percent(facts.delta)}." + by_hand,
-        f"Of what is fast-laned, at least {_percent(facts.audited)} is drawn for a person to check without seeing the "
-        "score.",
+        "The fast lane opens only at a score whose share of bad approvals is at most "
+        f"{percent_in_full(facts.budget)}, shown on past outcomes with a risk of error of "
+        f"{percent_in_full(facts.delta)}.{by_hand}",
+        f"Of what is fast-laned, at least {percent_in_full(facts.audited)} is drawn for a person to check without "
+        "seeing the score.",
     )
 
 
@@ -169,7 +171,3 @@ def _object(facts: Facts) -> tuple[str, ...]:
 
 def _hosts(addresses: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(urlsplit(address).netloc for address in addresses)) or "nobody"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"

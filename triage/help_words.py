@@ -16,19 +16,19 @@ HELP: Mapping[str, str] = {
     "Needs review": "The usual way. Most newcomers are here because too little is known of them: that is no distrust.",
     "Fast lane": "Everything that was asked for is there: trust, record, content, and a threshold that keeps the "
     "budget of {budget} % false approvals. It is an offer to approve; nothing is approved by itself.",
-    "P(clean)": "Of 100 such changes, how many would need neither a revert nor a fix of their lines within {window} "
+    "Stays clean": "Of 100 such changes, how many would need neither a revert nor a fix of their lines within {window} "
     "days after a merge as sent. It says nothing about taste, usefulness or the person.",
     "95 % interval": "Where the true share lies as far as the record so far can tell. A wide one means few past cases, "
     "not poor work.",
     "Not enough evidence": "No contribution of this person has settled yet, so there is no number. "
     + UNKNOWN
     + ": a person looks, as usual.",
-    "Content risk": "From 0 to 1, what scanners, and Claude where a repository allows it, found in the change itself. "
-    "0 says that nothing was found, not that nothing is there. It can only lower a lane.",
+    "Content risk": "From 0 to 100 %, what scanners, and Claude where a repository allows it, found in the change "
+    "itself. 0 says that nothing was found, not that nothing is there. It can only lower a lane.",
     "Structural trust": "From 0 to 1, how much of the seeds' trust arrives along vouches. It is as seen from these "
     "seeds: others would see another figure, and 0 means that no path is known, not that anybody is distrusted.",
-    "The bars": "How much each fact moved P(clean) up or down, all else as it is. A long bar is a large effect in this "
-    "model, no proof that the fact is the cause.",
+    "The bars": "How much each fact moved the chance to stay clean up or down, all else as it is. A long bar is "
+    "a large effect in this model, no proof that the fact is the cause.",
     # The dashboard.
     "Came in": "Pull requests opened in those seven days in watched repositories; those of people who may push do "
     "not count.",
@@ -44,8 +44,8 @@ HELP: Mapping[str, str] = {
     "People reviewed those too, so the rate without review may be higher.",
     "Vouch graph": "Everybody who wrote a record that reached this site, and the vouches and denounces that stand "
     "among them. Size is no quality: anybody can make accounts, and only what a seed reaches carries trust.",
-    "Scores of contributors": "How many people have which P(clean). People without a settled contribution are counted "
-    "beside it: they have no number, and none is guessed.",
+    "Scores of contributors": "How many people have which chance to stay clean. People without a settled "
+    "contribution are counted beside it: they have no number, and none is guessed.",
     "Reliability": "What was told beside what came of it, bin by bin. Near the dashed line the numbers can be taken "
     "as they are; it says nothing about whether they tell good work from bad.",
     "False approvals over time": "Dots: what today's model would have let through then. Squares: what the lane did let "
@@ -68,8 +68,8 @@ HELP: Mapping[str, str] = {
     # A contributor.
     "Vouches": "Who says on the network that they trust this person. A vouch weighs what its author is trusted by the "
     "seeds, so a hundred by strangers weigh nothing, and none at all is unknown, not bad.",
-    "Score history": "P(clean) as it was recorded at each moment. It moves when an outcome becomes known, when a vouch "
-    "comes or goes, and when another model serves; a step down is no verdict on newer work.",
+    "Score history": "The chance to stay clean as it was recorded at each moment. It moves when an outcome becomes "
+    "known, when a vouch comes or goes, and when another model serves; a step down is no verdict on newer work.",
     "Merged here": "Merges by somebody who may push, or proven by the patch. What the author says of their own work "
     "does not count.",
     "Clean of settled": "Of the merges whose {window} days are over, those that needed neither revert nor fix. What is "
@@ -95,8 +95,8 @@ HELP: Mapping[str, str] = {
     "What each budget really gave": "The lane opened month by month with what was known then, and what came of it "
     "beside what was allowed. Past projects: it promises nothing for yours.",
     # The red team.
-    "Most lift": "How far a person raised P(clean) with what they can do alone, such as splitting their work. "
-    "Those who were tried did nothing wrong.",
+    "Most lift": "How far a person raised the chance to stay clean with what they can do alone, such as splitting "
+    "their work. Those who were tried did nothing wrong.",
     "Attack tables": "What accounts and vouches an attacker needs on today's graph, played in memory. A number that is "
     "high today falls when a seed vouches for somebody careless.",
     # Shadow mode, bulk approval, an incident.
@@ -107,8 +107,8 @@ HELP: Mapping[str, str] = {
     "May need a fix": "About how many of these will be reverted or fixed by their chances. The worst takes each chance "
     "at the lower end of its interval; more can still happen.",
 }
-QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "P(clean)", "95 % interval", "Not enough evidence")
-PANEL = ("P(clean)", "95 % interval", "Structural trust", "The bars", "Content risk")
+QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % interval", "Not enough evidence")
+PANEL = ("Stays clean", "95 % interval", "Structural trust", "The bars", "Content risk")
 BACKLOG = ("Came in", "Decided")
 CALIBRATION = ("Reliability",)
 APPROVALS = ("False approvals over time", "False approvals, backtest", "95 % interval")
@@ -116,7 +116,7 @@ FARES = ("First answer", "First-timers and regulars")
 MODELS = ("AUC", "Brier score", "Log-loss", "ECE")
 BUDGETS = ("What each budget really gave", "95 % interval")
 SHADOW = ("Would be fast lane", "Merged as sent")
-CHARTS = ("Scores of contributors", "P(clean)", "Not enough evidence")
+CHARTS = ("Scores of contributors", "Stays clean", "Not enough evidence")
 STORED = (
     "Pull requests",
     "Vouch graph",
@@ -132,10 +132,10 @@ STORED = (
     "Unreadable events",
     "Events ignored: not your people",
 )
-CONTRIBUTOR = ("P(clean)", "95 % interval", "Not enough evidence", "Structural trust", "The bars")
+CONTRIBUTOR = ("Stays clean", "95 % interval", "Not enough evidence", "Structural trust", "The bars")
 VOUCHED = ("Vouches", "Score history")
 WORTH = ("Merged here", "Clean of settled", "Trust now", "With your vouch")
-LEADERBOARD = ("Rank", "P(clean)", "95 % interval", "Merged", "Reverts", "Hops")
+LEADERBOARD = ("Rank", "Stays clean", "95 % interval", "Merged", "Reverts", "Hops")
 PLACES: Mapping[str, Sequence[str]] = {
     "queue": QUEUE,
     "panel": PANEL,
@@ -156,8 +156,8 @@ PLACES: Mapping[str, Sequence[str]] = {
     "lift": ("Most lift",),
     "attacks": ("Attack tables",),
     "shadow": SHADOW,
-    "bulk": ("P(clean)", "May need a fix"),
-    "incident": ("P(clean)", "95 % interval", "Content risk"),
+    "bulk": ("Stays clean", "May need a fix"),
+    "incident": ("Stays clean", "95 % interval", "Content risk"),
 }
 
 

@@ -133,7 +133,6 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "lane_pill": replace(judgement.pill, number="", interval=""),
         "record_said": contributor_page.record_words(page.record),
         "vouched_said": contributor_page.vouched_words(vouches, page.record, present(snapshot)),
-        "chance": contributor_page.chance_words(page.score.verdict.estimate),
         "history": contributor_page.score_history(page.history, start),
         "paths": paths,
         "paths_said": contributor_page.paths_sentence(found, judgement.no_chain),
@@ -196,7 +195,7 @@ def at_address(response: HttpResponse, fragment: bool, address: str) -> HttpResp
 def _columns(filters: LeaderboardFilters) -> list[tuple[str, str, str, str]]:
     """Sortable headers: words, query string, `aria-sort`, class."""
     named: tuple[tuple[read.LeaderboardSort, str], ...] = (
-        ("score", "P(clean)"),
+        ("score", "Stays clean"),
         ("merged", "Merged"),
         ("reverts", "Reverts"),
         ("hops", "Hops from the seeds"),

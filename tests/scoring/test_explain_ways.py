@@ -53,7 +53,7 @@ def test_no_number_of_clean_ones_makes_certain() -> None:
 def test_a_row_says_how_many_more_clean_ones_open_the_fast_lane_and_they_do() -> None:
     young = replace(TRUSTED, clean=8, merged_here=8, settled_here=8)
     assert told(young).endswith(
-        "raise it. 10 more contributions that stay clean, and none that does not, would bring P(clean) there."
+        "raise it. 10 more pull requests that stay clean, and none that does not, would bring the chance there."
     )
     later = replace(TRUSTED, clean=18, merged_here=18, settled_here=18)
     assert judge_inputs(inputs_of(later)).lane is Lane.FAST_LANE
@@ -62,7 +62,7 @@ def test_a_row_says_how_many_more_clean_ones_open_the_fast_lane_and_they_do() ->
 def test_a_flagged_row_says_what_brings_it_to_the_normal_queue() -> None:
     flagged = replace(TRUSTED, not_clean=7, settled_here=7)
     assert told(flagged).endswith(
-        "queue. 2 more contributions that stay clean, and none that does not, would bring P(clean) there."
+        "no longer flagged. 2 more pull requests that stay clean, and none that does not, would bring the chance there."
     )
 
 
@@ -75,15 +75,15 @@ def test_where_a_model_serves_the_row_says_what_the_search_found() -> None:
     )
     predicted = Prediction(Estimate(0.7, 0.6, 0.8, 40), (), "label_clean_fix-0123456789ab", found)
     assert told(replace(TRUSTED, clean=3), predicted).endswith(
-        "Each of these alone would bring P(clean) there, all else as it is: 9 more pull requests here that are merged "
-        "and stay clean; "
+        "Each of these alone would bring the chance there, all else as it is: 9 more pull requests here that are "
+        "merged and stay clean; "
         "trust from the seeds of 0.60 (now 0.10); no denounce by trusted people (now 2)."
     )
 
 
 def test_where_nothing_alone_would_do_nothing_is_promised() -> None:
     predicted = Prediction(Estimate(0.7, 0.6, 0.8, 40), (), "label_clean_fix-0123456789ab")
-    assert told(replace(TRUSTED, clean=3), predicted).endswith("contributions that stay clean raise it.")
+    assert told(replace(TRUSTED, clean=3), predicted).endswith("pull requests that stay clean raise it.")
 
 
 @pytest.mark.parametrize("probability", [0.90, 0.97])
@@ -97,4 +97,4 @@ def test_every_way_that_is_searched_has_words() -> None:
 
 def test_one_is_told_as_one() -> None:
     one = replace(TRUSTED, clean=17, merged_here=17, settled_here=17)
-    assert "1 more contribution that stays clean" in told(one)
+    assert "1 more pull request that stays clean" in told(one)

@@ -88,7 +88,7 @@ def test_each_sentence_stands_somewhere_and_is_short_enough_to_be_read() -> None
 
 def test_help_names_the_window_and_the_budget_of_the_site() -> None:
     told = dict(help_for("queue", 30, 0.025))
-    assert "within 30 days" in told["P(clean)"]
+    assert "within 30 days" in told["Stays clean"]
     assert "budget of 2.5 %" in told["Fast lane"]
     assert not any("{" in words for words in told.values())
 
