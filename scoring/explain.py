@@ -23,6 +23,7 @@ from scoring.explain_decided import (
 )
 from scoring.explain_ways import ways
 from scoring.figures import (
+    budget_percent,
     count_of,
     number_of,
     percent,
@@ -234,7 +235,7 @@ def _say_shut(params: Params) -> str:
 def _say_low(params: Params) -> str:
     low = number_of(params["t_low"])
     budget = params.get("budget")  # None where no certificate stands behind the threshold
-    few = "" if budget is None else f", where at most {percent_in_full(number_of(budget))} of all clean work is"
+    few = "" if budget is None else f", where at most {budget_percent(number_of(budget))} of all clean work is"
     told = f"{percent(number_of(params['probability']))}{_within(params)}"
     return f"Stays clean: {told}, below {percent_in_full(low)}{few}."
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import bad_interval, count_of, number_of, percent_in_full, things
+from scoring.figures import bad_interval, budget_percent, count_of, number_of, percent_in_full, things
 from scoring.need import Need, say_need
 from scoring.verdict import Param
 
@@ -10,7 +10,7 @@ Params = Mapping[str, Param]
 
 
 def _share(value: Param) -> str:
-    return percent_in_full(number_of(value))
+    return budget_percent(number_of(value))
 
 
 def _counted(params: Params) -> str:

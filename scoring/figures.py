@@ -54,6 +54,11 @@ def percent_in_full(bound: float) -> str:
     return f"{(100 * Decimal(str(bound))).normalize():f} %"
 
 
+def budget_percent(budget: float) -> str:
+    """A budget that may come from an interval, in percents with three digits: .228284 is "22.8 %", .05 is "5 %"."""
+    return f"{100 * budget:.3g} %"
+
+
 def trust_figure(trust: float) -> str:
     """Structural trust, which is no chance, or another measure with two decimals, rounded down: .389 is "0.38"."""
     return f"{_floor(trust, 2)}"

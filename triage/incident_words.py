@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from scoring.figures import (
     bad_percent,
+    budget_percent,
     number_of,
     percent,
     percent_in_full,
@@ -54,7 +55,7 @@ def budget_words(state: BudgetState) -> str:
     allowed = int(state.budget * state.approved)
     return (
         f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
-        f"{rate}, {against} the budget of {percent_in_full(state.budget)}, which allows {allowed:,} of them."
+        f"{rate}, {against} the budget of {budget_percent(state.budget)}, which allows {allowed:,} of them."
     )
 
 

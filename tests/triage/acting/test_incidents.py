@@ -91,8 +91,8 @@ def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite
     assert lanes(site)[NEXT] == "normal_queue"
     known = part(ben.get(mark(site, ben)).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
-    assert "0.60, 95 % interval" in known
-    assert "from 1 settled contribution<" in known
+    assert "60 %, 95 % interval" in known
+    assert "from 1 settled pull request<" in known
     assert "risk 0.01" in known
     assert "The fast lane was closed" not in known
 
@@ -117,8 +117,8 @@ def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_cl
     address = mark(site, ben)
     known = part(ben.get(address).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
-    assert "0.60, 95 % interval" in known
-    assert "from 1 settled contribution<" in known
+    assert "60 %, 95 % interval" in known
+    assert "from 1 settled pull request<" in known
     assert UNNAMED not in known
     site.after(10)
     site.work()
