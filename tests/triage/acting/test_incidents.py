@@ -93,7 +93,7 @@ def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite
     assert "<dd>Fast lane</dd>" in known
     assert "60 %, 95 % interval" in known
     assert "from 1 settled pull request<" in known
-    assert "risk 0.01" in known
+    assert "risk 1 %" in known
     assert "The fast lane was closed" not in known
 
 
