@@ -9,7 +9,7 @@ from typing import Literal
 
 from scoring.explain_conditions import ATTESTATION_WORDS
 from scoring.explain_content import FLAG_WORDS, missing_words
-from scoring.figures import count_of, hundredths, number_of, percents, things
+from scoring.figures import count_of, number_of, percent_ends, percents, things
 from scoring.verdict import Estimate, Lane, Param, Reason, Verdict
 
 Params = Mapping[str, Param]
@@ -56,9 +56,10 @@ def calibrated(estimate: Estimate) -> str:
     """What P(clean) says, as a count of such contributions with its interval and the cases behind it."""
     if estimate.probability is None:
         return NO_PROBABILITY
-    about, (low, high) = percents(estimate.probability), hundredths(estimate.low, estimate.high)
+    about, (low, high) = percents(estimate.probability), percent_ends(estimate.low, estimate.high)
     cases = f"{estimate.cases:,} settled {'one' if estimate.cases == 1 else 'ones'}"
-    return f"About {about} of 100 such pull requests stay clean, between {low} and {high}, judged from {cases}."
+    stays = f"About {about} percent of such pull requests stay clean, between {low} and {high} percent"
+    return f"{stays}, judged from {cases}."
 
 
 def _spoken(reason: Reason, words: Mapping[str, Callable[[Params], str]]) -> str:
@@ -128,9 +129,7 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     "paths_unknown": lambda params: "the files that it touches are not known yet",
     "content_not_reviewed": lambda params: "its content was not reviewed yet",
     "no_content_verdict": _missing,
-    "content_partly_read": lambda params: (
-        f"only {int(100 * number_of(params['coverage']))} percent of it could be read"
-    ),
+    "content_partly_read": lambda params: f"only {percents(number_of(params['coverage']))} percent of it could be read",
     "content_risk_above": lambda params: "its content is not clearly safe",
     "review_recommended": lambda params: "its review asks for a person",
     "closures_unknown": lambda params: "we do not know yet whether the lane is closed for it",

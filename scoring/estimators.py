@@ -21,6 +21,7 @@ SHRUNK_RATE = "shrunk-rate-1"  # the model that needs no training
 def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Estimate:
     """Mean and central 95 % interval of Beta(prior * strength + clean, (1 - prior) * strength + not_clean).
 
+    The mean of a very lopsided one lies outside of its central interval, which then is widened to hold it.
     Without a settled pull request the probability is None ("not enough evidence"); the interval then describes the
     prior. Raises ValueError for a negative count, a prior outside (0, 1) or a strength that is not above 0.
     """
@@ -30,7 +31,7 @@ def shrunk_rate(clean: int, not_clean: int, prior: float, strength: float) -> Es
     a, b = prior * strength + clean, (1 - prior) * strength + not_clean
     low, high = float(betaincinv(a, b, 0.025)), float(betaincinv(a, b, 0.975))
     cases = clean + not_clean
-    return Estimate(mean if cases else None, low, high, cases)
+    return Estimate(mean if cases else None, min(low, mean), max(high, mean), cases)
 
 
 def factors(evidence: Evidence, prior: float, strength: float) -> tuple[Factor, ...]:

@@ -23,15 +23,15 @@ from scoring.explain_decided import (
 )
 from scoring.explain_ways import ways
 from scoring.figures import (
+    budget_percent,
     count_of,
     number_of,
-    percent_against,
+    percent,
+    percent_in_full,
     percent_interval,
-    percent_threshold,
-    shown,
-    shown_against,
-    shown_threshold,
     things,
+    trust_bound,
+    trust_figure,
     visible_name,
 )
 from scoring.gate import estimated_reason, shut_reason
@@ -94,11 +94,11 @@ def would_change(verdict: Verdict, evidence: Evidence, thresholds: Thresholds, i
     if "low_probability" not in codes and codes & set(ATTESTATION_WORDS):
         return "A valid attestation of the contributor's jurisdiction lifts this; then it is judged like any other."
     if verdict.lane is Lane.NEEDS_HUMAN:
-        low = percent_threshold(thresholds.t_low)
+        low = percent_in_full(thresholds.t_low)
         towards = f"Pull requests that stay clean raise the chance; from {low} on this needs review."
         return towards + _how_much(inputs, verdict, thresholds.t_low)
     if verdict.lane is Lane.FAST_LANE:
-        high = percent_threshold(thresholds.t_high or 0.0)
+        high = percent_in_full(thresholds.t_high or 0.0)
         return f"A chance below {high}, a warning by a seed or lost trust would end the fast lane."
     if thresholds.t_high is None and thresholds.shut is not None:
         return sentence(thresholds.shut)
@@ -217,7 +217,7 @@ def _towards_fast_lane(verdict: Verdict, t_high: float, how_much: str) -> str:
         return f"{_capital(' and '.join(wanted))} would put this in the fast lane."
     together = f" together with {' and '.join(wanted)}" if wanted else ""
     return (
-        f"P(clean) of {percent_threshold(t_high)} or more{together} would put this in the fast lane; "
+        f"A chance of {percent_in_full(t_high)} or more{together} would put this in the fast lane; "
         f"pull requests that stay clean raise it.{how_much}"
     )
 
@@ -233,16 +233,16 @@ def _say_shut(params: Params) -> str:
 def _say_low(params: Params) -> str:
     low = number_of(params["t_low"])
     budget = params.get("budget")  # None where no certificate stands behind the threshold
-    few = "" if budget is None else f", where at most {100 * number_of(budget):.3g} % of all clean work is"
-    told = f"{percent_against(number_of(params['probability']), low)}{_within(params)}"
-    return f"P(clean) is {told}, below {percent_threshold(low)}{few}."
+    few = "" if budget is None else f", where at most {budget_percent(number_of(budget))} of all clean work is"
+    told = f"{percent(number_of(params['probability']))}{_within(params)}"
+    return f"Stays clean: {told}, below {percent_in_full(low)}{few}."
 
 
 def _say_below(params: Params) -> str:
     high = number_of(params["t_high"])
     return (
-        f"P(clean) is {percent_against(number_of(params['probability']), high)}{_within(params)}; "
-        f"the fast lane starts at {percent_threshold(high)}."
+        f"Stays clean: {percent(number_of(params['probability']))}{_within(params)}; "
+        f"the fast lane starts at {percent_in_full(high)}."
     )
 
 
@@ -254,8 +254,8 @@ def _within(params: Params) -> str:
 def _say_too_low(params: Params) -> str:
     needed = number_of(params["needed"])
     return (
-        f"Structural trust is {shown_against(number_of(params['structural_trust']), needed)}; "
-        f"the fast lane asks for {shown_threshold(needed)}."
+        f"Structural trust is {trust_figure(number_of(params['structural_trust']))}; "
+        f"the fast lane asks for {trust_bound(needed)}."
     )
 
 
@@ -286,12 +286,12 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "is_seed": lambda params: "This contributor is a seed here.",
     "trust_path": lambda params: f"{_capital(_path_words(params))}.",
     "trust_reaches": lambda params: (
-        f"Trust from the seeds reaches this contributor ({shown(number_of(params['structural_trust']))})."
+        f"Trust from the seeds reaches this contributor ({trust_figure(number_of(params['structural_trust']))})."
     ),
     "trusted_denouncers": lambda params: f"{_capital(_say_denounced(params))}.",
     "track_record": _say_record,
     "threshold_not_certified": lambda params: (
-        f"The fast lane's threshold {percent_threshold(number_of(params['t_high']))} was set by hand. "
+        f"The fast lane's threshold {percent_in_full(number_of(params['t_high']))} was set by hand. "
         "It is not certified."
     ),
     **CERTIFICATE_SENTENCES,

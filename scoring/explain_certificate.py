@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import count_of, hundredths, number_of, percent_threshold, things
+from scoring.figures import bad_interval, budget_percent, count_of, number_of, percent_in_full, things
 from scoring.need import Need, say_need
 from scoring.verdict import Param
 
@@ -10,7 +10,7 @@ Params = Mapping[str, Param]
 
 
 def _share(value: Param) -> str:
-    return f"{100 * number_of(value):.3g} %"
+    return budget_percent(number_of(value))
 
 
 def _counted(params: Params) -> str:
@@ -36,18 +36,12 @@ def _say_refused(params: Params) -> str:
 
 
 def _say_estimated(params: Params) -> str:
-    threshold = percent_threshold(number_of(params["t_high"]))
+    threshold = percent_in_full(number_of(params["t_high"]))
+    bad = bad_interval(number_of(params["bad_low"]), number_of(params["bad_high"]))
     return (
-        f"The fast lane's threshold {threshold} is estimated: of past pull requests like these "
-        f"{bad_in_hundred(number_of(params['bad_low']), number_of(params['bad_high']))} needed work. "
+        f"The fast lane's threshold {threshold} is estimated: of past pull requests like these {bad} % needed work. "
         "It is not certified."
     )
-
-
-def bad_in_hundred(low: float, high: float) -> str:
-    """Return the interval of a share of bad ones as '4 to 9 in 100', rounded outwards."""
-    below, above = hundredths(low, high)
-    return f"{above} in 100" if below == above else f"{below} to {above} in 100"
 
 
 def _say_estimate_closed(params: Params) -> str:

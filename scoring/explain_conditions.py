@@ -6,7 +6,7 @@ A condition says what is asked for and never what a person might be up to: an ac
 from collections.abc import Callable, Mapping
 
 from scoring.content.touched import PATTERN
-from scoring.figures import count_of, number_of, percent_threshold, things, visible_name
+from scoring.figures import count_of, number_of, percent_in_full, things, visible_name
 from scoring.verdict import Param
 
 Params = Mapping[str, Param]
@@ -129,7 +129,7 @@ CONDITION_SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "approved_before": lambda params: "It changed after it was approved. Nobody approved the latest round.",
     "people_unknown": lambda params: "We do not know yet whether somebody objected to this or approved another round.",
     "certificate_required": lambda params: (
-        f"The threshold {percent_threshold(number_of(params['t_high']))} "
+        f"The threshold {percent_in_full(number_of(params['t_high']))} "
         f"{'is estimated' if params.get('estimated') else 'was set by hand'}; the fast lane here needs a "
         "certificate."
     ),

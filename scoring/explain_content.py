@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import count_of, number_of, percent_against, percent_threshold, things, visible_name
+from scoring.figures import count_of, number_of, percent, percent_in_full, risk_percent, things, visible_name
 from scoring.verdict import Param
 
 Params = Mapping[str, Param]
@@ -92,12 +92,12 @@ def _flag(params: Params) -> str:
 
 def _say_risk(params: Params) -> str:
     high = number_of(params["r_high"])
-    return f"Content risk {percent_against(number_of(params['risk']), high)}, limit {percent_threshold(high)}."
+    return f"Content risk {risk_percent(number_of(params['risk']))}, limit {percent_in_full(high)}."
 
 
 def _say_risk_above(params: Params) -> str:
     risk, low = number_of(params["risk"]), number_of(params["r_low"])
-    return f"Content risk {percent_against(risk, low)}; the fast lane takes {percent_threshold(low)} at most."
+    return f"Content risk {risk_percent(risk)}; the fast lane takes {percent_in_full(low)} at most."
 
 
 def _say_no_verdict(params: Params) -> str:
@@ -106,7 +106,7 @@ def _say_no_verdict(params: Params) -> str:
 
 
 def _say_partly(params: Params) -> str:
-    return f"Only {int(100 * number_of(params['coverage']))} % of the changed lines could be read."
+    return f"Only {percent(number_of(params['coverage']))} of the changed lines could be read."
 
 
 def _say_recommended(params: Params) -> str:

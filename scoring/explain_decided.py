@@ -11,7 +11,7 @@ from scoring.conditions import SHUT_LANE
 from scoring.deterministic import LARGE
 from scoring.explain_content import FLAG_NAMES
 from scoring.explain_findings import finding_name
-from scoring.figures import count_of, number_of, percent, visible
+from scoring.figures import count_of, number_of, percent, risk_percent, visible
 from scoring.review_rows import ShownFinding
 from scoring.verdict import Evidence, Param, Verdict
 
@@ -189,7 +189,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "objection_open": lambda params: (
         "A maintainer objects for the author" if params.get("by") == "maintainer" else "The author objects"
     ),
-    "content_risk_high": lambda params: f"Content risk {percent(number_of(params['risk']))}",
+    "content_risk_high": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
     "low_probability": lambda params: f"Low chance to stay clean: {percent(number_of(params['probability']))}",
     "attestation_missing": lambda params: "No attestation of jurisdiction",
     "attestation_expired": lambda params: "Attestation of jurisdiction expired",
@@ -198,7 +198,7 @@ CHANGE_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "audit_drawn": lambda params: "Random audit",
     "approved_before": lambda params: "Changed after it was approved",
     "review_recommended": _flagged,
-    "content_risk_above": lambda params: f"Content risk {percent(number_of(params['risk']))}",
+    "content_risk_above": lambda params: f"Content risk {risk_percent(number_of(params['risk']))}",
     "account_changed": lambda params: (
         "The author's account changed lately" if params["who"] == "author" else "A voucher's account changed lately"
     ),

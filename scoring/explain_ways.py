@@ -1,9 +1,9 @@
-"""What would bring P(clean) of one change to the next lane, in a sentence that was tried on the model. Pure."""
+"""What would bring the chance of one change to the next lane, in a sentence that was tried on the model. Pure."""
 
 from collections.abc import Callable, Mapping
 
 from scoring.estimators import clean_needed
-from scoring.figures import shown, things
+from scoring.figures import things, trust_figure
 from scoring.inputs import Inputs
 from scoring.verdict import Needed
 
@@ -11,7 +11,7 @@ MOST_TOLD = 999  # contributions; who would need more is told none
 
 
 def ways(inputs: Inputs, probability: float | None, target: float) -> str:
-    """A sentence with what alone would bring P(clean) to `target`, "" where it is there or nothing alone would.
+    """A sentence with what alone would bring the chance to `target`, "" where it is there or nothing alone would.
 
     Where no model serves it is reckoned from the record; else it is what the search on the model found.
     """
@@ -39,6 +39,8 @@ def _merges(way: Needed) -> str:
 
 WAYS: Mapping[str, Callable[[Needed], str]] = {
     "clean_here": _merges,
-    "structural_trust": lambda way: f"trust from the seeds of {shown(way.needed)} (now {shown(way.value)})",
+    "structural_trust": lambda way: (
+        f"trust from the seeds of {trust_figure(way.needed)} (now {trust_figure(way.value)})"
+    ),
     "denounce_count": lambda way: f"no warning by trusted people (now {int(way.value)})",
 }

@@ -8,72 +8,66 @@ from scoring.verdict import Param
 LONGEST_NAME = 80  # characters; a handle may have 253 and a did:web 2,000
 
 
-def shown(probability: float) -> str:
-    """A probability with two decimals, rounded down: .899 is "0.89", so it never looks like a threshold it missed."""
-    return f"{_floor(probability, 2)}"
+def percent(chance: float) -> str:
+    """A chance in whole percents, rounded down, so that it never looks like a threshold it missed: .899 is "89 %"."""
+    return f"{percents(chance)} %"
 
 
-def percent(share: float) -> str:
-    """A chance in whole percents, rounded down like `shown`: .899 is "89 %"."""
-    return f"{percents(share)} %"
-
-
-def percents(share: float) -> int:
+def percents(chance: float) -> int:
     """The number of `percent`."""
-    return int(_floor(share, 2) * 100)
+    return int(_floor(chance, 2) * 100)
 
 
 def percent_interval(low: float, high: float) -> str:
-    """The ends of an interval in whole percents, rounded outwards, with a dash between them."""
-    below, above = hundredths(low, high)
-    return f"{below}\N{EN DASH}{above} %"
+    """The ends of the interval of a chance in whole percents, rounded outwards, with a dash between them."""
+    below, above = percent_ends(low, high)
+    return f"{below}\N{EN DASH}{above}"
 
 
-def one_decimal_up(share: float) -> str:
-    """How many or what share is bad, with one decimal, rounded up: never fewer than what is known."""
-    return f"{Decimal(str(round(share, 9))).quantize(Decimal('0.1'), rounding=ROUND_CEILING)}"
+def percent_ends(low: float, high: float) -> tuple[int, int]:
+    """The numbers of `percent_interval`."""
+    return percents(low), int(_ceiled(high, 2) * 100)
 
 
-def shown_against(probability: float, threshold: float) -> str:
-    """`shown`, with as many decimals as it takes to stand on the true side of a finer threshold (.907 against .905)."""
-    exact = Decimal(str(probability))
-    for digits in range(2, 8):
-        floored = _floor(probability, digits)
-        if (floored >= Decimal(str(threshold))) == (probability >= threshold):
-            return f"{floored}"
-    return f"{exact:f}"
+def risk_percent(risk: float) -> str:
+    """A risk in whole percents, rounded up, so that it never looks like a limit that it broke: .201 is "21 %"."""
+    return f"{int(_ceiled(risk, 2) * 100)} %"
 
 
-def shown_interval(low: float, high: float) -> str:
-    """The ends of an interval with two decimals, rounded outwards: what is shown is never surer than what is known."""
-    below, above = hundredths(low, high)
-    return f"{below / 100:.2f}\N{EN DASH}{above / 100:.2f}"
+def bad_percent(share: float) -> str:
+    """A share of bad ones in percents with one decimal, rounded up: .0401 is "4.1 %"."""
+    return f"{one_decimal_up(100 * share)} %"
 
 
-def hundredths(low: float, high: float) -> tuple[int, int]:
-    """The ends of an interval in whole hundredths, rounded outwards."""
-    above = Decimal(str(high)).quantize(Decimal("0.01"), rounding=ROUND_CEILING)
-    return int(_floor(low, 2) * 100), int(above * 100)
+def bad_interval(low: float, high: float) -> str:
+    """The ends of the interval of a share of bad ones in percents with one decimal, rounded outwards, with a dash."""
+    return f"{100 * _floor(low, 3):.1f}\N{EN DASH}{one_decimal_up(100 * high)}"
 
 
-def shown_threshold(threshold: float) -> str:
-    """A threshold in full, with at least two decimals."""
-    exact = Decimal(str(threshold))
+def one_decimal_up(number: float) -> str:
+    """How many are bad, with one decimal, rounded up: never fewer than what is known."""
+    return f"{_ceiled(number, 1):,}"
+
+
+def percent_in_full(bound: float) -> str:
+    """A bound that somebody set, such as a threshold or a budget, in percents and in full: .905 is "90.5 %"."""
+    return f"{(100 * Decimal(str(bound))).normalize():f} %"
+
+
+def budget_percent(budget: float) -> str:
+    """A budget that may come from an interval, in percents with three digits: .228284 is "22.8 %", .05 is "5 %"."""
+    return f"{100 * budget:.3g} %"
+
+
+def trust_figure(trust: float) -> str:
+    """Structural trust, which is no chance, or another measure with two decimals, rounded down: .389 is "0.38"."""
+    return f"{_floor(trust, 2)}"
+
+
+def trust_bound(bound: float) -> str:
+    """How much trust is asked for, in full, with at least two decimals."""
+    exact = Decimal(str(bound))
     return f"{exact:f}" if exact != exact.quantize(Decimal("0.01")) else f"{exact:.2f}"
-
-
-def percent_against(share: float, threshold: float) -> str:
-    """`shown_against` in percents: .907 against .905 is "90.7 %"."""
-    return _in_percents(shown_against(share, threshold))
-
-
-def percent_threshold(threshold: float) -> str:
-    """`shown_threshold` in percents: .905 is "90.5 %"."""
-    return _in_percents(shown_threshold(threshold))
-
-
-def _in_percents(written: str) -> str:
-    return f"{(100 * Decimal(written)).normalize():f} %"
 
 
 def basis_points(probability: float) -> int:
@@ -84,6 +78,11 @@ def basis_points(probability: float) -> int:
 def _floor(probability: float, digits: int) -> Decimal:
     """The number that is written, cut after `digits` decimals: 0.29 stays 0.29, which 0.29 * 100 would not."""
     return Decimal(str(probability)).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR)
+
+
+def _ceiled(number: float, digits: int) -> Decimal:
+    """The number rounded up; what arithmetic adds behind nine decimals is no reason to (0.1 + 0.2 is 0.3)."""
+    return Decimal(str(round(number, 9))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
 
 
 def visible(text: str) -> str:

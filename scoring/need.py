@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scoring.figures import shown_threshold, things
+from scoring.figures import percent_in_full, things
 
 
 def items_needed(budget: float, delta: float) -> int:
@@ -94,13 +94,13 @@ def earliest(
 
 
 def say_need(need: Need) -> str:
-    """The need as the rest of a sentence: '128 settled pull requests at 0.93 or above are needed, 31 so far, …'."""
+    """The need as the rest of a sentence: '128 settled pull requests at 93 % or above are needed, 31 so far, …'."""
     if need.threshold is None:
         return (
             f"{need.needed:,} settled pull requests are needed, all of them clean, {need.have:,} so far, and at no "
             "score was the share of bad ones within the budget"
         )
-    where = f"at {shown_threshold(need.threshold)} or above are needed"
+    where = f"at {percent_in_full(need.threshold)} or above are needed"
     if need.authors:
         return f"{need.needed} different authors {where}; those so far count for {need.have}"
     pace = f"about {things(need.weeks, 'week')}" if need.weeks is not None else "at this pace it will not be reached"

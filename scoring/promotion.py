@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.figures import bad_percent
 from scoring.learning.design import Floats
 from scoring.learning.measures import auc, interval, log_losses, mean_of
 
@@ -130,7 +131,7 @@ def _objection(
     if spread is not None and spread > MOST_SPREAD:
         return f"Its AUC differs by {spread:.3f} from seed to seed."
     if candidate.self_lift > MOST_LIFT:
-        return f"A contributor can lift their own probability by {candidate.self_lift:.3f}."
+        return f"A contributor can lift their own chance by {bad_percent(candidate.self_lift)}."
     return ""
 
 

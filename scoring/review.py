@@ -19,6 +19,7 @@ from scoring.content.paths import Rank, rank
 from scoring.cost_gate import Call
 from scoring.deterministic import FLOOR, WHOLE, changed_lines, combine, review_without_model
 from scoring.explain_content import NO_RULES
+from scoring.figures import risk_percent
 from scoring.placing import resolved
 from scoring.prompt import content_hash, first_request, prompt_version, second_request
 from scoring.readings import Ledger, Reading, Ticket
@@ -224,8 +225,8 @@ def _lowered(said: Sequence[Assessment]) -> list[Flag]:
     if before - after < DROP and not (_has_high(first) and not _has_high(second)):
         return []
     words = (
-        f"The words of this change lowered the reviewer's risk: {before:.2f} without them, {after:.2f} with them. "
-        "Read the code before its comments."
+        f"The words of this change lowered the reviewer's risk: {risk_percent(before)} without them, "
+        f"{risk_percent(after)} with them. Read the code before its comments."
     )
     return [Flag(type="security", severity=Severity.HIGH, location=WHOLE, explanation=words)]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ingest.transaction import Rows
 from scoring.explain import sentence
-from scoring.figures import percent, percent_interval, visible_name
+from scoring.figures import percent, percent_interval, risk_percent, visible_name
 from scoring.gate import GATE_VERSION
 from scoring.inputs import judge_inputs, read_inputs
 from scoring.shaping import read_verdict
@@ -84,7 +84,8 @@ def why_lines(found: Replayed) -> list[str]:
         f"decided as of {row['as_of']:%Y-%m-%d %H:%M:%S} UTC, decision {row['score_id']}",
         f"judged: record {visible_name(row['record_cid'])}, round {row['round']}, "
         f"patch {row['patch_id'] or 'not known'}",
-        f"lane: {found.told.lane}, P(clean) {_probability(found.told)}, content risk {_figure(row['content_risk'])}",
+        f"lane: {found.told.lane}, stays clean: {_probability(found.told)}, "
+        f"content risk {_figure(row['content_risk'])}",
         *(f"  - {sentence(reason)}" for reason in found.told.reasons),
         f"model {row['model_version']}, trust by {row['trust_measure']}, data version {row['data_version']}",
         *_known(row["inputs"]),
@@ -101,7 +102,7 @@ def _probability(verdict: Verdict) -> str:
 
 
 def _figure(value: float | None) -> str:
-    return "not known" if value is None else percent(value)
+    return "not known" if value is None else risk_percent(value)
 
 
 def _known(stored: str | None) -> list[str]:
@@ -116,7 +117,7 @@ def _outcome(found: Replayed) -> str:
     if found.again is None:
         return "This decision was made by a version that kept no inputs: it cannot be judged again."
     if found.is_same:
-        return "Judged again from these inputs: the same lane, reasons and P(clean)."
+        return "Judged again from these inputs: the same lane, reasons and chance."
     because = "" if found.same_rules else " The rules have changed since."
     return f"Judged again from these inputs: {found.again.lane} ({_codes(found.again)}).{because}"
 

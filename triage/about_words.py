@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from scoring.explain_findings import scanner_words
+from scoring.figures import percent_in_full
 from scoring.verdict import Measure
 
 SEEDS = "Trust starts at the seeds: owners of watched repositories, people with push access, and maintainers. "
@@ -111,10 +112,11 @@ def _method(facts: Facts) -> tuple[str, ...]:
         "Checks: scanners read every change of a watched repository. Content can only lower a lane, never raise it. "
         + _reader(facts)
         + _false_alarms(facts.false_alarms),
-        f"The fast lane opens only at a score whose share of bad approvals is at most {_percent(facts.budget)}, shown "
-        f"on past outcomes with a risk of error of {_percent(facts.delta)}." + by_hand,
-        f"A random audit draws at least {_percent(facts.audited)} of the fast lane; a person checks it without seeing "
-        "the score.",
+        "The fast lane opens only at a score whose share of bad approvals is at most "
+        f"{percent_in_full(facts.budget)}, shown on past outcomes with a risk of error of "
+        f"{percent_in_full(facts.delta)}.{by_hand}",
+        f"A random audit draws at least {percent_in_full(facts.audited)} of the fast lane; a person checks it without "
+        "seeing the score.",
     )
 
 
@@ -191,7 +193,3 @@ def _object(facts: Facts) -> tuple[str, ...]:
 
 def _hosts(addresses: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(urlsplit(address).netloc for address in addresses)) or "nobody"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"

@@ -5,9 +5,8 @@ Both are drawn against the budget, told apart by the form of their marks, and st
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 
-from scoring.figures import shown_threshold
+from scoring.figures import bad_interval, bad_percent, percent_in_full
 from scoring.learning.shown_model import ShownLane, ShownMonth, ShownShare
 from scoring.read_lane_results import LaneMonth, share_interval
 from scoring.verdict import Lane
@@ -22,7 +21,6 @@ from triage.plots import (
     is_drawn,
     line,
     month_words,
-    percent_words,
     places,
     round_up,
     some_of,
@@ -92,7 +90,7 @@ def false_approvals(key: str, lane: ShownLane | None, results: Sequence[LaneMont
                 for at in (0, frame.highest / 2, frame.highest)
             ),
             *(Label(xs[names[at]], 238, month_words(names[at])) for at in some_of(len(names), TICKS)),
-            Label(frame.right + 12, level + 5, f"budget {100 * budget:g} %", "start"),
+            Label(frame.right + 12, level + 5, f"budget {percent_in_full(budget)}", "start"),
         ),
     )
 
@@ -104,13 +102,8 @@ def lane_answer(results: Sequence[LaneMonth], budget: float) -> tuple[str, str]:
         return "", ""
     _, high = share_interval(bad, settled)
     within = "within" if high <= budget else "not surely within" if bad / settled <= budget else "above"
-    told = f"{bad:,} of them turned out bad: {_up(bad / settled)}, at most {_up(high)} (95 %)."
-    return f"{settled:,} settled.", f"{told} That is {within} the budget of {100 * budget:g} %."
-
-
-def _up(share: float) -> str:
-    """A share of bad ones in per cent, rounded up to one decimal."""
-    return f"{ceil(round(1000 * share, 7)) / 10:g} %"
+    told = f"{bad:,} of them turned out bad: {bad_percent(bad / settled)}, at most {bad_percent(high)} (95 %)."
+    return f"{settled:,} settled.", f"{told} That is {within} the budget of {percent_in_full(budget)}."
 
 
 def _frame(series: Sequence[_Series], budget: float) -> Frame:
@@ -133,7 +126,7 @@ def _square(one: Month, xs: dict[str, float], frame: Frame, budget: float) -> Bo
 
 def _summary(series: Sequence[_Series], budget: float) -> str:
     told = "; ".join(f"{its.name}: {_over(its.over(budget), len(its.months))}" for its in series)
-    return f"{told} above the budget of {100 * budget:g} %; single months may exceed it, the total may not"
+    return f"{told} above the budget of {percent_in_full(budget)}; single months may exceed it, the total may not"
 
 
 def _over(over: int, months: int) -> str:
@@ -146,9 +139,9 @@ def _table(series: Sequence[_Series]) -> Table:
 
 
 def _row(one: Month, name: str) -> tuple[str, ...]:
-    edges = f"{percent_words(one.low)} to {percent_words(one.high)}"
     counts = (f"{one.n:,.6g}", f"{one.bad:,.6g}")
-    return f"{month_words(one.month)}, {name.partition(' ')[0]}", *counts, percent_words(one.bad / one.n), edges
+    shares = (bad_percent(one.bad / one.n), f"{bad_interval(one.low, one.high)} %")
+    return f"{month_words(one.month)}, {name.partition(' ')[0]}", *counts, *shares
 
 
 def like_these(lane: ShownLane | None) -> Mapping[str, str]:
@@ -161,16 +154,16 @@ def like_these(lane: ShownLane | None) -> Mapping[str, str]:
 
 
 def _came(lane: Lane, share: ShownLane | ShownShare) -> str:
-    low, high = (percent_words(edge) for edge in (share.low, share.high))
     these = (
         "like these in the backtest" if lane is Lane.FAST_LANE else "in the backtest that the score alone sends here"
     )
-    return f"of {share.n:,.6g} {these} {share.bad:,.6g} needed a fix, 95 % interval {low} to {high}"
+    edges = bad_interval(share.low, share.high)
+    return f"of {share.n:,.6g} {these} {share.bad:,.6g} needed a fix, 95 % interval {edges} %"
 
 
 def lane_words(lane: ShownLane, exact: bool) -> str:
     """On which lane the figures of the backtest rest, by the exact threshold or not."""
-    at = f" at {shown_threshold(lane.threshold)} or above" if exact and lane.threshold is not None else ""
+    at = f" at {percent_in_full(lane.threshold)} or above" if exact and lane.threshold is not None else ""
     if lane.certified:
         made = f"{lane.made_at.day} {lane.made_at:%b %Y}"
         return f"Backtest: what the certified threshold would have let through{at}, of the year before {made}."

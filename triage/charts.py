@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from scoring.figures import shown_threshold
+from scoring.figures import percent_in_full
 from scoring.read import Bin, Dashboard, Fare
 from scoring.verdict import Lane
 from triage.plots import Box, Label, Plot, Table, Tone, percent_words, within
@@ -100,7 +100,7 @@ def _bar(index: int, bin: Bin, tallest: int, step: float, by_lane: bool) -> Bar:
             parts.append(Part(tone, count, round(y, 1), round(height, 1)))
     x, top = index * step, round(BASE - whole, 1)
     return Bar(
-        f"{bin.low:.1f}",
+        f"{100 * bin.low:.0f}",
         bin.count,
         tuple(parts),
         round(x + GAP / 2, 1),
@@ -116,7 +116,9 @@ def histogram_table(board: Dashboard) -> Table:
     rows = []
     for bin in board.histogram:
         counts = (bin.flagged, bin.count - bin.flagged - bin.fast, bin.fast) if lanes else ()
-        rows.append((f"{bin.low:.1f} to {bin.high:.1f}", f"{bin.count:,}", *(f"{count:,}" for count in counts)))
+        rows.append(
+            (f"{100 * bin.low:.0f} to {100 * bin.high:.0f} %", f"{bin.count:,}", *(f"{count:,}" for count in counts))
+        )
     return Table(("Stays clean", "Contributors", *lanes), tuple(rows))
 
 
@@ -124,10 +126,10 @@ def _marks(board: Dashboard) -> tuple[Mark, ...]:
     if board.t_low is None:
         return ()
     anchor: Literal["start", "end"] = "end" if board.t_low > 0.25 else "start"
-    low = Mark(round(board.t_low * WIDTH, 1), f"flagged below {shown_threshold(board.t_low)}", anchor)
+    low = Mark(round(board.t_low * WIDTH, 1), f"flagged below {percent_in_full(board.t_low)}", anchor)
     if board.t_high is None:
         return (low,)
-    high = Mark(round(board.t_high * WIDTH, 1), f"fast lane from {shown_threshold(board.t_high)}", "end")
+    high = Mark(round(board.t_high * WIDTH, 1), f"fast lane from {percent_in_full(board.t_high)}", "end")
     return (low, high)
 
 
@@ -136,8 +138,8 @@ def _histogram_summary(board: Dashboard) -> str:
     numbered = board.scored - board.not_enough_evidence
     if board.t_low is None:
         return f"{numbered:,} contributors with a number; the fast lane is {'open' if board.fast_lane_open else 'shut'}"
-    high = "the fast lane is shut" if start is None else f"the fast lane starts at {shown_threshold(start)}"
-    return f"{numbered:,} contributors with a number; flagged below {shown_threshold(board.t_low)}, {high}"
+    high = "the fast lane is shut" if start is None else f"the fast lane starts at {percent_in_full(start)}"
+    return f"{numbered:,} contributors with a number; flagged below {percent_in_full(board.t_low)}, {high}"
 
 
 def lane_shares(board: Dashboard) -> tuple[Share, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from scoring.figures import basis_points, hundredths, shown_threshold
+from scoring.figures import percent, percent_in_full, percent_interval
 from scoring.policy import Policy
 from scoring.read import (
     ContributorPage,
@@ -18,7 +18,7 @@ from scoring.read import (
     VouchLine,
     estimate_after,
 )
-from scoring.verdict import Estimate, Lane
+from scoring.verdict import Lane
 from triage.plots import Area, Dot, Frame, Label, Plot, Stroke, Table, is_drawn, line, outline, places
 from triage.rows import PersonView, person_view
 from triage.trust_words import share_words, vouching_words
@@ -211,19 +211,6 @@ def _record_row(one: PullLine) -> RecordRow:
     return RecordRow(one, RESULTS[one.result], TONES.get(one.result, ""), more)
 
 
-def chance_words(estimate: Estimate) -> tuple[str, str]:
-    """Say P(clean) in whole per cent, rounded down, and its interval, rounded outwards; "" without a number."""
-    if estimate.probability is None:
-        return "", ""
-    low, high = hundredths(estimate.low, estimate.high)
-    return f"{percent_down(estimate.probability)} %", f"{low} to {high} %"
-
-
-def percent_down(probability: float) -> int:
-    """Return whole per cent, rounded down as everywhere."""
-    return basis_points(probability) // 100
-
-
 def changes(
     score: ContributorScore, found: TrustExplanation | None, policy: Policy, start: float | None
 ) -> Iterator[tuple[str, str]]:
@@ -245,7 +232,7 @@ def _after_bad_ones(score: ContributorScore, policy: Policy, start: float | None
         if after is None or after.probability is None:
             yield "A revert or a fix", "lowers it; the model says how far once it happens"
             return
-        told = f"{percent_down(after.probability)} %"
+        told = percent(after.probability)
         if start is not None and score.decision is Lane.FAST_LANE:
             told += ", stays in the lane" if after.probability >= start else ", leaves the lane"
         yield words, told
@@ -291,7 +278,7 @@ def _over_time(moments: Sequence[datetime]) -> list[float]:
 def _level(start: float) -> tuple[tuple[Stroke, ...], tuple[Label, ...]]:
     """Draw where the fast lane begins."""
     y = HISTORY.y(100 * start)
-    words = f"lane from {float(shown_threshold(start)) * 100:g} %"
+    words = f"lane from {percent_in_full(start)}"
     return (Stroke(line([(HISTORY.left, y), (HISTORY.right, y)]), dash="4 4"),), (
         Label(40, y + 14, words, "start", note=True),
     )
@@ -303,8 +290,7 @@ def _known(one: HistoryPoint) -> bool:
 
 def _said(history: Sequence[HistoryPoint], moment: datetime) -> str:
     one = next(one for one in history if one.as_of == moment and _known(one))
-    low, high = hundredths(one.low, one.high)
-    return f"{percent_down(one.probability or 0)} % ({low} to {high}) on {_day(moment)}"
+    return f"{percent(one.probability or 0)} ({percent_interval(one.low, one.high)}) on {_day(moment)}"
 
 
 def _day(moment: datetime) -> str:
@@ -315,14 +301,8 @@ def _history_table(history: Sequence[HistoryPoint]) -> Table:
     rows = []
     for one in sorted(history, key=lambda one: one.as_of, reverse=True):
         if _known(one):
-            low, high = hundredths(one.low, one.high)
-            rows.append(
-                (
-                    f"{_day(one.as_of)} {one.as_of:%H:%M}",
-                    f"{percent_down(one.probability or 0)} %",
-                    f"{low} to {high} %",
-                )
-            )
+            told = (percent(one.probability or 0), percent_interval(one.low, one.high))
+            rows.append((f"{_day(one.as_of)} {one.as_of:%H:%M}", *told))
     return Table(("Data up to (UTC)", "Stays clean", "95 % interval"), tuple(rows))
 
 

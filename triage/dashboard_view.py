@@ -8,6 +8,7 @@ from django.shortcuts import render
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import bad_interval, bad_percent, percent_in_full
 from scoring.learning.shown_backtest import read_backtest
 from scoring.learning.shown_model import ShownLane, read_serving
 from scoring.redteam.last_run import read_last_run
@@ -21,7 +22,6 @@ from triage.incidents import banners
 from triage.lists import count_lists
 from triage.middleware import Request
 from triage.permissions import sees_thresholds
-from triage.plots import percent_words
 from triage.views import reading
 
 
@@ -91,7 +91,7 @@ def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> d
         "lane_needs": missing.needed(lane) if lane and exact else "",
         "t_low_words": model.t_low if model and exact else "",
         "false_rate": _false_rate(lane),
-        "budget": f"{100 * budget:g} %",
+        "budget": percent_in_full(budget),
     }
 
 
@@ -99,5 +99,5 @@ def _false_rate(lane: ShownLane | None) -> dict[str, str]:
     """The share of bad ones in the lane of the backtest with its counts and interval; {} where none was let through."""
     if lane is None or lane.n <= 0:
         return {}
-    edges = f"{percent_words(lane.low)} to {percent_words(lane.high)}"
-    return {"rate": percent_words(lane.bad / lane.n), "counts": f"{lane.bad:,.6g} of {lane.n:,.6g}", "interval": edges}
+    counts = f"{lane.bad:,.6g} of {lane.n:,.6g}"
+    return {"rate": bad_percent(lane.bad / lane.n), "counts": counts, "interval": bad_interval(lane.low, lane.high)}

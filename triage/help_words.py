@@ -24,7 +24,7 @@ HELP: Mapping[str, str] = {
     + UNKNOWN
     + ": a person looks, as "
     "usual.",
-    "Content risk": "What the scanners found in the change, and Claude where a repository allows it. Zero means "
+    "Content risk": "What the scanners found in the change, and Claude where a repository allows it. 0 % means "
     "nothing was found, not that nothing is there. It can only lower a lane.",
     "Structural trust": "From 0 to 1: how much trust of the seeds arrives along vouches. Other seeds would give "
     "another figure. 0 means that no path is known, not distrust.",

@@ -5,7 +5,18 @@ Every figure here is for maintainers alone: it says what a change must look like
 
 from collections.abc import Callable, Mapping
 
-from scoring.figures import number_of, shown, shown_threshold, things, visible_name
+from scoring.figures import (
+    bad_percent,
+    budget_percent,
+    number_of,
+    percent,
+    percent_in_full,
+    risk_percent,
+    things,
+    trust_bound,
+    trust_figure,
+    visible_name,
+)
 from scoring.read import BudgetState, Shared
 from scoring.tightened import Tightened
 from scoring.verdict import Param
@@ -39,23 +50,29 @@ def budget_words(state: BudgetState) -> str:
     """How many approvals in the fast lane turned out bad, against what may."""
     if not state.approved:
         return "0 approvals of this fast lane are valid or merged so far, so nothing counts against the budget."
-    rate = f"{100 * state.bad / state.approved:.1f} %"
+    rate = bad_percent(state.bad / state.approved)
     against = "above" if state.is_spent else "within"
     allowed = int(state.budget * state.approved)
     return (
         f"{state.bad:,} of {things(state.approved, 'approval')} in this repository's fast lane turned out bad so far: "
-        f"{rate}, {against} the budget of {100 * state.budget:.3g} %, which allows {allowed:,} of them."
+        f"{rate}, {against} the budget of {budget_percent(state.budget)}, which allows {allowed:,} of them."
     )
 
 
-def _was(before: Param) -> str:
-    return "" if before is None else f" (it was {shown_threshold(number_of(before))})"
+def _was(before: Param, say: Callable[[float], str]) -> str:
+    return "" if before is None else f" (it was {say(number_of(before))})"
 
 
 WORDS: Mapping[str, Callable[[Param, Param], str]] = {
-    "t_high": lambda before, after: f"a fast lane that starts above P(clean) {shown(number_of(after))}{_was(before)}",
-    "r_low": lambda before, after: f"a limit of content risk below {shown(number_of(after))}{_was(before)}",
-    "trust": lambda before, after: f"more structural trust than {shown(number_of(after))}{_was(before)}",
+    "t_high": lambda before, after: (
+        f"a fast lane that starts above its {percent(number_of(after))}{_was(before, percent_in_full)}"
+    ),
+    "r_low": lambda before, after: (
+        f"a limit of content risk below its {risk_percent(number_of(after))}{_was(before, percent_in_full)}"
+    ),
+    "trust": lambda before, after: (
+        f"more structural trust than its {trust_figure(number_of(after))}{_was(before, trust_bound)}"
+    ),
     "two_ways": lambda before, after: "a second, independent path from the seeds",
     "account_change_days": lambda before, after: (
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from scoring.figures import shown_threshold
+from scoring.figures import bad_interval, bad_percent, percent_in_full
 from scoring.lane_offer import LaneCurve, LanePoint, Offer
-from triage.lane_words import bad_words, count_words
+from triage.lane_words import count_words
 from triage.plots import Area, Dot, Frame, Label, Plot, Stroke, Table, line, outline, percent_words, round_up
 
 LEFT, RIGHT, TOP, BOTTOM = 80.0, 690.0, 66.0, 276.0
@@ -49,7 +49,7 @@ def lane_plot(
             *(Label(LEFT - 8, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in levels),
             *(Label(frame.x(tick), BOTTOM + 30, f"{100 * widest * tick:g} %") for tick in ticks),
             Label((LEFT + RIGHT) / 2, HEIGHT - 8, "share of pull requests that the lane lets through"),
-            Label(RIGHT, level - 7, f"your budget {100 * budget:g} %", "end", note=True),
+            Label(RIGHT, level - 7, f"your budget {percent_in_full(budget)}", "end", note=True),
             *_named(frame, offer, widest),
         ),
     )  # fmt: skip
@@ -95,17 +95,17 @@ def _named(frame: Frame, offer: Offer | None, widest: float) -> tuple[Label, ...
         return ()
     x, y = frame.x(offer.share / widest), max(frame.y(offer.bad_high) - 10, TOP - 16)
     anchor = "start" if x < (LEFT + RIGHT) / 2 else "end"
-    words = f"from {shown_threshold(offer.threshold)} on: up to {bad_words(offer.bad_high)} bad"
+    words = f"from {percent_in_full(offer.threshold)} on: up to {bad_percent(offer.bad_high)} bad"
     return (Label(x, y, words, anchor, note=True),)
 
 
 def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:
     whose = " and ".join(WHOSE[one.source] for one in curves)
     if offer is None:
-        return f"{whose}: no threshold keeps the budget of {100 * budget:g} % by what was counted"
+        return f"{whose}: no threshold keeps the budget of {percent_in_full(budget)} by what was counted"
     return (
-        f"{whose}: at {percent_words(offer.share)} let through {bad_words(offer.bad / offer.let_through)} bad, at most "
-        f"{bad_words(offer.bad_high)}; budget {100 * budget:g} %"
+        f"{whose}: at {percent_words(offer.share)} let through {bad_percent(offer.bad / offer.let_through)} bad, at "
+        f"most {bad_percent(offer.bad_high)}; budget {percent_in_full(budget)}"
     )
 
 
@@ -116,12 +116,12 @@ def _table(curves: Sequence[LaneCurve]) -> Table:
 
 def _row(one: LanePoint, curve: LaneCurve) -> tuple[str, ...]:
     return (
-        f"{shown_threshold(one.threshold)}, {WHOSE[curve.source]}",
+        f"{percent_in_full(one.threshold)}, {WHOSE[curve.source]}",
         count_words(one.let_through),
         count_words(curve.cases),
         percent_words(one.let_through / curve.cases),
         count_words(one.bad),
-        bad_words(one.bad / one.let_through),
-        f"{percent_words(one.bad_low)} to {bad_words(one.bad_high)}",
+        bad_percent(one.bad / one.let_through),
+        f"{bad_interval(one.bad_low, one.bad_high)} %",
         f"{one.authors:,}",
     )

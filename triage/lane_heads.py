@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.figures import visible_name
+from scoring.figures import bad_percent, budget_percent, visible_name
 from scoring.kept import PerSnapshot
 from scoring.read import LaneState
 from triage import lane_words
@@ -78,10 +78,10 @@ def _figured(shown: Sequence[LaneState], shares: Mapping[str, float]) -> str:
     """Return the basis of open lanes with the worst of their figures; "" where bases differ or have no figures."""
     bases = {one.basis for one in shown}
     if bases == {"certified"}:
-        return f"certified: at most {lane_words.in_hundred(max(one.budget for one in shown))}"
+        return f"certified: at most {budget_percent(max(one.budget for one in shown))}"
     known = [shares[one.repository] for one in shown if one.repository in shares]
     if bases == {"estimated"} and known:
-        return f"estimated: {lane_words.in_hundred(max(known))} like these needed work"
+        return f"estimated: {bad_percent(max(known))} like these needed work"
     return ""
 
 

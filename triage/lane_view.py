@@ -15,6 +15,7 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.drift import days_to_shut
 from scoring.explain import lane_notice
+from scoring.figures import percent_in_full
 from scoring.lane_curve import FEWEST_SETTLED
 from scoring.lane_history import DAYS, Agreement
 from scoring.lane_offer import Offer
@@ -149,7 +150,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
-        "confidence": f"{100 * (1 - delta):g} %",
+        "confidence": percent_in_full(round(1 - delta, 9)),
         "certified": state == "certified",
         "by_hand": state == "by_hand",
         "forbidden": "" if may_be_opened() else estimated.CERTIFIED_ONLY,

@@ -4,11 +4,10 @@ Shares of bad ones are rounded up, intervals outwards, and nothing that rests on
 """
 
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
 from math import ceil
 from typing import Literal
 
-from scoring.figures import hundredths, shown_threshold, things
+from scoring.figures import bad_interval, bad_percent, one_decimal_up, percent_in_full, things
 from scoring.lane_history import AGREEMENTS, Agreement, Happened, LaneHistory, LaneSum
 from scoring.lane_offer import LaneCurve, Offer
 from scoring.need import Need
@@ -76,38 +75,20 @@ def in_words(share: float) -> str:
     return f"about {round(10 * share)} in 10" if share >= 0.095 else f"about {round(100 * share)} in 100"
 
 
-def of_hundred(low: float, high: float) -> str:
-    """Say the interval of a share of bad ones as '4 to 9 of 100', rounded outwards."""
-    below, above = hundredths(low, high)
-    return f"{below} to {above} of 100"
-
-
-def bad_words(share: float) -> str:
-    """Say a share of bad ones in per cent, rounded up to one decimal."""
-    tenths = (1000 * Decimal(str(round(share, 9)))).quantize(Decimal(1), ROUND_CEILING)
-    return f"{tenths / 10:f} %"
-
-
-def in_hundred(share: float) -> str:
-    """Say a share of bad ones as '6 in 100', rounded up."""
-    return f"{ceil(round(100 * share, 7))} in 100"
-
-
 def count_words(amount: float) -> str:
     """Say a count that may be a sum of weights, as a whole number."""
     return f"{amount:,.0f}"
 
 
 def offer_words(offer: Offer) -> str:
-    """Say an offer in one clause: 'about 3 in 10 let through, 4 to 9 of 100 of them bad, not certified'."""
-    return (
-        f"{in_words(offer.share)} let through, {of_hundred(offer.bad_low, offer.bad_high)} of them bad, not certified"
-    )
+    """Say an offer in one clause: 'about 3 in 10 let through, so many % of them bad, not certified'."""
+    bad = bad_interval(offer.bad_low, offer.bad_high)
+    return f"{in_words(offer.share)} let through, {bad} % of them bad, not certified"
 
 
 def opening_words(offer: Offer) -> str:
     """Say an offer with its threshold, as a sentence of its own."""
-    return f"Open at {shown_threshold(offer.threshold)}: {offer_words(offer)}."
+    return f"Open at {percent_in_full(offer.threshold)}: {offer_words(offer)}."
 
 
 def answer_words(offer: Offer) -> str:
@@ -116,7 +97,7 @@ def answer_words(offer: Offer) -> str:
     return (
         f"{told[0].upper()}{told[1:]}: {through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
         f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad. The true share is "
-        f"{of_hundred(offer.bad_low, offer.bad_high)} as far as a past can tell."
+        f"{bad_interval(offer.bad_low, offer.bad_high)} % as far as a past can tell."
     )
 
 
@@ -135,13 +116,11 @@ def record_words(offer: Offer, has_model: bool) -> str:
     """Say how far such figures were off on recorded history, measured year by year (docs/method.md)."""
     if offer.source == "starter":
         return (
-            "Other projects are a poor guide: where some suggested 14 of 100, 34 of 100 were bad in others "
-            "that it had not seen."
+            "Other projects are a poor guide: where some suggested 14 %, 34 % were bad in others that it had not seen."
         )
     if not has_model:
         return (
-            "No model serves yet, and the plain record flatters: on recorded history 20 of 100 were bad where it "
-            "counted 7."
+            "No model serves yet, and the plain record flatters: on recorded history 20 % were bad where it said 7 %."
         )
     return "On recorded history 1.4 to 4.3 times as many were bad as counted, and 1 year in 10 was above the interval."
 
@@ -155,8 +134,8 @@ def notice_words(offer: Offer, budget: float) -> str:
     return (
         f"Of {count_words(offer.cases)} {SOURCES[offer.source]} it would have let through "
         f"{count_words(offer.let_through)}, {count_words(offer.bad) if offer.bad else 'none'} of them bad: "
-        f"{bad_words(offer.bad / offer.let_through)}, and it could be up to {bad_words(offer.bad_high)}. "
-        f"Your budget is {100 * budget:g} %."
+        f"{bad_percent(offer.bad / offer.let_through)}, and it could be up to {bad_percent(offer.bad_high)}. "
+        f"Your budget is {percent_in_full(budget)}."
     )
 
 
@@ -167,13 +146,9 @@ def risk_words(offer: Offer, a_month: float) -> str:
         return ""
     rate = offer.bad / offer.let_through
     return (
-        f"of about {ceil(through):,} let through a month about {_tenth_up(through * rate)} are bad, at worst "
-        f"{_tenth_up(through * offer.bad_high)}"
+        f"of about {ceil(through):,} let through a month about {one_decimal_up(through * rate)} are bad, at worst "
+        f"{one_decimal_up(through * offer.bad_high)}"
     )
-
-
-def _tenth_up(count: float) -> str:
-    return f"{ceil(round(10 * count, 7)) / 10:,.1f}"
 
 
 def shutting_words(offer: Offer, share: float, days: float | None) -> str:
@@ -184,7 +159,7 @@ def shutting_words(offer: Offer, share: float, days: float | None) -> str:
     found = "" if days is None else f"; one twice as bad is found after {_time_words(days)} at this pace (median)"
     return (
         f"as soon as the audit ({one_in(share)}) or what became of merged ones shows that more than "
-        f"{in_hundred(offer.bad_high)} are bad{found}; then only a person opens it again"
+        f"{bad_percent(offer.bad_high)} are bad{found}; then only a person opens it again"
     )
 
 
@@ -204,8 +179,8 @@ def one_in(share: float) -> str:
 def standing_words(offer: Offer) -> str:
     """Say the figures that a standing lane was opened on."""
     return (
-        f"It begins at {shown_threshold(offer.threshold)}, estimated, not certified. It was opened on "
-        f"{in_words(offer.share)} let through, {of_hundred(offer.bad_low, offer.bad_high)} of them bad: "
+        f"It begins at {percent_in_full(offer.threshold)}, estimated, not certified. It was opened on "
+        f"{in_words(offer.share)} let through, {bad_interval(offer.bad_low, offer.bad_high)} % of them bad: "
         f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]}."
     )
 
@@ -234,12 +209,12 @@ def certificate_words(need: Need | None, budget: float, has_model: bool) -> str:
     if not has_model:
         return "only with your own model, which needs more settled pull requests first"
     if need is None:
-        return f"enough are settled; proof is missing that the share of bad ones is within {100 * budget:g} %"
+        return f"enough are settled; proof is missing that the share of bad ones is within {percent_in_full(budget)}"
     if need.threshold is None:
         return f"needs {need.needed:,} settled ones that scored high enough, all of them clean"
     weeks = f"in about {things(need.weeks, 'week')} at this pace" if need.weeks is not None else "not at this pace"
     return (
-        f"{weeks}, at the earliest: it takes {need.needed:,} settled ones at {shown_threshold(need.threshold)} or "
+        f"{weeks}, at the earliest: it takes {need.needed:,} settled ones at {percent_in_full(need.threshold)} or "
         f"above, as clean as those so far ({need.have:,})"
     )
 
@@ -253,9 +228,9 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
             f"{fewest} settled ones on."
         )
     return (
-        f"At no threshold were {100 * budget:g} % or fewer of those let through bad, out of {count_words(curve.cases)} "
-        f"{SOURCES[curve.source]}; or so few were let through that the interval says nothing. More settled ones can "
-        "change that, and so does a larger budget in the settings."
+        f"At no threshold were {percent_in_full(budget)} or fewer of those let through bad, out of "
+        f"{count_words(curve.cases)} {SOURCES[curve.source]}; or so few were let through that the interval says "
+        "nothing. More settled ones can change that, and so does a larger budget in the settings."
     )
 
 

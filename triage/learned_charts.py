@@ -5,6 +5,7 @@ None stands for a chart that has nothing to show: pages then say what is missing
 
 from collections.abc import Sequence
 
+from scoring.figures import bad_interval, bad_percent, percent, percent_in_full, percent_interval
 from scoring.learning.shown_backtest import ShownBacktest, ShownBudget, ShownFigures, ShownSeries
 from scoring.learning.shown_model import ShownBin
 from triage.plots import (
@@ -57,8 +58,8 @@ def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | N
         dots=tuple(Dot(x, y) for x, y in spots),
         labels=(
             *_share_ticks(SQUARE),
-            *(Label(SQUARE.x(at), 306, f"{at:g}") for at in (0, 0.5, 1)),
-            Label(196, 324, "said: share that stays clean"),
+            *(Label(SQUARE.x(at), 306, f"{100 * at:g}") for at in (0, 0.5, 1)),
+            Label(196, 324, "said: % that stays clean"),
         ),
     )
 
@@ -73,8 +74,7 @@ def score_answer(bins: Sequence[ShownBin]) -> tuple[str, str]:
     word = "Yes, so far." if not outside else "Not everywhere."
     groups = "the one group lies" if len(drawn) == 1 else f"all {len(drawn)} groups lie"
     where = f"{groups} inside the band" if not outside else f"{outside} of {len(drawn)} groups lie outside the band"
-    said, came = int(100 * largest.told), int(100 * largest.came)
-    return word, f"Where it said {said} %, {came} % stayed clean; {where}."
+    return word, f"Where it said {percent(largest.told)}, {percent(largest.came)} stayed clean; {where}."
 
 
 def _bins(count: int) -> str:
@@ -89,7 +89,7 @@ def _outside(outside: int) -> str:
 
 def _reliability_table(drawn: Sequence[ShownBin]) -> Table:
     rows = tuple(
-        (f"{one.told:.3f}", f"{one.came:.3f}", f"{one.low:.3f} to {one.high:.3f}", f"{one.n:,}") for one in drawn
+        (percent(one.told), percent(one.came), percent_interval(one.low, one.high), f"{one.n:,}") for one in drawn
     )
     return Table(("Predicted", "Observed", "Band", "Pull requests"), rows)
 
@@ -203,7 +203,7 @@ def budgets(key: str, lanes: Sequence[ShownBudget]) -> Plot | None:
         ),
         labels=(
             *(Label(frame.left - 10, frame.y(at) + 5, f"{100 * at:g} %", "end") for at in (0, highest / 2, highest)),
-            *(Label(x, 238, f"{100 * one.budget:g} %") for x, one in zip(xs, drawn, strict=True)),
+            *(Label(x, 238, percent_in_full(one.budget)) for x, one in zip(xs, drawn, strict=True)),
             *(Label(x, 264, one.way) for x, one in zip(xs, drawn, strict=True)),
         ),
     )
@@ -223,10 +223,10 @@ def budget_table(lanes: Sequence[ShownBudget]) -> Table:
 
 def _budget(one: ShownBudget) -> tuple[str, ...]:
     low, high = one.rate_ci
-    edges = "none" if low is None or high is None else f"{percent_words(low)} to {percent_words(high)}"
-    share = "none" if one.rate is None else percent_words(one.rate)
+    edges = "none" if low is None or high is None else f"{bad_interval(low, high)} %"
+    share = "none" if one.rate is None else bad_percent(one.rate)
     counts = (f"{one.lane:,}", f"{one.n:,}", f"{one.authors:,}", f"{one.bad:,}")
-    return f"{100 * one.budget:g} %, {WAYS[one.way]}", *counts, share, edges
+    return f"{percent_in_full(one.budget)}, {WAYS[one.way]}", *counts, share, edges
 
 
 def _axes(frame: Frame) -> tuple[Stroke, ...]:
@@ -234,4 +234,4 @@ def _axes(frame: Frame) -> tuple[Stroke, ...]:
 
 
 def _share_ticks(frame: Frame) -> tuple[Label, ...]:
-    return tuple(Label(frame.left - 8, frame.y(at) + 4, f"{at:g}", "end") for at in (0, 0.5, 1))
+    return tuple(Label(frame.left - 8, frame.y(at) + 4, f"{100 * at:g}", "end") for at in (0, 0.5, 1))

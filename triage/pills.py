@@ -1,14 +1,13 @@
-"""The pill of a pull request or a person: its lane in a word, with P(clean) where there is one. Pure."""
+"""The pill of a pull request or a person: its lane in a word, with the chance where there is one. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scoring.figures import number_of, shown, shown_interval
+from scoring.figures import percent, percent_interval
 from scoring.read import ContributorScore, QueueRow
 from scoring.verdict import Lane, Verdict
 
 Kind = Literal["fast", "review", "flag", "unknown"]
-FEW = 5  # settled pull requests, under which a number is never shown without its interval
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
 # What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
 WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
@@ -17,10 +16,9 @@ LANE_WORDS: dict[Lane, str] = {Lane.NEEDS_HUMAN: "Flagged", Lane.NORMAL_QUEUE: "
 
 @dataclass(frozen=True, slots=True)
 class Pill:
-    """Lane in words with an icon; `number` is P(clean) rounded down, "" where there is none.
+    """Lane in words with an icon; `number` is the chance to stay clean as told, "" where there is none.
 
-    `interval` is its 95 % interval where it rests on little of the contributor's own, else "". `track` are the lower
-    end, the number and the upper end in per cent, as they are drawn.
+    `interval` is its 95 % interval, `track` the lower end, the number and the upper end in per cent, as they are drawn.
     """
 
     kind: Kind
@@ -38,10 +36,10 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     probability = verdict.estimate.probability
     if probability is None and verdict.lane is not Lane.NEEDS_HUMAN:
         return Pill("unknown", "", "No score yet")
-    number = "" if probability is None else shown(probability)
+    number = "" if probability is None else percent(probability)
     low, high = verdict.estimate.low, verdict.estimate.high
     track = None if probability is None else (round(100 * low, 1), round(100 * probability, 1), round(100 * high, 1))
-    interval = shown_interval(low, high) if number and is_newcomer(verdict) else ""
+    interval = percent_interval(low, high) if number else ""
     if shadow and verdict.lane is Lane.FAST_LANE:
         return Pill("unknown", number, "Would be fast lane", interval, track)
     kind = "unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
@@ -52,12 +50,6 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
 def is_estimated(verdict: Verdict) -> bool:
     """Return whether it is in the fast lane on an estimate, without a certificate."""
     return verdict.lane is Lane.FAST_LANE and any(one.code == "threshold_estimated" for one in verdict.reasons)
-
-
-def is_newcomer(verdict: Verdict) -> bool:
-    """Whether fewer than FEW of the contributor's own contributions are settled, whatever a model has learned from."""
-    record = next((reason.params for reason in verdict.reasons if reason.code == "track_record"), {})
-    return number_of(record.get("cases") or 0) < FEW
 
 
 def is_unblamed(verdict: Verdict) -> bool:

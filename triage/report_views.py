@@ -12,6 +12,7 @@ from django.shortcuts import render
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import bad_percent
 from scoring.learning.shown_backtest import ShownLabel, ShownTest, read_backtest
 from scoring.learning.shown_model import ShownModel, read_serving
 from scoring.policy import policy_from_settings
@@ -77,7 +78,7 @@ def _lifts(model: ShownModel) -> tuple[tuple[str, str, str], ...]:
     """What a person could lift P by alone under each scope of the model that serves."""
     scopes = (("the next change of a contributor", model.person), ("one pull request", model.change))
     return tuple(
-        (words, scope.model, f"{scope.self_lift:.3f}") for words, scope in scopes if scope.self_lift is not None
+        (words, scope.model, bad_percent(scope.self_lift)) for words, scope in scopes if scope.self_lift is not None
     )
 
 

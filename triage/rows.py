@@ -8,7 +8,7 @@ from typing import Literal
 
 from scoring.explain import factor_label, sentence, told_reasons
 from scoring.explain_plain import plain_sentence
-from scoring.figures import shown
+from scoring.figures import trust_figure
 from scoring.read import (
     ChangeFacts,
     ContentReview,
@@ -194,17 +194,17 @@ def _factor_bar(factor: Factor, largest: float) -> FactorBar:
     effect = factor.effect or 0.0
     width = round(abs(effect) / largest * BAR_WIDTH / 2, 1) if largest else 0.0
     if factor.effect is None or width == 0:
-        return FactorBar(label, _figure(factor.value), "" if factor.effect is None else "0.00", "", BAR_WIDTH / 2, 0.0)
+        return FactorBar(label, _figure(factor.value), "" if factor.effect is None else "0 %", "", BAR_WIDTH / 2, 0.0)
     x = BAR_WIDTH / 2 if effect > 0 else BAR_WIDTH / 2 - width
     sign: Literal["up", "down"] = "up" if effect > 0 else "down"
-    return FactorBar(label, _figure(factor.value), f"{effect:+.2f}".replace("-", MINUS), sign, x, width)
+    return FactorBar(label, _figure(factor.value), f"{100 * effect:+.1f} %".replace("-", MINUS), sign, x, width)
 
 
 def _figure(value: str | int | float | None) -> str:
     if value is None:
         return "none"
     if isinstance(value, float):
-        return shown(value)
+        return trust_figure(value)
     return f"{value:,}" if isinstance(value, int) else visible(value)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
+from scoring.figures import percent_in_full
 from scoring.repository_settings import DIDS, LISTED, LISTS, RepositorySettings, SettingsProblem, check_settings
 from triage.dids import parse_handle
 
@@ -94,7 +95,7 @@ def _holding(name: str, held: RepositorySettings, site: Mapping[str, str], names
 
 
 def _figure_words(name: str, value: float) -> str:
-    return f"{value * 100:g} %" if name in BUDGETS else f"{value:g} days"
+    return percent_in_full(value) if name in BUDGETS else f"{value:g} days"
 
 
 def site_values(budget: float, alarm_budget: float, window_days: int) -> dict[str, str]:
@@ -223,7 +224,7 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return "as the operator set it"
     if name in BUDGETS:
-        return f"{value * 100:g} %"
+        return percent_in_full(value)
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

@@ -3,6 +3,7 @@
 Unknown is not bad: where there is no path nothing is said here, and one way only is told as a fact about the network.
 """
 
+from scoring.figures import trust_bound
 from scoring.read import TrustExplanation, VouchWorth
 from scoring.verdict import Measure
 
@@ -50,13 +51,13 @@ def dependents_words(found: TrustExplanation, exact: bool = True) -> str:
         return ""
     people = _people(found.dependents_total)
     keeps = "is" if found.dependents_total == 1 else "are"
-    enough = f"with {found.threshold:.2f} or more" if exact else "enough to count"
+    enough = f"with {trust_bound(found.threshold)} or more" if exact else "enough to count"
     return f"{people} {keeps} trusted {enough} only through vouches by this account."
 
 
 def worth_words(found: VouchWorth) -> str:
     """What one vouch would open, and the most that it could be abused for."""
-    mark = f"{found.threshold:.2f}"
+    mark = trust_bound(found.threshold)
     told = [f"Would be trusted with {mark} or more." if found.after >= found.threshold else f"Stays below {mark}."]
     if found.opens:
         told.append(f"{_people(found.opens)} more would be trusted too.")

@@ -133,7 +133,6 @@ def _contributor_shown(request: Request, snapshot: Snapshot, page: read.Contribu
         "lane_pill": replace(judgement.pill, number="", interval=""),
         "record_said": contributor_page.record_words(page.record),
         "vouched_said": contributor_page.vouched_words(vouches, page.record, present(snapshot)),
-        "chance": contributor_page.chance_words(page.score.verdict.estimate),
         "history": contributor_page.score_history(page.history, start),
         "paths": paths,
         "paths_said": contributor_page.paths_sentence(found, judgement.no_chain),

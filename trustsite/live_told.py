@@ -12,7 +12,7 @@ from scoring.assessment import DETERMINISTIC
 from scoring.derived import display_name
 from scoring.explain import sentence, told_reasons
 from scoring.explain_content import missing_words
-from scoring.figures import shown, things, visible_name
+from scoring.figures import percent, percent_interval, risk_percent, things, trust_figure, visible_name
 from scoring.review_rows import ShownFlag
 from scoring.verdict import Lane, Verdict
 from trustsite.story import LANE_WORDS
@@ -212,13 +212,13 @@ def _person_lines(one: Judged) -> Iterator[str]:
     chance = "no score yet"
     if one.probability is not None:
         known = things(one.cases, "settled pull request")
-        chance = f"P(clean) {shown(one.probability)} (95 %: {shown(one.low)} to {shown(one.high)}, {known})"
+        chance = f"stays clean: {percent(one.probability)} ({percent_interval(one.low, one.high)}, {known})"
     yield ""
     yield f"{one.name} ({one.did}): {chance}"
     way = " → ".join(one.path)
     place = f" of {one.repository}" if one.repository else ""
     yield (
-        f"  trust {shown(one.structural_trust)} from the seeds{place}: {way}"
+        f"  trust {trust_figure(one.structural_trust)} from the seeds{place}: {way}"
         if way
         else f"  no trust path from the seeds{place}"
     )
@@ -232,8 +232,8 @@ def _review_lines(review: Read) -> Iterator[str]:
     wish = "a person should read it" if review.recommended else "no review recommended"
     yield ""
     yield f"“{visible_name(review.title)}” ({review.pull}), read by {who}:"
-    yield f"  content risk {review.content_risk:.2f}, {wish}."
-    yield f"  {int(100 * review.coverage)} % of the changed lines were read. {review.summary}"
+    yield f"  content risk {risk_percent(review.content_risk)}, {wish}."
+    yield f"  {percent(review.coverage)} of the changed lines were read. {review.summary}"
     if review.missing:
         yield f"  No content verdict: {review.missing}."
     yield from (f"  {flag.severity} {flag.location}: {flag.explanation}" for flag in review.flags)

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from ingest.transaction import Rows
 from scoring import read
-from scoring.figures import shown, shown_interval, things
+from scoring.figures import percent, percent_interval, things
 from scoring.policy import policy_from_settings
 from scoring.trust import Parameters
 from scoring.verdict import Estimate, Lane
@@ -74,10 +74,10 @@ def _month(rows: Rows, world: World) -> Iterator[str]:
         )
     wrong = read.incident(rows, world.pulls["went_wrong"][0], _present(rows))
     if wrong is not None and wrong.approver is not None:
-        chance = shown(wrong.verdict.estimate.probability or 0.0)
+        chance = percent(wrong.verdict.estimate.probability or 0.0)
         yield (
-            f"A change by {wrong.author.name} had P(clean) {chance} when {wrong.approver.name} approved it on "
-            f"{wrong.approved_at:%Y-%m-%d}, and was taken back: its incident shows what was known then."
+            f"A change by {wrong.author.name} had a chance of {chance} to stay clean when {wrong.approver.name} "
+            f"approved it on {wrong.approved_at:%Y-%m-%d}, and was taken back: its incident shows what was known then."
         )
 
 
@@ -93,7 +93,7 @@ def _people(rows: Rows, world: World) -> Iterator[str]:
 def _chance(estimate: Estimate) -> str:
     if estimate.probability is None:
         return "no score yet"
-    return f"P(clean) {shown(estimate.probability)} ({shown_interval(estimate.low, estimate.high)})"
+    return f"stays clean: {percent(estimate.probability)} ({percent_interval(estimate.low, estimate.high)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _promises(rows: Rows, world: World, before: read.QueueRow, seen: _Seen) -> I
     yield Promise(WATCHED, _is_watched_for_a_month(rows, world))
     yield Promise(WENT_WRONG, _keeps_what_was_seen(rows, world))
     several = rows.value(_OF_THEIR_OWN) >= SEVERAL
-    yield Promise(f"at least {SEVERAL} contributors have a P(clean) from contributions of their own", several)
+    yield Promise(f"at least {SEVERAL} contributors have a chance from pull requests of their own", several)
     yield Promise("everybody was scored", read.dashboard(rows).scored == len(world.cast))
 
 

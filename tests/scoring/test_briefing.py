@@ -28,7 +28,7 @@ def test_a_flagged_change_tells_the_lane_the_flag_the_record_and_the_probability
     assert told(Lane.NEEDS_HUMAN, flag, record) == (
         "This pull request needs a person, because its review found a security problem.",
         "3 of their 4 settled pull requests stayed clean.",
-        "About 90 of 100 such pull requests stay clean, between 80 and 96, judged from 41 settled ones.",
+        "About 90 percent of such pull requests stay clean, between 80 and 96 percent, judged from 41 settled ones.",
     )
 
 

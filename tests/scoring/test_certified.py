@@ -73,7 +73,7 @@ def test_an_attempt_that_was_refused_says_what_is_missing_and_when_it_comes() ->
     (found,) = thresholds_from([refused], POLICY, Known(MODEL, 50, {7: QUIET}), LATER).values()
     assert code(found) == "certificate_refused"
     assert lane_notice(found) == (
-        "The fast lane is shut: 61 settled pull requests at 0.95 or above are needed, 40 so far, about 3 weeks."
+        "The fast lane is shut: 61 settled pull requests at 95 % or above are needed, 40 so far, about 3 weeks."
     )
 
 
@@ -172,8 +172,8 @@ def test_without_a_certificate_an_opening_stands_with_its_own_threshold_and_budg
     assert (found.t_high, found.certified, found.budget, found.since) == (0.87, False, 0.091, LATER)
     assert found.estimated == (0.011, 0.091)
     assert lane_notice(found) == (
-        "The fast lane's threshold 87 % is estimated: of past pull requests like these 1 to 10 in 100 needed work. "
-        "It is not certified."
+        "The fast lane's threshold 87 % is estimated: of past pull requests like these 1.1\N{EN DASH}9.1 % needed "
+        "work. It is not certified."
     )
     assert thresholds_under(found, 0.02) == found, "the budget is that of the opening"
     assert uncertified(OPENED, BY_HAND) == found, "it stands before one that was set by hand"
@@ -266,7 +266,7 @@ def test_few_clean_ones_among_many_that_were_left_alone_are_within_the_budget() 
 def test_whoever_is_sent_to_a_person_is_told_what_the_certificate_promises() -> None:
     lane, reasons = decide_person(Evidence(not_clean=9), Estimate(0.2, 0.1, 0.3, 9), held_low())
     assert lane is Lane.NEEDS_HUMAN
-    assert sentence(reasons[0]) == "P(clean) is 20 %, below 50 %, where at most 10 % of all clean work is."
+    assert sentence(reasons[0]) == "Stays clean: 20 %, below 50 %, where at most 10 % of all clean work is."
     assert not any(letter.isdigit() for letter in plain_sentence(reasons[0]))
 
 

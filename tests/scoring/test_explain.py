@@ -17,15 +17,17 @@ from scoring.estimators import factors
 from scoring.explain import FACTOR_LABELS, SENTENCES, explain, factor_label, sentence, would_change
 from scoring.explain_content import MISSING_WORDS
 from scoring.figures import (
+    bad_interval,
+    bad_percent,
     basis_points,
     one_decimal_up,
     percent,
-    percent_against,
+    percent_in_full,
     percent_interval,
-    percent_threshold,
-    shown,
-    shown_against,
-    shown_threshold,
+    percents,
+    risk_percent,
+    trust_bound,
+    trust_figure,
 )
 from scoring.gate import Thresholds, judge, judge_change
 from scoring.verdict import Attestation, Content, Evidence, Lane, Reason
@@ -180,53 +182,54 @@ def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away()
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_probability_beside_a_threshold_stands_on_its_true_side(probability: float, threshold: float) -> None:
-    assert (float(shown_against(probability, threshold)) >= float(shown_threshold(threshold))) == (
-        probability >= threshold
-    )
+    if probability < threshold:
+        assert percents(probability) <= float(percent_in_full(threshold).removesuffix(" %"))
+    if probability >= threshold:
+        assert float(risk_percent(probability).removesuffix(" %")) >= 100 * threshold - 1e-6
 
 
 @given(st.floats(0, 1), st.integers(0, 100))
-def test_two_decimals_never_contradict_a_threshold_of_two_decimals(probability: float, hundredths: int) -> None:
+def test_what_is_shown_never_contradicts_a_threshold_of_whole_percents(probability: float, hundredths: int) -> None:
     threshold = hundredths / 100
-    assert (float(shown(probability)) >= threshold) == (probability >= threshold)
+    assert (percents(probability) >= hundredths) == (probability >= threshold)
+    assert (float(trust_figure(probability)) >= threshold) == (probability >= threshold)
 
 
 @pytest.mark.parametrize(
     ("probability", "written"),
     [
-        (0.899, "0.89"),
-        (0.29, "0.29"),
-        (0.3, "0.30"),
-        (nextafter(0.9, 0), "0.89"),
-        (0.0, "0.00"),
-        (1.0, "1.00"),
-        (5e-324, "0.00"),
+        (0.899, "89 %"),
+        (0.29, "29 %"),
+        (0.3, "30 %"),
+        (nextafter(0.9, 0), "89 %"),
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (5e-324, "0 %"),
     ],
 )
 def test_a_probability_is_rounded_down(probability: float, written: str) -> None:
-    assert shown(probability) == written
+    assert percent(probability) == written
 
 
-def test_a_finer_threshold_gets_as_many_decimals_as_it_needs() -> None:
-    assert shown_against(0.907, 0.905) == "0.907"
-    assert shown_against(0.95, 0.905) == "0.95"
-    assert (shown_threshold(0.9), shown_threshold(0.905), shown_threshold(1e-05)) == ("0.90", "0.905", "0.00001")
+def test_a_bound_is_told_in_full() -> None:
+    assert [percent_in_full(one) for one in (0.9, 0.905, 1e-05, 1.0)] == ["90 %", "90.5 %", "0.001 %", "100 %"]
+    assert (trust_bound(0.9), trust_bound(0.905), trust_bound(1e-05)) == ("0.90", "0.905", "0.00001")
 
 
 def test_percents_are_floored_intervals_go_outward_and_what_is_bad_is_rounded_up() -> None:
-    assert (percent(0.899), percent(0.29), percent(1.0)) == ("89 %", "29 %", "100 %")
-    assert percent_interval(0.429, 0.951) == "42\N{EN DASH}96 %"
-    assert (percent_against(0.907, 0.905), percent_threshold(0.905)) == ("90.7 %", "90.5 %")
-    assert percent_threshold(0.6) == "60 %"
+    assert percent_interval(0.429, 0.951) == "42\N{EN DASH}96"
+    assert (risk_percent(0.201), risk_percent(0.8), risk_percent(0.1 + 0.7)) == ("21 %", "80 %", "80 %")
+    assert (bad_percent(0.0401), bad_percent(0.05), bad_percent(0.0)) == ("4.1 %", "5.0 %", "0.0 %")
+    assert bad_interval(0.0319, 0.0981) == "3.1\N{EN DASH}9.9"
     assert (one_decimal_up(0.301), one_decimal_up(0.3), one_decimal_up(0.1 + 0.2)) == ("0.4", "0.3", "0.3")
 
 
-@given(st.floats(0, 1), st.integers(0, 100))
-def test_a_number_of_whole_percents_is_told_one_way_everywhere(probability: float, hundredths: int) -> None:
-    assert percent(probability) == f"{round(100 * float(shown(probability)))} %"
-    threshold = hundredths / 100
-    stands = float(percent_against(probability, threshold).removesuffix(" %")) >= 100 * threshold - 1e-9
-    assert stands == (probability >= threshold)
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_share_of_bad_ones_is_never_told_smaller_nor_its_interval_narrower(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    below, above = map(float, bad_interval(low, high).split("\N{EN DASH}"))
+    assert below <= 100 * low + 1e-6
+    assert above >= float(bad_percent(high).removesuffix(" %")) >= 100 * high - 1e-6
 
 
 def test_basis_points_are_rounded_down_like_the_rest() -> None:
@@ -248,7 +251,7 @@ def test_every_factor_has_a_plain_name() -> None:
         ),
         (Content(0.61, True), "Content risk 61 %, limit 60 %."),
         (Content(0.25, False), "Content risk 25 %; the fast lane takes 20 % at most."),
-        (Content(0.1, False, coverage=0.57), "Only 56 % of the changed lines could be read."),
+        (Content(0.1, False, coverage=0.57), "Only 57 % of the changed lines could be read."),
         (
             Content(0.1, False, has_verdict=False, missing="refused"),
             "There is no verdict on the content: the model refused to review it.",

@@ -129,7 +129,7 @@ def test_a_lane_that_rests_on_an_estimate_says_so_also_of_what_its_audit_drew(dr
     assert found is lane, "drawn also where the operator left the audit out"
     told = Reason("threshold_estimated", {"t_high": 0.90, "bad_low": 0.011, "bad_high": 0.091})
     assert reasons[-1] == told
-    assert "1 to 10 in 100" in sentence(told)
+    assert "1.1\N{EN DASH}9.1 % needed work" in sentence(told)
     assert not any(letter.isdigit() for letter in plain_sentence(told))
     assert "threshold_estimated" not in codes(KNOWN, 0.85, estimated)
     by_certificate = replace(estimated, conditions=("certificate",))

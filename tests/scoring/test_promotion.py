@@ -37,7 +37,7 @@ def test_each_is_tried_against_what_serves_by_then() -> None:
     ("worse", "words"),
     [
         (Candidate("complex", TRUE, seeds=(0.70, 0.75, 0.72)), "from seed to seed"),
-        (Candidate("complex", TRUE, self_lift=0.03), "lift their own probability by 0.030"),
+        (Candidate("complex", TRUE, self_lift=0.03), "lift their own chance by 3.0 %"),
     ],
 )
 def test_a_better_model_that_is_unstable_or_can_be_lifted_does_not_serve(worse: Candidate, words: str) -> None:

@@ -248,7 +248,7 @@ def test_the_need_names_the_threshold_that_is_reached_first_and_when() -> None:
     assert (need.threshold, need.have) == (0.95, 78)
     assert need.weeks == pytest.approx((need.needed - 78) / 3, abs=2)
     assert say_need(need) == (
-        f"{need.needed} settled pull requests at 0.95 or above are needed, 78 so far, about {need.weeks} weeks"
+        f"{need.needed} settled pull requests at 95 % or above are needed, 78 so far, about {need.weeks} weeks"
     )
 
 

@@ -49,7 +49,7 @@ class DrawnWorld:
     t_high: float | None = 0.90
     t_low: float = 0.30
     newest: datetime | None = NOW
-    notice: str = "The fast lane's threshold 0.90 is not certified."
+    notice: str = "The fast lane's threshold 90 % is not certified."
     gaps_open: int = 0
     asks_claude: int = 0
     results: tuple[read.LaneMonth, ...] = ()

@@ -1,4 +1,4 @@
-"""Of somebody with little record no probability is shown without its interval: pages, templates and JSON."""
+"""No probability of somebody is shown without its interval: pages, templates and JSON."""
 
 import html
 import re
@@ -10,14 +10,14 @@ from django.test import Client
 from pydantic import BaseModel
 from pytest_django import Settings
 
-from scoring.figures import percent_interval, shown, shown_interval
+from scoring.figures import percent, percent_interval
 from scoring.verdict import Estimate, Lane, Reason, Verdict
 from tests.sources import PROJECT
 from tests.triage.drawn_rows import ANA, MARA, judged, pull_request
 from tests.triage.pages_world import DrawnWorld, draw, sign_in
 from triage.api import schemas
 from triage.bulk import summary
-from triage.pills import FEW, pill, row_pill
+from triage.pills import pill, row_pill
 
 HERE = "did:plc:corecorecorecorecorecore"
 NEAR = 120  # characters of text between a probability and its interval
@@ -26,28 +26,19 @@ PRINTED = re.compile(r"\{\{ *[\w.]*(?:probability *\||\.probability\b|pill\.numb
 TEMPLATES = sorted((PROJECT / "templates").rglob("*.html"))
 
 
-def newcomer(cases: int, lane: Lane = Lane.NORMAL_QUEUE) -> Verdict:
-    return Verdict(lane, Estimate(0.6137, 0.2161, 0.8802, 900), (Reason("track_record", {"cases": cases}),), ())
+def told(lane: Lane = Lane.NORMAL_QUEUE) -> Verdict:
+    return Verdict(lane, Estimate(0.6137, 0.2161, 0.8802, 900), (Reason("is_seed", {}),), ())
 
 
 @pytest.mark.parametrize("lane", list(Lane))
 @pytest.mark.parametrize("shadow", [False, True])
-@pytest.mark.parametrize("cases", [0, FEW - 1])
-def test_a_pill_of_a_newcomer_has_its_interval_whatever_a_model_has_learned_from(
-    lane: Lane, shadow: bool, cases: int
-) -> None:
-    found = pill(newcomer(cases, lane), shadow)
-    assert (found.number, found.interval) == ("0.61", "0.21\N{EN DASH}0.89")
+def test_a_pill_with_a_number_has_its_interval(lane: Lane, shadow: bool) -> None:
+    found = pill(told(lane), shadow)
+    assert (found.number, found.interval) == ("61 %", "21\N{EN DASH}89")
 
 
-def test_a_pill_of_a_long_record_is_short_and_one_without_a_number_has_no_interval() -> None:
-    assert pill(newcomer(FEW)).interval == ""
-    unknown = replace(newcomer(0), estimate=Estimate(None, 0.2, 0.9, 0))
-    assert pill(unknown).interval == ""
-
-
-def test_a_judgement_that_says_nothing_of_a_record_counts_as_a_newcomers() -> None:
-    assert pill(replace(newcomer(40), reasons=(Reason("is_seed", {}),))).interval
+def test_a_pill_without_a_number_has_no_interval() -> None:
+    assert pill(replace(told(), estimate=Estimate(None, 0.2, 0.9, 0))).interval == ""
 
 
 def test_what_the_audit_keeps_sealed_has_neither_number_nor_interval() -> None:
@@ -61,11 +52,6 @@ def test_the_lowest_of_several_to_approve_is_told_with_its_interval() -> None:
     assert percent_interval(estimate.low, estimate.high) == summary((high, low)).interval
 
 
-def test_an_interval_is_rounded_outwards() -> None:
-    assert shown_interval(0.2199, 0.8801) == "0.21\N{EN DASH}0.89"
-    assert shown_interval(0.0, 1.0) == "0.00\N{EN DASH}1.00"
-
-
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
 def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(template: object) -> None:
     """What is new and prints one has to say the interval in the same line, or is found here."""
@@ -76,7 +62,7 @@ def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(
 
 def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
     found = {path.name for path in TEMPLATES if PRINTED.search(path.read_text())}
-    assert found == {"chance.html", "pill.html", "incident.html", "bulk.html", "lane_rows.html"}
+    assert found == {"chance.html", "pill.html", "incident.html", "bulk.html", "lane_rows.html", "contributor.html"}
 
 
 def test_every_shape_of_json_that_has_a_probability_of_somebody_has_its_interval() -> None:
@@ -107,10 +93,10 @@ def _text(page: str) -> str:
 def test_no_page_shows_a_newcomers_probability_without_its_interval_near(pages: dict[str, str]) -> None:
     estimate = judged(3, 1, ())[0].estimate
     assert estimate.probability is not None
-    number, interval = shown(estimate.probability), shown_interval(estimate.low, estimate.high)
+    number, interval = percent(estimate.probability), percent_interval(estimate.low, estimate.high)
     for page, text in pages.items():
-        places = [found.start() for found in re.finditer(rf"(?<![\d.]){re.escape(number)}(?!\d)", text)]
+        places = [found.start() for found in re.finditer(rf"(?<![\d.]){re.escape(number)}", text)]
         assert places or page == "/dashboard", page
         assert all(interval in text[max(0, place - NEAR) : place + NEAR] for place in places), page
     history = pages[f"/c/{MARA.did}"]
-    assert len(re.findall("60 % [(]?40 to 80", history)) >= 5, "in the curve's words and each row of it"
+    assert len(re.findall("60 % [(]?40\N{EN DASH}80", history)) >= 5, "in the curve's words and each row of it"

@@ -262,9 +262,9 @@ def test_a_header_of_the_leaderboard_says_its_order_and_turns_it_round(client: C
 def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(client: Client, world: DrawnWorld) -> None:
     sign_in(client, "maintainer")
     page = text_of(client, "/dashboard")
-    assert "fast lane from 0.90" in page
-    assert "flagged below 0.30" in page
-    assert page.count('<tr><th scope="row">0.') == 10
+    assert "fast lane from 90 %" in page
+    assert "flagged below 30 %" in page
+    assert len(re.findall(r'<tr><th scope="row">\d+ to \d+ %', page)) == 10
     assert page.count('role="img"') == 4, "backlog, waiting, lanes of first-timers, scores"
     questions = [
         "Is the backlog shrinking?",
@@ -283,7 +283,7 @@ def test_the_dashboard_names_the_threshold_and_repeats_its_charts_as_tables(clie
 
 def test_the_dashboard_puts_a_newer_reader_beside_the_one_before_it(client: Client, world: DrawnWorld) -> None:
     page = text_of(client, "/dashboard")
-    for figures in ("40", "0.21, 0.25", "3"):
+    for figures in ("40", "21 %, 25 %", "3"):
         assert f'<td class="number">{figures}</td>' in page
 
 

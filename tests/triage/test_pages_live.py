@@ -8,10 +8,9 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring import read
-from scoring.figures import shown
+from scoring.figures import percent
 from scoring.verdict import Lane
 from tests.triage.site import Site
-from triage.contributor_page import percent_down
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +39,7 @@ def test_every_open_pull_request_is_in_the_queue_and_has_a_page(reader: Client, 
         pull = page_of(reader, f"/pull/{row.uri}")
         assert unescape(pull).count(row.author.did) >= 1
         if row.verdict.estimate.probability is not None:
-            assert shown(row.verdict.estimate.probability) in pull
+            assert percent(row.verdict.estimate.probability) in pull
 
 
 def test_the_page_of_each_person_in_the_world_says_what_the_score_says(reader: Client, site: Site) -> None:
@@ -52,7 +51,7 @@ def test_the_page_of_each_person_in_the_world_says_what_the_score_says(reader: C
             continue
         page = page_of(reader, f"/c/{did}")
         probability = found.score.verdict.estimate.probability
-        assert ("No score yet." if probability is None else f"{percent_down(probability)} %") in page
+        assert ("No score yet." if probability is None else percent(probability)) in page
 
 
 def test_the_dashboard_and_the_leaderboard_count_what_the_snapshot_holds(reader: Client, site: Site) -> None:

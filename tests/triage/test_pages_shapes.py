@@ -29,8 +29,8 @@ PAIRS = [
 
 
 def bare(shown: pills.Pill) -> pills.Pill:
-    """A pill without the places on its track."""
-    return replace(shown, track=None)
+    """A pill without its interval."""
+    return replace(shown, interval="", track=None)
 
 
 def verdict_of(lane: Lane, probability: float | None) -> Verdict:
@@ -86,12 +86,12 @@ def test_a_joiner_inside_an_emoji_stays_and_elsewhere_does_not() -> None:
 
 
 def test_a_pill_rounds_down_so_that_it_never_looks_like_a_threshold_it_missed() -> None:
-    assert bare(pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.8999))) == pills.Pill("review", "0.89", "Review")
+    assert bare(pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.8999))) == pills.Pill("review", "89 %", "Review")
 
 
 def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_flag() -> None:
     assert bare(pills.pill(verdict_of(Lane.FAST_LANE, 0.93), True)) == pills.Pill(
-        "unknown", "0.93", "Would be fast lane"
+        "unknown", "93 %", "Would be fast lane"
     )
     assert pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1), True) == pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1))
     assert pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7), True) == pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7))
@@ -106,9 +106,9 @@ def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one()
 @pytest.mark.parametrize("code", ["objection_open", "attestation_missing"])
 def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -> None:
     asked = replace(verdict_of(Lane.NEEDS_HUMAN, 0.6), reasons=(Reason(code, {}), Reason("track_record", {"cases": 5})))
-    assert bare(pills.pill(asked)) == pills.Pill("unknown", "0.60", "For a person")
+    assert bare(pills.pill(asked)) == pills.Pill("unknown", "60 %", "For a person")
     found = replace(asked, reasons=(*asked.reasons, Reason("content_risk_high", {})))
-    assert bare(pills.pill(found)) == pills.Pill("flag", "0.60", "Flagged")
+    assert bare(pills.pill(found)) == pills.Pill("flag", "60 %", "Flagged")
 
 
 def test_the_tint_of_an_avatar_follows_the_did_and_not_the_name() -> None:
@@ -137,7 +137,7 @@ def test_a_factor_that_does_not_move_the_score_has_no_bar_and_no_effect() -> Non
 
 def test_the_interval_is_said_with_what_it_rests_on() -> None:
     said = words.interval_sentence(Estimate(0.71, 0.601, 0.812, 1))
-    assert said.startswith("About 71 % of changes like theirs stay clean (95 % interval 60\N{EN DASH}82 %, ")
+    assert said.startswith("About 71 % of changes like theirs stay clean (95 % interval 60\N{EN DASH}82, ")
     assert said.endswith(", from 1 settled pull request).")
     assert "Unknown is not bad" in words.interval_sentence(Estimate(None, 0, 1, 0))
 
@@ -149,15 +149,15 @@ def test_a_bar_stands_of_its_lanes_and_tells_who_may_not_know_thresholds_none() 
     assert full.parts[0].y + full.parts[0].height == charts.BASE
     assert full.parts[-1].y == full.y
     assert not empty.parts
-    assert charts.histogram_table(board).rows[0] == ("0.8 to 0.9", "10", "1", "6", "3")
+    assert charts.histogram_table(board).rows[0] == ("80 to 90 %", "10", "1", "6", "3")
     plain = replace(board, t_low=None, t_high=None)
     assert [part.tone for part in charts.histogram(plain).bars[0].parts] == ["plain"]
-    assert charts.histogram_table(plain).rows[0] == ("0.8 to 0.9", "10")
+    assert charts.histogram_table(plain).rows[0] == ("80 to 90 %", "10")
 
 
 def test_a_shut_fast_lane_draws_no_threshold() -> None:
     chart = charts.histogram(replace(BOARD, t_high=None))
-    assert [mark.words for mark in chart.marks] == ["flagged below 0.30"]
+    assert [mark.words for mark in chart.marks] == ["flagged below 30 %"]
     assert "the fast lane is shut" in chart.summary
 
 
@@ -182,7 +182,7 @@ def test_a_score_history_needs_two_scores_with_a_number_and_says_where_the_lane_
     drawn = contributor_page.score_history([later, *points], 0.88)
     assert drawn is not None
     assert drawn.summary == (
-        "Share that stays clean went from 50 % (20 to 90) on 12 Mar 2026 to 80 % (50 to 95) on 1 May 2026"
+        "Share that stays clean went from 50 % (20\N{EN DASH}90) on 12 Mar 2026 to 80 % (50\N{EN DASH}95) on 1 May 2026"
     )
     assert "lane from 88 %" in [label.words for label in drawn.labels]
 

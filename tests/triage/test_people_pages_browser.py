@@ -85,7 +85,7 @@ def test_names_on_the_leaderboard_stay_on_one_line_on_a_tablet(page: Page) -> No
 def test_equal_numbers_share_a_rank_and_nobody_without_one_has_any(page: Page) -> None:
     page.goto("/leaderboard")
     rows = page.locator(".board tbody tr").evaluate_all(
-        "rows => rows.map(row => [row.cells[0].innerText, row.cells[2].innerText.match(/[.]\\d\\d/)?.[0] ?? ''])"
+        "rows => rows.map(row => [row.cells[0].innerText, row.cells[2].innerText.match(/\\d+ %/)?.[0] ?? ''])"
     )
     ranks: dict[str, set[str]] = {}
     for rank, number in rows:

@@ -146,8 +146,8 @@ def test_the_backtest_is_drawn_in_the_sites_own_charts_with_its_tables(client: C
 def test_the_dashboard_has_its_false_approvals_with_counts_budget_and_interval(client: Client, folder: Path) -> None:
     serve(folder, LANE)
     page = text(client, "/dashboard")
-    assert "budget 5 %, 5 of 71, 95 % interval 2.0 % to 16.0 %" in page
-    assert "Backtest: what the certified threshold would have let through at 0.93 or above" in page
+    assert "budget 5 %, 5 of 71, 95 % interval 2.0\N{EN DASH}16.0 %" in page
+    assert "Backtest: what the certified threshold would have let through at 93 % or above" in page
     assert '<th scope="row">Feb 2026, backtest</th><td class="number">31</td><td class="number">4</td>' in page
     assert "Backtest (dots): 1 of 2 months above the budget" in page
     assert "Live: 0 outcomes of the fast lane are known so far" in page
@@ -181,14 +181,22 @@ def test_the_header_of_each_lane_says_what_the_backtest_says_of_such_rows(client
     assert "in the backtest" not in text(client, "/")
     serve(folder, LANE)
     page = text(client, "/")
-    assert page.count("of 71 like these in the backtest 5 needed a fix, 95 % interval 2.0 % to 16.0 %") == 1
+    assert page.count("of 71 like these in the backtest 5 needed a fix, 95 % interval 2.0\N{EN DASH}16.0 %") == 1
     assert page.count("in the backtest") == 1, "a file of before the others were counted says nothing of them"
     serve(folder, EVERY_LANE)
     told = re.findall(r"id=\"group-(\w+)\".*?<p>of (.*?) the backtest(.*?)</p>", text(client, "/"), re.S)
     assert told == [
-        ("needs_human", "40 in", " that the score alone sends here 22.5 needed a fix, 95 % interval 39.0 % to 70.0 %"),
-        ("normal_queue", "212 in", " that the score alone sends here 30 needed a fix, 95 % interval 10.0 % to 19.0 %"),
-        ("fast_lane", "71 like these in", " 5 needed a fix, 95 % interval 2.0 % to 16.0 %"),
+        (
+            "needs_human",
+            "40 in",
+            " that the score alone sends here 22.5 needed a fix, 95 % interval 39.0\N{EN DASH}70.0 %",
+        ),
+        (
+            "normal_queue",
+            "212 in",
+            " that the score alone sends here 30 needed a fix, 95 % interval 10.0\N{EN DASH}19.0 %",
+        ),
+        ("fast_lane", "71 like these in", " 5 needed a fix, 95 % interval 2.0\N{EN DASH}16.0 %"),
     ]
 
 
@@ -204,7 +212,7 @@ def test_who_maintains_nothing_is_told_rates_and_no_threshold(client: Client, fo
     serve(folder, msgspec.structs.replace(LANE, certified=False, need=NEED))
     page = text(client, "/dashboard")
     assert "5 of 71" in page
-    assert "0.93" not in page
+    assert not {"0.93", "93 %"} & set(re.findall(r"[\d.]+(?: %)?", page))
     assert "are needed" not in page
     serve(folder, msgspec.structs.replace(LANE, certified=False, need=NEED, months=(), n=0, bad=0))
     assert "too few pull requests have settled" in text(client, "/dashboard")
@@ -229,7 +237,7 @@ def test_each_thing_that_is_missing_has_its_own_words() -> None:
     failed = msgspec.structs.replace(LANE, certified=False, need=NEED, months=())
     told = missing.no_false_approvals(MODEL, msgspec.structs.replace(shown(), lane=failed), True, "")
     assert told == (
-        "Nothing is certified: 128 settled pull requests at 0.93 or above are needed, 31 so far, about 12 weeks."
+        "Nothing is certified: 128 settled pull requests at 93 % or above are needed, 31 so far, about 12 weeks."
     )
     assert "in every part of the last year" in missing.needed(msgspec.structs.replace(failed, need=None))
     assert missing.needed(LANE) == ""

@@ -26,7 +26,7 @@ from triage.rows import RowView, row_view
 
 NOW = datetime(2026, 3, 2, 12)
 ROW = drawn_rows()[1]
-FAST = Pill("fast", "0.97", "Fast lane")
+FAST = Pill("fast", "97 %", "Fast lane")
 TEXT = st.text(max_size=8)
 
 

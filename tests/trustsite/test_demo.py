@@ -113,7 +113,7 @@ DENOUNCED = """'[{"code": "denounced_by_seed", "params": {}}]'"""
 STURDY = "at least one pull request is fast-laned, by a trust path that no single account can end"
 BY_REVIEWER = "at least one goes to a human, with the reviewer's reason"
 SHADOW = "only the main repository is out of shadow mode"
-SEVERAL = "at least 10 contributors have a P(clean) from contributions of their own"
+SEVERAL = "at least 10 contributors have a chance from pull requests of their own"
 SELF_MARKED = "a self-marked merge gives neither trust nor a record"
 DENOUNCER = "the lone denouncer moved nobody to a human"
 # What breaks each promise: its words, whom the statement is about, and the statement.

@@ -111,7 +111,7 @@ def test_a_contributor_without_a_record_is_not_enough_evidence_and_never_a_verdi
     mallory = answer.contributors[1]
     assert (mallory.name, mallory.probability, mallory.lane) == ("@Mallory.example.test", None, "normal_queue")
     assert mallory.path == ("ana.example.test", "pim.example.test", "mallory.example.test")
-    assert any(line.startswith("@Mallory.example.test") and "not enough evidence" in line for line in lines(answer))
+    assert any(line.startswith("@Mallory.example.test") and "no score yet" in line for line in lines(answer))
 
 
 def test_who_is_unknown_is_named_and_stops_nobody_else(answer: Answer) -> None:

@@ -51,7 +51,7 @@ def test_it_prints_what_was_judged_decided_and_known_and_that_the_same_comes_out
     assert "lane: normal_queue" in said
     assert "  - " in said
     assert "known then:" in said
-    assert said.rstrip().endswith("the same lane, reasons and P(clean).")
+    assert said.rstrip().endswith("the same lane, reasons and chance.")
 
 
 def test_a_moment_in_the_past_gives_the_decision_of_then() -> None:

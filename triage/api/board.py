@@ -26,7 +26,7 @@ class ThresholdsOut(Schema):
     """The threshold that answers a question, on settled pull requests; the best of many thresholds has no promise."""
 
     query: str = Field(description="The question as it was understood.", examples=[EXAMPLE_QUERY])
-    threshold: Share | None = Field(description="From this P(clean) on; null where no threshold fulfils it.")
+    threshold: Share | None = Field(description="From this chance on; null where no threshold fulfils it.")
     statistics: dict[str, float] = Field(description="What that threshold would have given, by name.")
     model: str = Field(description="The model that scored them: the SHA-256 of its file.")
     label: str = Field(description="What counted as clean.", examples=["label_clean"])

@@ -52,7 +52,7 @@ class PullOut(Schema):
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
     shadow: bool = Field(description="Its repository is in shadow mode: this is what the lane would be.")
     sealed: bool = Field(description="Random audits due: nothing else of the decision is told.")
-    calibrated_prob: Share | None = Field(description="P(clean) of this change; null for not enough evidence.")
+    calibrated_prob: Share | None = Field(description="Chance that it stays clean; null for not enough evidence.")
     low: Share = Field(description="Lower end of its 95 % interval.")
     high: Share = Field(description="Upper end of its 95 % interval.")
     cases: Count = Field(description="Settled contributions behind the estimate.")

@@ -60,7 +60,7 @@ class JudgedOut(PersonOut):
     """A contributor with the estimate that every surface shows."""
 
     calibrated_prob: Share | None = Field(
-        description="P(clean): chance that the next contribution is merged as sent and needs no revert or fix within "
+        description="Chance that the next contribution is merged as sent and needs no revert or fix within "
         "the window; null for not enough evidence, which is not distrust."
     )
     interval: IntervalOut = Field(description="95 % interval of calibrated_prob.")
@@ -124,7 +124,7 @@ class LanesOut(BaseModel):
 
 
 class BinOut(BaseModel):
-    """Contributors with low <= P(clean) < high; the last bin includes 1."""
+    """Contributors whose chance is at least low and below high; the last bin includes 1."""
 
     low: Share = Field(description="Lower edge.")
     high: Share = Field(description="Upper edge.")
@@ -136,7 +136,7 @@ class MetricsOut(BaseModel):
 
     lanes: LanesOut
     own: Count = Field(description="Open pull requests by people with push access there.")
-    histogram: list[BinOut] = Field(description="P(clean) of contributors, from the site's seeds.")
+    histogram: list[BinOut] = Field(description="Chances of contributors to stay clean, from the site's seeds.")
     scored: Count = Field(description="Contributors with a score.")
     not_enough_evidence: Count = Field(description="Of these, those whose calibrated_prob is null.")
     contributors: Count = Field(description="People who wrote a record or are the subject of one.")
@@ -152,10 +152,10 @@ class MetricsOut(BaseModel):
     gaps_open: Count = Field(description="Spans that the stream did not bring and no backfill has filled yet.")
     unknown_shapes: Count = Field(description="Collections, fields and values that the registry does not know.")
     t_low: Share | None = Field(
-        description="Below this P(clean) a pull request needs a human; null for people who are not maintainers."
+        description="Below this chance a pull request needs a human; null for people who are not maintainers."
     )
     t_high: Share | None = Field(
-        description="At or above this P(clean) the fast lane is open; null: it is shut, or you are not a maintainer."
+        description="At or above this chance the fast lane is open; null: it is shut, or you are not a maintainer."
     )
     fast_lane_open: bool = Field(description="Whether there is a threshold from which the fast lane is open.")
     lane_notice: str = Field(description="Why the fast lane is shut or not certified.")

@@ -12,8 +12,7 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from scoring import explain
-from scoring.figures import percent, shown_interval
+from scoring.figures import percent, percent_in_full, percent_interval, risk_percent, trust_figure
 from scoring.verdict import Estimate, Measure
 from triage import help_words, pills, row_lines, rows, trust_words, words
 from triage.act_words import action_words
@@ -35,15 +34,16 @@ register.filter("pill", pills.pill)
 register.filter("score_pill", pills.score_pill)
 register.filter("person", rows.person_view)
 register.filter("worth_words", trust_words.worth_words)
-register.filter("probability", explain.shown)
-register.filter("threshold", explain.shown_threshold)
+register.filter("threshold", percent_in_full)
+register.filter("risk", risk_percent)
+register.filter("trust_figure", trust_figure)
 register.filter("percent", percent)
 
 
 @register.filter
 def interval(told: Estimate) -> str:
     """The 95 % interval of a probability, rounded outwards."""
-    return shown_interval(told.low, told.high)
+    return percent_interval(told.low, told.high)
 
 
 @register.simple_tag

@@ -93,7 +93,7 @@ def test_the_command_prints_the_answer_or_a_sentence(folder: Path, settings: Set
     settings.MODEL_DIR = folder
     out = StringIO()
     call_command("thresholds", *QUERY.split(), stdout=out)
-    assert out.getvalue().startswith("0.8000 by label_clean_fix, on 300 settled pull requests\n")
+    assert out.getvalue().startswith("80 % by label_clean_fix, on 300 settled pull requests\n")
     out = StringIO()
     call_command("thresholds", QUERY, "--json", stdout=out)
     assert msgspec.json.decode(out.getvalue())["threshold"] == 0.8

@@ -22,10 +22,9 @@ pytestmark = pytest.mark.django_db
 BEN, CLARA = "did:plc:" + "3" * 24, "did:plc:" + "4" * 24
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp"
 TELLING = (
-    "P(clean)",
     "Stays clean",
     "fast lane now",
-    "0.60",
+    "60 %",
     "0.6",
     "Flagged is below",
     "Content not reviewed",

@@ -108,8 +108,8 @@ def test_an_opened_lane_lets_through_says_estimated_and_is_audited_one_in_three(
     told = state(site)
     assert (told.is_open, told.basis, told.shadow, told.bad) == (True, "estimated", False, (0.02, 0.09))
     assert told.notice == (
-        "The fast lane's threshold 60 % is estimated: of past pull requests like these 2 to 9 in 100 needed work. "
-        "It is not certified."
+        "The fast lane's threshold 60 % is estimated: of past pull requests like these 2.0\N{EN DASH}9.0 % needed "
+        "work. It is not certified."
     )
     assert not any(letter.isdigit() for letter in told.plain)
     assert made.person == person()
@@ -127,7 +127,7 @@ def test_json_and_the_digest_say_estimated_and_name_the_threshold_to_maintainers
     assert (elsewhere["state"], elsewhere["reason"], elsewhere["since"]) == ("shut", "fast_lane_shut", None)
     (shown,) = [one for one in reader.get("/lanes").json()["lanes"] if one["repository"] == REPO]
     assert (shown["state"], shown["threshold"]) == ("estimated", None)
-    assert "0.60" not in shown["notice"]
+    assert "60" not in shown["notice"]
     for answer in (reader.get("/metrics").json()["lane_notice"], reader.get("/digest").content.decode()):
         assert "estimated" in answer
     shut(site)

@@ -91,9 +91,9 @@ def test_it_shows_what_was_known_then_and_not_what_is_known_now(site: ActingSite
     assert lanes(site)[NEXT] == "normal_queue"
     known = part(ben.get(mark(site, ben)).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
-    assert "0.60, 95 % interval" in known
+    assert "60 %, 95 % interval" in known
     assert "from 1 settled pull request<" in known
-    assert "risk 0.01" in known
+    assert "risk 1 %" in known
     assert "The fast lane is closed" not in known
 
 
@@ -117,7 +117,7 @@ def test_what_was_known_then_stays_when_the_mark_takes_effect_and_the_lane_is_cl
     address = mark(site, ben)
     known = part(ben.get(address).content.decode(), "known")
     assert "<dd>Fast lane</dd>" in known
-    assert "0.60, 95 % interval" in known
+    assert "60 %, 95 % interval" in known
     assert "from 1 settled pull request<" in known
     assert UNNAMED not in known
     site.after(10)
@@ -147,8 +147,8 @@ def test_an_approval_of_an_older_version_says_that_the_newest_decision_by_then_i
 def test_each_single_rule_that_would_have_held_it_is_named(page: str) -> None:
     held = part(page, "would-hold")
     for words in (
-        "a limit of content risk below 0.01 (it was 0.20)",
-        "a fast lane that starts above P(clean) 0.60 (it was 0.60)",
+        "a limit of content risk below its 1 % (it was 20 %)",
+        "a fast lane that starts above its 60 % (it was 60 %)",
         "an audit of every change in the fast lane (its odds were 0 %)",
         "the sensitive tier",
         "a.py in the list “Always need a person”",

@@ -65,8 +65,8 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     page = text(ben)
     assert "Open the fast lane? Estimated, shut" in page
     assert "About 6 in 10: 42 of 74 settled pull requests of this site's last year. 2 of the 42 were bad." in page
-    assert "The true share is 0 to 24 of 100 as far as a past can tell." in page
-    assert "Open at 0.60: about 6 in 10 let through, 0 to 24 of 100 of them bad, not certified." in page
+    assert "The true share is 0.1\N{EN DASH}23.9 % as far as a past can tell." in page
+    assert "Open at 60 %: about 6 in 10 let through, 0.1\N{EN DASH}23.9 % of them bad, not certified." in page
     assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
     assert "of about 21 let through a month about 1.0 are bad, at worst 5.1" in page
@@ -78,10 +78,10 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
 def test_the_last_thirty_days_are_told_row_by_row_with_what_became_of_each(ben: Client) -> None:
     page = text(ben)
     assert "20 let through: 8 agree, 1 time you were stricter, 1 would be wrong, 10 not known yet" in page
-    assert "0.66 95 % interval 0.30\N{EN DASH}0.94 merged as sent agrees" in page
-    assert "0.94 changed, then merged you were stricter" in page
-    assert "0.94 closed would be wrong" in page
-    assert "0.94 still open not known yet" in page
+    assert "66 % 95 % interval 30\N{EN DASH}94 merged as sent agrees" in page
+    assert "\N{EN DASH}94 changed, then merged you were stricter" in page
+    assert "\N{EN DASH}94 closed would be wrong" in page
+    assert "\N{EN DASH}94 still open not known yet" in page
     assert "Time saved: not measured." in page
 
 
@@ -102,7 +102,7 @@ def test_whatever_becomes_of_a_row_is_told_in_words(ben: Client, site: ActingSit
     with site.result.store.write() as txn:
         txn.execute(change, {"uri": MERGED[0]})
     site.publish()
-    assert f"0.94 {told}" in text(ben)
+    assert f"\N{EN DASH}94 {told}" in text(ben)
 
 
 def test_who_is_hidden_stands_in_no_row(ben: Client, site: ActingSite) -> None:
@@ -114,8 +114,8 @@ def test_who_is_hidden_stands_in_no_row(ben: Client, site: ActingSite) -> None:
 
 def test_the_curve_stands_beside_a_table_of_the_own_past_and_the_starters(ben: Client) -> None:
     page = text(ben)
-    assert "0.60, own past 42 74 56.8 % 2 4.8 % 0.1 % to 23.9 % 32" in page
-    assert "0.88, starter's past 49 9,040 0.5 % 1 2.1 % 0.0 % to 22.2 % 9" in page
+    assert "60 %, own past 42 74 56.8 % 2 4.8 % 0.1\N{EN DASH}23.9 % 32" in page
+    assert "88 %, starter's past 49 9,040 0.5 % 1 2.1 % 0.0\N{EN DASH}22.2 % 9" in page
     assert "share of pull requests that the lane lets through" in page
     assert "your budget 5 %" in page
 
@@ -187,7 +187,7 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     page = text(ben)
     assert "The fast lane is open, estimated Estimated, open" in page
     assert "Open since 20 Nov 2026, by ben.example" in page
-    assert "It begins at 0.60, estimated, not certified. It was opened on about 6 in 10 let through" in page
+    assert "It begins at 60 %, estimated, not certified. It was opened on about 6 in 10 let through" in page
     drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
     assert 0 < drawn < len(OPEN)
     assert f"The audit drew {drawn}; 0 are answered so far." in page
@@ -286,14 +286,12 @@ def test_the_queue_says_that_the_lane_only_watches_and_offers_to_open_it(ben: Cl
 def test_the_queue_says_on_what_an_open_lane_rests(ben: Client, reader: Client, site: ActingSite) -> None:
     opened(ben, site)
     page, told = text(ben, "/"), text(reader, "/")
-    assert re.search(
-        r"Fast lane \d, estimated: 5 in 100 like these needed work · let through \d of 20 in 30 days", page
-    )
+    assert re.search(r"Fast lane \d, estimated: 4.8 % like these needed work · let through \d of 20 in 30 days", page)
     assert "Fast lane, estimated." in page
     assert "The fast lane's threshold 60 % is estimated" in page
     assert re.search(r"Fast lane \d, estimated · let through", told)
-    assert "in 100" not in told
-    assert "0.60" not in told
+    assert " % like these" not in told
+    assert not re.search(r"(from|at|below|threshold) (0\.60|60 %)", told)
     assert "The fast lane's threshold is estimated, not certified." in told
     assert "lane is shut" not in told
 
@@ -302,7 +300,7 @@ def test_the_shadow_report_offers_to_open_once_ten_of_its_rows_are_settled(
     ben: Client, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"/settings/repository?repository={REPO}"
-    offer = "Open at 0.60: about 6 in 10 let through, 0 to 24 of 100 of them bad, not certified."
+    offer = "Open at 60 %: about 6 in 10 let through, 0.1\N{EN DASH}23.9 % of them bad, not certified."
     assert f"10 of them are settled, so the lane can be judged. {offer}" in text(ben, address)
     assert offer not in text(reader, address)
     monkeypatch.setattr(lane_offers, "ENOUGH", 11)

@@ -150,13 +150,13 @@ def test_audits_are_due_until_answered(audited: ActingSite) -> None:
 def test_an_audit_that_is_due_gives_nothing_of_its_decision_away(audited: ActingSite) -> None:
     ben = audited.maintainer(ANA, "ana.example")
     _, _, page = page_of(ben, "/audits").partition('id="audits-due"')
-    telling = ("P(clean)", "0.60", "0.6", "Fast lane", "pill", f"/c/{MARA}")
+    telling = ("Stays clean", "60 %", "0.6", "Fast lane", "pill", f"/c/{MARA}")
     assert [word for word in telling if word in page.partition('id="audits-answered"')[0]] == []
     snoozed = {**audited.form(uri=NEXT), "until": "week"}
     ben.post("/snooze", snoozed)
     _, _, listed = page_of(ben, "/snoozed").partition('aria-label="Snoozed pull requests"')
     assert "Mend the gate" in listed
-    assert [word for word in ("0.60", "Fast lane", "flagged") if word in listed.partition("</section>")[0]] == []
+    assert [word for word in ("60 %", "Fast lane", "flagged") if word in listed.partition("</section>")[0]] == []
     assert "Mend the gate" in page_of(ben, "/audits"), "a snooze answers nothing"
 
 

@@ -87,8 +87,10 @@ def _line(shown: dict[str, Any]) -> str:
 
 def _text(name: str, shown: dict[str, Any], missing: str | None) -> str:
     """A review for a person at a terminal; nothing of the change can move the cursor there."""
+    from scoring.figures import risk_percent
+
     lines = [
-        f"{_plain(name)}: content risk {shown['content_risk']:.2f}, {_wish(shown, missing)}",
+        f"{_plain(name)}: content risk {risk_percent(shown['content_risk'])}, {_wish(shown, missing)}",
         _plain(shown["summary"]),
     ]
     for flag in shown["flags"]:

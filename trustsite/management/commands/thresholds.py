@@ -23,6 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, query: list[str], json: bool, **options: object) -> None:
         """Print the answer; CommandError (2) with a sentence where there is none to be had."""
+        from scoring.figures import percent_in_full
         from scoring.learning.lane_statistics import QuestionProblem
         from scoring.learning.lane_tables import answer_query
 
@@ -36,7 +37,9 @@ class Command(BaseCommand):
         if told.threshold is None:
             self.stdout.write(f"No threshold: of {told.pull_requests:,.0f} settled pull requests none meets it.")
             return
-        self.stdout.write(f"{told.threshold:.4f} by {told.label}, on {told.pull_requests:,.0f} settled pull requests")
+        self.stdout.write(
+            f"{percent_in_full(told.threshold)} by {told.label}, on {told.pull_requests:,.0f} settled pull requests"
+        )
         for name, value in told.statistics.items():
             self.stdout.write(f"  {name:<22}{value:,.4g}")
         self.stdout.write("The best of many thresholds promises nothing; only a certificate does.")

@@ -18,6 +18,7 @@ from tqdm import tqdm
 from ingest.clock import wall_now
 from ingest.durable import write_whole
 from ingest.snapshot import SnapshotReader
+from scoring.figures import percent_in_full
 from scoring.lane_certificates import CERTIFICATES
 from scoring.lane_curve import FILE as CURVE_FILE
 from scoring.learning.cases import LABELS, LabelName
@@ -216,11 +217,13 @@ def _found(made: "Certificate") -> str:
     found = made.found
     if found.threshold is not None:
         return (
-            f"The fast lane begins at {found.threshold} with a budget of {made.budget:.0%}: {found.n:.0f} settled pull "
-            f"requests of {found.authors} people stand behind it, {found.k:.0f} of them bad."
+            f"The fast lane begins at {percent_in_full(found.threshold)} with a budget of "
+            f"{percent_in_full(made.budget)}: {found.n:.0f} settled pull requests of {found.authors} people stand "
+            f"behind it, {found.k:.0f} of them bad."
         )
     if found.need is None:
-        return f"Nothing is certified: the lane did not keep {made.budget:.0%} in every part of the last year."
+        kept = percent_in_full(made.budget)
+        return f"Nothing is certified: the lane did not keep {kept} in every part of the last year."
     return f"Nothing is certified: {say_need(Need(**msgspec.structs.asdict(found.need)))}."
 
 
@@ -229,11 +232,12 @@ def _found_low(made: "Certificate") -> str:
     found = made.found
     if found.threshold is not None:
         return (
-            f"A person looks below {found.threshold}, where {found.k:.0f} of {found.n:.0f} clean pull requests of "
-            f"{found.authors} people with a record are: with a budget of {made.budget:.0%} of them."
+            f"A person looks below {percent_in_full(found.threshold)}, where {found.k:.0f} of {found.n:.0f} clean pull "
+            f"requests of {found.authors} people with a record are: with a budget of {percent_in_full(made.budget)} of "
+            "them."
         )
     if found.need is None:
-        return f"T_LOW stays as it is: no threshold held {made.budget:.0%} in every part of the last year."
+        return f"T_LOW stays as it is: no threshold held {percent_in_full(made.budget)} in every part of the last year."
     return f"T_LOW stays as it is: {say_low_need(Need(**msgspec.structs.asdict(found.need)))}."
 
 

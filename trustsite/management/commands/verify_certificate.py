@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.snapshot import SnapshotReader
+from scoring.figures import bad_percent, percent_in_full
 from scoring.learning.certificate import Certificate, CertificateProblem, decode
 from scoring.learning.certificate_files import ENDING, MOST, load_certificate, read_bytes
 from scoring.learning.certificate_store import compare_with_store
@@ -80,19 +81,19 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
 
 def _words(told: Certificate) -> Iterator[str]:
     """What a certificate that was recomputed says."""
-    found = told.found
+    found, budget = told.found, percent_in_full(told.budget)
     if found.threshold is None:
         yield f"It certifies no threshold ({found.why}), from {len(told.cases):,} cases."
     elif told.side == "high":
         yield (
-            f"It certifies {found.threshold:.4f} for a budget of {100 * told.budget:g} %: {found.k:g} of {found.n:g} "
-            f"were bad, by {found.authors:,} authors; the rate is at most {100 * found.bound:.2f} %."
+            f"It certifies {percent_in_full(found.threshold)} for a budget of {budget}: {found.k:g} of {found.n:g} "
+            f"were bad, by {found.authors:,} authors; the rate is at most {bad_percent(found.bound)}."
         )
     else:
         yield (
-            f"It certifies T_LOW {found.threshold:.4f} for a budget of {100 * told.budget:g} %: {found.k:g} of "
+            f"It certifies T_LOW {percent_in_full(found.threshold)} for a budget of {budget}: {found.k:g} of "
             f"{found.n:g} clean ones scored lower, by {found.authors:,} authors; the share is at most "
-            f"{100 * found.bound:.2f} %."
+            f"{bad_percent(found.bound)}."
         )
     yield f"Attempt {told.attempt} spent {told.delta_spent:g} of {told.delta:g}; it expires {told.expires_at}."
     if told.note:
