@@ -26,6 +26,7 @@ VOIDED = {
     "changed_after": "void: it changed after the approval",
     "closed": "void: it was closed",
     "gone": "void: what it named is gone",
+    "own": "void: nobody approves what they sent",
 }
 
 

@@ -43,7 +43,8 @@ class RowActs:
     undo_key: str
     undo_left_ms: int  # for how long from now
     looked_at: str  # "ana is looking"
-    changed: str  # "changed after ana approved it"
+    changed: str  # "changed after ana approved it", or why an approval of this round is void
+    is_own: bool = False  # the viewer sent it
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
     snooze_key: str = ""
     notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
@@ -114,7 +115,7 @@ def row_acts(
     snooze: Snooze | None = None,
 ) -> RowActs:
     """The same for one row from what is known of it; pure."""
-    done = stand.approval or stand.review
+    done, is_own = stand.approval or stand.review, viewer is not None and viewer.did == row.author.did
     words = {
         "approve": "Approved by",
         "pull_for_review": "Assigned to",
@@ -127,18 +128,26 @@ def row_acts(
         mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
         version=stand.version,
         can_act=may,
-        can_approve=may and not refused_approval(row) and not (viewer and viewer.did == row.author.did),
+        can_approve=may and not refused_approval(row) and not is_own,
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
         undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
         looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",
-        changed=f"changed after {visible(changed.approver.name)} approved it" if changed else "",
+        changed=_changed_words(changed, stand.own_approval),
+        is_own=is_own,
         snoozed=snoozing.snooze_words(snooze) if snooze else "",
         snooze_key=str(snooze.key) if snooze else "",
         notes=stand.notes,
     )
+
+
+def _changed_words(changed: ChangedApproval | None, own: Action | None) -> str:
+    """Say why an approval does not count any more, or never did."""
+    if changed:
+        return f"changed after {visible(changed.approver.name)} approved it"
+    return f"the approval by {_name(own.person, None)} is void: they sent it" if own else ""
 
 
 def offers_to(request: Request, now: datetime) -> list[Offer]:
