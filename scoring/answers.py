@@ -168,6 +168,7 @@ class QueueRow:
     is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
     ci: CiState | None = None  # of the round that is shown; None where CI was not asked
     comments: int = 0
+    on_author: bool = False  # a maintainer had the last word, so the author's comes next
 
 
 @dataclass(frozen=True, slots=True)
