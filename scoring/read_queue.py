@@ -168,12 +168,15 @@ def repository_names(rows: Rows) -> dict[str, str]:
 
 
 def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
-    """Return what narrows all groups alike, by repository and text."""
+    """Return what narrows all groups alike: by repository, text and the rows that are asked for."""
     clauses = ["list_contains(?, c.repository_id)"]
     params: list[object] = [list(watched)]
     if query.repository:
         clauses.append("list_contains(?, c.repository_id)")
         params.append([number for number, (key, _) in watched.items() if key == query.repository])
+    if query.only is not None:
+        clauses.append("list_contains(?, c.pull_uri)")
+        params.append(list(query.only))
     if query.text:
         clauses.append(
             "(contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or c.contributor_id in (select "

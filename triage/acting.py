@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2s
 
 from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
@@ -13,7 +14,8 @@ from scoring.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
 from scoring.verdict import Lane
 from triage import actions, snoozing
 from triage.actions import Standing
-from triage.as_shown import changed_after
+from triage.as_shown import approved, changed_after
+from triage.forms import QueueFilters
 from triage.middleware import Request
 from triage.models import Action, Person, Snooze
 from triage.permissions import Role, Roles
@@ -176,6 +178,23 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
 
 def _left_ms(ends_at: datetime, now: datetime) -> int:
     return max(0, int((ends_at - now).total_seconds() * 1000))
+
+
+def query_of(filters: QueueFilters, viewer: object, snapshot: Snapshot) -> QueueQuery:
+    """The query of a view of the queue by this viewer, on whom "mine" depends."""
+    return replace(filters.query(), only=mine(viewer, snapshot) if filters.mine else None)
+
+
+def mine(viewer: object, snapshot: Snapshot) -> tuple[str, ...]:
+    """At-uris of what a person has in hand, approved, or approved before it changed; none for anybody else."""
+    if not isinstance(viewer, Person):
+        return ()
+    states = read.row_states(snapshot, actions.acted_on(viewer))
+    stand = actions.standings({uri: state.seen for uri, state in states.items()}, timezone.now())
+    taken = [uri for uri, one in stand.items() for done in (one.approval, one.review) if done and done.person == viewer]
+    waiting = [one.subject.uri for one in approved(snapshot) if one.approver.did == viewer.did]
+    changed = [uri for uri, one in changed_after(snapshot).items() if one.approver.did == viewer.did]
+    return tuple(sorted({*taken, *waiting, *changed}))
 
 
 def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: datetime) -> Queue:

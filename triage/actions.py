@@ -159,6 +159,13 @@ def undoable(person: Person, now: datetime) -> list[Action]:
     )
 
 
+def acted_on(person: Person) -> list[str]:
+    """The pull requests that a person approved or took in hand, whatever became of it."""
+    kinds = (Action.Kind.APPROVE, *REVIEWS)
+    done = Action.objects.filter(person=person, kind__in=kinds, undone_at=None).order_by()
+    return list(done.values_list("pull_uri", flat=True).distinct())
+
+
 def versions(uris: Iterable[str]) -> dict[str, int]:
     """How much was done to each of these pull requests: actions, and undos once more; none is missing from the map."""
     return {uri: _version(actions) for uri, actions in _by_uri(uris).items()}
