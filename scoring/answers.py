@@ -100,10 +100,11 @@ class ContributorScore:
 
 @dataclass(frozen=True, slots=True)
 class QueueQuery:
-    """Which rows of the queue, in which order; every field but `snoozed` comes from the URL.
+    """Which rows of the queue, in which order; every field but `snoozed` and `only` comes from the URL.
 
     `size`: at most so many rows of each group, None for all; `page` counts from 1. `snoozed` are at-uris of rows that
-    people hid for now, which are in no group and no count.
+    people hid for now, which are in no group and no count; `only` are those of the rows that are asked for, None for
+    all.
     """
 
     bucket: GroupKey | None = None
@@ -113,6 +114,7 @@ class QueueQuery:
     page: int = 1
     size: int | None = None
     snoozed: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ class QueueRow:
     is_shut_here: bool = False  # no threshold opens the fast lane in its repository, whatever holds elsewhere
     ci: CiState | None = None  # of the round that is shown; None where CI was not asked
     comments: int = 0
+    on_author: bool = False  # a maintainer had the last word, so the author's comes next
 
 
 @dataclass(frozen=True, slots=True)

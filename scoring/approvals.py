@@ -1,6 +1,7 @@
 """What becomes of approvals: a later round voids one, a merge fulfils it or turns out to be of something else.
 
 The target branch has the last word: where the approved change is found on it later, it was merged as approved.
+Nobody approves what they sent: such an approval, which older versions took, counts nowhere whatever became of it.
 
 Readers compare for themselves as well (`current`): a snapshot may show a round that this hop has not met yet.
 """
@@ -14,6 +15,7 @@ from ingest.transaction import Rows
 
 IN_FORCE, VOIDED, RELEASED = "in force", "voided", "released"
 MERGED, MERGED_ELSE = "merged as approved", "merged something else"
+OWN = "own"  # why one is void: its author sent the pull request
 NOT_READ = "not_read"  # why it is something else: git reads more from the patch than was read here
 
 # The newest round of pull requests, as an approval names it.
@@ -60,6 +62,12 @@ select a.action_key from approvals a join pull_requests p using (pull_uri)
 join mirrors m on m.repository_id = a.repository_id
 where a.state = '{IN_FORCE}' and p.state = 'merged' and m.read_at > p.state_at
 """
+# Of one's own pull request, whatever was said of it before.
+OWN_WORK = f"""
+select a.action_key from approvals a join maintainer_actions m using (action_key)
+join pull_requests p on p.pull_uri = a.pull_uri and p.author_id = m.actor_id
+where a.state <> '{RELEASED}' and a.reason is distinct from '{OWN}'
+"""
 # In force, though what it names does not stand any more.
 FALLEN = f"""
 select a.action_key, case when n.pull_uri is null or m.action_key is null then 'gone'
@@ -100,7 +108,7 @@ def _moves(rows: Rows) -> Mapping[str, Move]:
     """What to do, by action key; the first rule that applies to an approval."""
     if not rows.value("select count(*) from approvals"):
         return {}
-    moves: dict[str, Move] = {}
+    moves: dict[str, Move] = {row["action_key"]: (VOIDED, OWN, None) for row in rows.rows(OWN_WORK)}
     landed = [row for row in rows.rows(LANDED) if row["same"] or row["after"]]
     for row in sorted(landed, key=lambda row: (not row["same"], row["commit_id"])):
         if row["same"] and row["whole"]:
@@ -131,7 +139,7 @@ def current(rows: Rows) -> tuple[list[Row], list[Row]]:
     changed: dict[str, Row] = {}
     for row in made:
         found = newest.get(row["pull_uri"])
-        if found is None:
+        if found is None or row["actor_id"] == found["author_id"]:
             continue
         whole = row | {"newest": found}
         if all(row[name] == found[name] for name in SEEN):

@@ -46,8 +46,8 @@ class Waiting:
 def order_lane(waiting: Waiting, sort: QueueSort, verdicts: int) -> Positions:
     """Return the positions of all of them in the order shown, those that changed after an approval first.
 
-    `verdicts` counts everything decided so far. With each of them the places kept for first-timers move up by one, so
-    that a verdict on the first row leaves the order of the others as it was.
+    `verdicts` counts everything decided so far and each request for changes. With each of them the places kept for
+    first-timers move up by one, so that a verdict on the first row leaves the order of the others as it was.
     """
     if sort == "need":
         lift = np.minimum(waiting.waited // LIFT_DAYS, MOST_LIFT)
@@ -76,8 +76,11 @@ def need_band(chance: Floats, risk: Floats) -> Floats:
 
 
 def _with_first_timers(waiting: Waiting, order: Positions, verdicts: int) -> Positions:
-    """Give each TURN-th place of an order, counted from the first verdict on, to the longest waiting first-timer."""
-    first = order[waiting.first_timer[order]]
+    """Give each TURN-th place of an order, counted from the first verdict on, to the longest waiting first-timer.
+
+    Who has to answer themselves is given none: what nobody can decide would hold the places of all who came later.
+    """
+    first = order[(waiting.first_timer & ~waiting.on_author)[order]]
     oldest = first[np.lexsort([first, waiting.opened_at[first], -waiting.waited[first]])]
     everybody, newcomers = OrderedDict.fromkeys(order.tolist()), OrderedDict.fromkeys(oldest.tolist())
     places = []

@@ -31,14 +31,24 @@ from scoring.verdict import Lane
 # Planning is most of the time of these statements (0.7 ms for each join), so repositories are looked up in Python.
 # What the audit drew waits for a review like any other: a heading would tell its lane, and nothing is wrong with it.
 KEY = f"case when c.own then 'own' when {DRAWN} then 'normal_queue' else c.lane end"
-# The author has the next word where somebody who may push had the last one, after the newest round.
+# The author has the next word where somebody who may push had the last one, after the newest round, or asked here for
+# changes to that round. A round that is dated ahead counts from when it was seen, else it would have the last word.
 ON_AUTHOR = """
-select p.pull_uri from comments m join pull_requests p on p.pull_uri = m.subject_uri
-join pull_rounds r on r.pull_uri = p.pull_uri and r.round = p.round and r.patch_ref = p.patch_ref
-left join own_people o on o.repository_id = p.repository_id and o.contributor_id = m.author_id
-where p.state = 'open' and m.deleted_at is null and (m.author_id = p.author_id or o.contributor_id is not null)
-group by p.pull_uri
-having max(m.written_at) > max(coalesce(r.created_at, r.seen_at)) and arg_max(m.author_id <> p.author_id, m.written_at)
+select pull_uri from (
+  select p.pull_uri, m.written_at as said_at, m.author_id <> p.author_id as asks
+  from comments m join pull_requests p on p.pull_uri = m.subject_uri
+  join pull_rounds r on r.pull_uri = p.pull_uri and r.round = p.round and r.patch_ref = p.patch_ref
+  left join own_people o on o.repository_id = p.repository_id and o.contributor_id = m.author_id
+  where p.state = 'open' and m.deleted_at is null and (m.author_id = p.author_id or o.contributor_id is not null)
+    and m.written_at > least(coalesce(r.created_at, r.seen_at), r.seen_at)
+  union all
+  select p.pull_uri, m.known_from, true
+  from maintainer_actions m join pull_requests p on p.pull_uri = m.pull_uri and p.round = m.round
+  left join patches k on k.pull_uri = p.pull_uri and k.patch_ref = p.patch_ref
+  where p.state = 'open' and m.kind = 'request_changes' and m.patch_id is not distinct from k.patch_id
+    and not exists (
+      from maintainer_actions l where l.kind = 'release' and l.pull_uri = m.pull_uri and l.made_at > m.made_at)
+) group by pull_uri having arg_max(asks, said_at)
 """
 # One statement of narrow columns for all groups: 5,000 rows take as long as wide ones of a page.
 LISTED = f"""
@@ -52,7 +62,12 @@ left join features f on f.contributor_id = c.contributor_id and f.repository_id 
 where not list_contains(?, c.pull_uri)
 order by c.pull_uri
 """
-DECIDED = "select count(*) from pull_requests where state <> 'open' and list_contains(?, repository_id)"
+# A request for changes is a verdict too: each round that somebody asked to change counts once.
+DECIDED = """
+select (select count(*) from pull_requests where state <> 'open' and list_contains($watched, repository_id)) + (
+  select count(distinct (pull_uri, round, patch_id)) from maintainer_actions
+  where kind = 'request_changes' and list_contains($watched, repository_id))
+"""
 DECISIONS = """
 select c.*, p.title, p.opened_at, p.merge_proof, k.files, k.added, k.removed, t.distance,
   coalesce(t.path, []) as path, coalesce(t.path_merges, []) as path_merges,
@@ -109,7 +124,9 @@ def _listed(rows: Rows, query: QueueQuery, watched: Watched) -> dict[GroupKey, L
     approved, changed = ([row["pull_uri"] for row in found] for found in (standing, voided))
     sql = LISTED.replace("{where}", where)  # KEY holds braces of its own
     columns = rows.columns(sql, [changed, *params, [*approved, *query.snoozed]])
-    verdicts = rows.value(DECIDED, [list(watched)]) + sum(row["newest"]["state"] == "open" for row in standing)
+    verdicts = rows.value(DECIDED, {"watched": list(watched)}) + sum(
+        row["newest"]["state"] == "open" for row in standing
+    )
     waiting = Waiting(
         # Nobody reads off its place what is sealed.
         chance=np.where(columns["sealed"], np.nan, columns["chance"]),
@@ -151,12 +168,15 @@ def repository_names(rows: Rows) -> dict[str, str]:
 
 
 def _queue_filter(query: QueueQuery, watched: Watched) -> Clause:
-    """Return what narrows all groups alike, by repository and text."""
+    """Return what narrows all groups alike: by repository, text and the rows that are asked for."""
     clauses = ["list_contains(?, c.repository_id)"]
     params: list[object] = [list(watched)]
     if query.repository:
         clauses.append("list_contains(?, c.repository_id)")
         params.append([number for number, (key, _) in watched.items() if key == query.repository])
+    if query.only is not None:
+        clauses.append("list_contains(?, c.pull_uri)")
+        params.append(list(query.only))
     if query.text:
         clauses.append(
             "(contains(lower(p.title), lower(?)) or list_contains(?, c.repository_id) or c.contributor_id in (select "
@@ -258,15 +278,23 @@ def _queue_rows(
     found = [row for row in rows.rows(sql, params) if row["repository_id"] in watched]
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
     shadowed = in_shadow(rows) if found else frozenset()
-    outlines = _outlines(rows, found)
+    outlines, turns = _outlines(rows, found), _on_author(rows, found)
     made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
     pairs = zip(made, found, strict=True)
-    shown = [replace(one, shadow=row["repository_id"] in shadowed) for one, row in pairs]
+    shown = [replace(one, shadow=row["repository_id"] in shadowed, on_author=one.uri in turns) for one, row in pairs]
     drawn = [row for row, one in zip(found, shown, strict=True) if is_drawn(one.verdict)]
     if not drawn:
         return shown
     told = {**answers(rows, drawn), **given}
     return [seal(one, told.get(one.uri)) if is_drawn(one.verdict) else one for one in shown]
+
+
+def _on_author(rows: Rows, found: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Those of these rows that wait for their author."""
+    if not found:
+        return frozenset()
+    turns = rows.rows(f"{ON_AUTHOR} and list_contains(?, pull_uri)", [[row["pull_uri"] for row in found]])
+    return frozenset(row["pull_uri"] for row in turns)
 
 
 def _outlines(rows: Rows, found: Sequence[Mapping[str, Any]]) -> dict[str, ChangeOutline]:

@@ -9,7 +9,7 @@ from typing import Any
 from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Transaction
-from scoring.approvals import IN_FORCE, NEWEST, RELEASED, VOIDED
+from scoring.approvals import IN_FORCE, NEWEST, OWN, RELEASED, VOIDED
 
 log = logging.getLogger(__name__)
 KINDS = (
@@ -35,6 +35,7 @@ RELEASED_SINCE = """
 select count(*) from maintainer_actions where kind = 'release' and pull_uri = ? and made_at > ?
 """
 TAKEN_BACK = {"state": RELEASED, "reason": None}
+OWN_WORK = {"state": VOIDED, "reason": OWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,9 @@ def take(store: Store, key: str, told: ToldAction, now: datetime) -> bool:
         txn.append("maintainer_actions", [_row(txn, key, told, newest["repository_id"], now)])
         if told.kind == "approve":
             released = txn.value(RELEASED_SINCE, [told.pull_uri, told.made_at])
-            txn.append("approvals", [_approval(key, told, newest, now) | (TAKEN_BACK if released else {})])
+            row = _approval(key, told, newest, now)
+            is_own = txn.person_ids([told.person])[told.person] == newest["author_id"]
+            txn.append("approvals", [row | (OWN_WORK if is_own else TAKEN_BACK if released else {})])
         if told.kind == "release":
             txn.execute(RELEASE, [RELEASED, now, told.pull_uri, IN_FORCE, told.made_at])
         txn.inputs_changed()

@@ -76,6 +76,14 @@ def _roles(request: Request) -> Roles:
     return roles.within(str(token.repo_key)) if token.repo_key else roles
 
 
+def person_of(request: Request) -> Person | None:
+    """The person who is signed in, else the one whose token came."""
+    if isinstance(request.user, Person):
+        return request.user
+    token = bearer_token(request, "read")
+    return token.person if token else None
+
+
 def viewer_did(request: Request) -> str | None:
     """The DID of the person who is signed in; None for a token and for whoever is not."""
     return str(request.user.did) if isinstance(request.user, Person) else None

@@ -26,6 +26,7 @@ VOIDED = {
     "changed_after": "void: the patch changed later",
     "closed": "void: it was closed",
     "gone": "void: the pull request is gone",
+    "own": "void: nobody approves what they sent",
 }
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2s
 
 from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
@@ -13,7 +14,8 @@ from scoring.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
 from scoring.verdict import Lane
 from triage import actions, snoozing
 from triage.actions import Standing
-from triage.as_shown import changed_after
+from triage.as_shown import approved, changed_after
+from triage.forms import QueueFilters
 from triage.middleware import Request
 from triage.models import Action, Person, Snooze
 from triage.permissions import Role, Roles
@@ -43,7 +45,8 @@ class RowActs:
     undo_key: str
     undo_left_ms: int  # for how long from now
     looked_at: str  # "ana is looking"
-    changed: str  # "changed after ana approved it"
+    changed: str  # "changed after ana approved it", or why an approval of this round is void
+    is_own: bool = False  # the viewer sent it
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
     snooze_key: str = ""
     notes: tuple[actions.Action, ...] = ()  # what maintainers noted, the oldest first
@@ -114,7 +117,7 @@ def row_acts(
     snooze: Snooze | None = None,
 ) -> RowActs:
     """The same for one row from what is known of it; pure."""
-    done = stand.approval or stand.review
+    done, is_own = stand.approval or stand.review, viewer is not None and viewer.did == row.author.did
     words = {
         "approve": "Approved by",
         "pull_for_review": "Assigned to",
@@ -127,18 +130,26 @@ def row_acts(
         mark=blake2s(repr((seen_in(row), row.title, row_pill(row), row.sentence)).encode(), digest_size=6).hexdigest(),
         version=stand.version,
         can_act=may,
-        can_approve=may and not refused_approval(row) and not (viewer and viewer.did == row.author.did),
+        can_approve=may and not refused_approval(row) and not is_own,
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
         undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
         looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",
-        changed=f"changed after {visible(changed.approver.name)} approved it" if changed else "",
+        changed=_changed_words(changed, stand.own_approval),
+        is_own=is_own,
         snoozed=snoozing.snooze_words(snooze) if snooze else "",
         snooze_key=str(snooze.key) if snooze else "",
         notes=stand.notes,
     )
+
+
+def _changed_words(changed: ChangedApproval | None, own: Action | None) -> str:
+    """Say why an approval does not count any more, or never did."""
+    if changed:
+        return f"changed after {visible(changed.approver.name)} approved it"
+    return f"the approval by {_name(own.person, None)} is void: they sent it" if own else ""
 
 
 def offers_to(request: Request, now: datetime) -> list[Offer]:
@@ -167,6 +178,23 @@ def offers(viewer: Person, snapshot: Snapshot | None, now: datetime) -> list[Off
 
 def _left_ms(ends_at: datetime, now: datetime) -> int:
     return max(0, int((ends_at - now).total_seconds() * 1000))
+
+
+def query_of(filters: QueueFilters, viewer: object, snapshot: Snapshot) -> QueueQuery:
+    """The query of a view of the queue by this viewer, on whom "mine" depends."""
+    return replace(filters.query(), only=mine(viewer, snapshot) if filters.mine else None)
+
+
+def mine(viewer: object, snapshot: Snapshot) -> tuple[str, ...]:
+    """At-uris of what a person has in hand, approved, or approved before it changed; none for anybody else."""
+    if not isinstance(viewer, Person):
+        return ()
+    states = read.row_states(snapshot, actions.acted_on(viewer))
+    stand = actions.standings({uri: state.seen for uri, state in states.items()}, timezone.now())
+    taken = [uri for uri, one in stand.items() for done in (one.approval, one.review) if done and done.person == viewer]
+    waiting = [one.subject.uri for one in approved(snapshot) if one.approver.did == viewer.did]
+    changed = [uri for uri, one in changed_after(snapshot).items() if one.approver.did == viewer.did]
+    return tuple(sorted({*taken, *waiting, *changed}))
 
 
 def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: datetime) -> Queue:

@@ -195,7 +195,7 @@ def _row_context(
 ) -> dict[str, object]:
     """Return the row as it is now, the counts and, for a form of the pane, the pane; `row` is None once closed."""
     row, filters = as_shown.pull(snapshot, uri), filters_of(request)
-    query = filters.query()
+    query = acting.query_of(filters, request.user, snapshot)
     found = acting.less_in_flight(as_shown.queue(snapshot, query), query, snapshot, now)
     bucket = next((group.key for group in found.groups for one in group.rows if one.uri == uri), None)
     in_pane = request.htmx.target == PANE

@@ -79,6 +79,7 @@ class Standing:
 
     version: int = 0  # actions and undos so far: two people whose screens agree hold the same number
     approval: Action | None = None
+    own_approval: Action | None = None  # by whoever sent the pull request: it counts nowhere
     review: Action | None = None  # its person has it in hand
     lease: Lease | None = None
     notes: tuple[Action, ...] = ()  # of whichever round, the oldest first
@@ -158,6 +159,13 @@ def undoable(person: Person, now: datetime) -> list[Action]:
     )
 
 
+def acted_on(person: Person) -> list[str]:
+    """The pull requests that a person approved or took in hand, whatever became of it."""
+    kinds = (Action.Kind.APPROVE, *REVIEWS)
+    done = Action.objects.filter(person=person, kind__in=kinds, undone_at=None).order_by()
+    return list(done.values_list("pull_uri", flat=True).distinct())
+
+
 def versions(uris: Iterable[str]) -> dict[str, int]:
     """How much was done to each of these pull requests: actions, and undos once more; none is missing from the map."""
     return {uri: _version(actions) for uri, actions in _by_uri(uris).items()}
@@ -200,18 +208,23 @@ def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
 
 def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
     """The same for one pull request from all of its actions in order; pure."""
-    approval = review = None
+    approval = own_approval = review = None
     for action in actions:
         if action.undone_at is not None:
             continue
         if action.kind == Action.Kind.RELEASE:
-            approval = review = None
+            approval = own_approval = review = None
         elif action.kind in REVIEWS:
             review = action
         elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
-            approval = action
+            approval, own_approval = (approval, action) if is_own(action) else (action, own_approval)
     notes = tuple(one for one in actions if one.kind in WRITTEN and one.undone_at is None)
-    return Standing(_version(actions), approval, review, lease, notes)
+    return Standing(_version(actions), approval, own_approval, review, lease, notes)
+
+
+def is_own(action: Action) -> bool:
+    """Whether somebody acted on what they sent themselves: the address of a record begins with its author's DID."""
+    return action.pull_uri.startswith(f"at://{action.person.did}/")
 
 
 def seen_by(action: Action) -> Seen:
@@ -224,7 +237,8 @@ def in_flight(now: datetime, within: timedelta) -> list[Action]:
     since = now - within
     if not is_any(APPROVED, since):
         return []
-    return list(Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=since))
+    made = Action.objects.filter(kind=Action.Kind.APPROVE, undone_at=None, made_at__gte=since)
+    return [action for action in made.select_related("person") if not is_own(action)]
 
 
 def _by_uri(uris: Iterable[str]) -> dict[str, list[Action]]:

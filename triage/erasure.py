@@ -57,6 +57,17 @@ def forget_account(did: str, handle: str | None) -> int:
         gone += person.delete()[0] if person else 0
         if handle:  # somebody else's account that carried the same handle before keeps its DID
             gone += Person.objects.filter(handle__iexact=handle).update(handle="")
+        gone += _forget_filters(did, handle)
+    return gone
+
+
+def _forget_filters(did: str, handle: str | None) -> int:
+    """Take saved filters that name a person, or a repository of theirs, from everybody who keeps one."""
+    gone, named = 0, [one.lower() for one in (did, handle) if one]
+    for person in Person.objects.exclude(saved_filters=[]):
+        kept = [one for one in person.saved_filters if not any(name in str(one).lower() for name in named)]
+        gone += len(person.saved_filters) - len(kept)
+        Person.objects.filter(pk=person.pk).update(saved_filters=kept)
     return gone
 
 
@@ -141,6 +152,7 @@ def account_of(did: str) -> dict[str, Any] | None:
         "leases": list(person.leases.values("pull_uri", "expires_at")),
         "times_reading": person.times_reading,
         "outcomes_asked_at": person.outcomes_asked_at,
+        "saved_filters": person.saved_filters,
         "snoozes": list(person.snoozes.values("pull_uri", "made_at", "until")),
         "handled_incidents": list(person.handled_incidents.values("mark__pull_uri", "handled_at")),
         "reading_times": list(person.reading_times.values("pull_uri", "opened_at", "seconds")),

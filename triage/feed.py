@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -28,6 +28,7 @@ MOST_OTHERS = 50  # incidents, and as many closures
 SPAN = timedelta(days=30)
 OUTCOMES = {Action.Outcome.NEEDED_FIX: "needed a fix", Action.Outcome.REVERTED: "was reverted"}
 _NO_XML = re.compile("[\ufffe\uffff]")  # all that XML refuses and `visible` leaves
+EVERYTHING = QueueQuery()
 Absolute = Callable[[str], str]  # the address of a path here
 
 
@@ -44,19 +45,18 @@ class Entry:
     by: str = ""
 
 
-def entries(snapshot: Snapshot, roles: Roles, now: datetime, only: str = "", text: str = "") -> tuple[Entry, ...]:
+def entries(snapshot: Snapshot, roles: Roles, now: datetime, query: QueueQuery = EVERYTHING) -> tuple[Entry, ...]:
     """All of them for somebody with these roles, the newest first; of closures and incidents those since `now` - 30 d.
 
-    `only`: the key of the one repository that is told of, "" for all. `text` narrows pull requests and incidents as it
-    narrows the queue.
+    `query` narrows pull requests and incidents as it narrows the queue, and its repository closures too.
 
     What names a person as the reason of a closure, and every incident, is told to maintainers of its repository.
     """
     since = now - SPAN
     found = [
-        *_pulls(snapshot, only, text),
-        *_closures(snapshot, roles, since, only),
-        *_incidents(snapshot, roles, since, only, text),
+        *_pulls(snapshot, query),
+        *_closures(snapshot, roles, since, query.repository),
+        *_incidents(snapshot, roles, since, query),
     ]
     return tuple(sorted(found, key=lambda one: (one.updated_at, one.title), reverse=True))
 
@@ -83,8 +83,8 @@ def _plain(text: str) -> str:
     return _NO_XML.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", visible(text))
 
 
-def _pulls(snapshot: Snapshot, only: str, text: str) -> list[Entry]:
-    shown = as_shown.queue(snapshot, QueueQuery(repository=only, text=text, sort="newest", size=MOST_PULLS))
+def _pulls(snapshot: Snapshot, query: QueueQuery) -> list[Entry]:
+    shown = as_shown.queue(snapshot, replace(query, sort="newest", size=MOST_PULLS))
     rows = sorted((row for group in shown.groups for row in group.rows), key=lambda row: row.opened_at, reverse=True)
     return [_pull(row) for row in rows[:MOST_PULLS]]
 
@@ -134,14 +134,14 @@ def _lane_entry(title: str, because: str, moment: datetime, key: str) -> Entry:
     return Entry(title, reverse("lane"), f"Because: {because}", moment, moment, key)
 
 
-def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, only: str, text: str) -> Iterator[Entry]:
+def _incidents(snapshot: Snapshot, roles: Roles, since: datetime, query: QueueQuery) -> Iterator[Entry]:
     bad = {"kind": Action.Kind.OUTCOME, "outcome__in": BAD, "undone_at": None, "made_at__gte": since}
-    marks = Action.objects.filter(_maintained(roles), **bad, **_where(only)).order_by("-pk").iterator()
+    marks = Action.objects.filter(_maintained(roles), **bad, **_where(query.repository)).order_by("-pk").iterator()
     found = list(islice(((mark, path) for mark in marks if (path := opened_by(mark))), MOST_OTHERS))
     subjects = read.subjects(snapshot, [mark.pull_uri for mark, _ in found]) if found else {}
     for mark, path in found:
         subject = subjects.get(mark.pull_uri)
-        if subject and subject.state == "merged" and is_in_view(subject, QueueQuery(text=text)):
+        if subject and subject.state == "merged" and is_in_view(subject, query):
             title = f"An approved pull request {OUTCOMES[mark.outcome]} in {subject.repository_name}: {subject.title}"
             said = "What was known then, what would have held it, and similar pull requests."
             yield Entry(title, path, said, mark.made_at, mark.made_at, by=subject.author.name)

@@ -11,9 +11,11 @@ from django.views.decorators.http import require_safe
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from triage import feed, throttle
+from scoring.read import QueueQuery
+from triage import acting, feed, throttle
 from triage.forms import read_queue
 from triage.middleware import Request
+from triage.models import ApiToken
 from triage.page_state import digest, page_state
 from triage.permissions import roles_of
 from triage.problems import mark_private
@@ -49,20 +51,22 @@ def _feed(request: Request, name: str) -> HttpResponse:
     if request.snapshot is None:
         return _unreferred(HttpResponse(status=503, headers={"Retry-After": str(RETRY_SECONDS)}))
     request.roles = roles_of(found.person)
-    return _unreferred(_answer(request, request.snapshot, str(found.repo_key)))
+    return _unreferred(_answer(request, request.snapshot, found))
 
 
-def _answer(request: Request, snapshot: Snapshot, held: str) -> HttpResponse:
-    """The feed, narrowed by `?repository=` and `?q=`; a token for one repository (`held`) gets that one's alone."""
-    filters = read_queue(request.GET)
+def _answer(request: Request, snapshot: Snapshot, token: ApiToken) -> HttpResponse:
+    """The feed, narrowed by `?repository=`, `?q=` and `?mine=1`; a token for one repository gets that one's alone."""
+    filters, held = read_queue(request.GET), str(token.repo_key)
     named = read.repository_key(snapshot, filters.repository) if filters.repository else held
     if named is None or held not in ("", named):
         raise Http404("This feed has no such repository.")
     now, origin = timezone.now(), request.build_absolute_uri("/")
-    tag = f'W/"{digest((page_state(request, snapshot), now.date(), origin, named, filters.text))}"'
+    only = acting.mine(token.person, snapshot) if filters.mine else None
+    query = QueueQuery(repository=named, text=filters.text, only=only)
+    tag = f'W/"{digest((page_state(request, snapshot), now.date(), origin, query))}"'
     response = get_conditional_response(request, etag=tag)
     if response is None:
-        told = feed.entries(snapshot, request.roles, now, named, filters.text)
+        told = feed.entries(snapshot, request.roles, now, query)
         response = HttpResponse(feed.written(told, request.build_absolute_uri), content_type=ATOM)
     response["ETag"] = tag
     return response

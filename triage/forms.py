@@ -24,6 +24,7 @@ class QueueFilters:
     text: str = ""
     repository: str = ""
     sort: QueueSort = "need"
+    mine: bool = False  # only what the viewer has in hand or approved; who that is, the URL does not say
     opened: str = ""
     page: int = 1
     notes: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class QueueFilters:
             "q": self.text,
             "repository": self.repository,
             "sort": "" if self.sort == "need" else self.sort,
+            "mine": "1" if self.mine else "",
             "page": "" if self.page == 1 else str(self.page),
             "open": self.opened,
         }
@@ -72,7 +74,12 @@ class QueueFilters:
     @property
     def narrowed(self) -> bool:
         """Whether fewer than all open pull requests can be in view."""
-        return bool(self.bucket or self.text or self.repository)
+        return bool(self.bucket or self.text or self.repository or self.mine)
+
+    @property
+    def of_list(self) -> str:
+        """The query string of this view from its first page, with no row open."""
+        return replace(self, page=1, opened="").search()
 
 
 @lru_cache(maxsize=16)
@@ -144,6 +151,7 @@ def read_queue(values: Mapping[str, str]) -> QueueFilters:
         text=_text(values, notes),
         repository=_visible_line(values.get("repository", ""))[:URI_LIMIT],
         sort=cast(QueueSort, _choice(values, "sort", get_args(QueueSort), "need", notes)),
+        mine=_choice(values, "mine", ("", "1"), "", notes) == "1",
         opened=_visible_line(values.get("open", ""))[:URI_LIMIT],
         page=_page(values, notes),
         notes=tuple(notes),
@@ -163,8 +171,8 @@ def read_list(values: Mapping[str, str]) -> ListFilters:
 
 
 def is_in_view(one: QueueRow | Subject, query: QueueQuery) -> bool:
-    """Return whether repository and text of a query leave this pull request in view, as they do in the queue."""
-    if query.repository not in ("", one.repository_key):
+    """Return whether a query leaves this pull request in view, as in the queue by repository, text and address."""
+    if query.repository not in ("", one.repository_key) or (query.only is not None and one.uri not in query.only):
         return False
     text, author = query.text.lower(), one.author
     named = (one.title, one.repository_name, *([] if author.name.startswith("did:") else [author.name]))

@@ -1,5 +1,7 @@
 """The inbox: open pull requests by lane on the left, the one that is open on the right, and its page alone."""
 
+from dataclasses import replace
+
 from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -11,16 +13,15 @@ from scoring import read
 from scoring.learning.shown_model import ShownLane, read_serving
 from scoring.policy import policy_from_settings
 from scoring.serving import LABEL
-from triage import acting, approval_charts, as_shown, lane_heads, lane_offers, objections, rows
+from triage import acting, approval_charts, as_shown, lane_heads, lane_offers, lists, objections, rows
 from triage.access import viewing
 from triage.conditional import unless_held
 from triage.context import present, told_dashboard
 from triage.diff_quotes import flag_quotes
 from triage.diff_view import shown_change
 from triage.forge_links import forge_place
-from triage.forms import QueueFilters, read_queue
+from triage.forms import QueueFilters, is_in_view, read_queue
 from triage.incidents import banners
-from triage.lists import count_lists
 from triage.middleware import Request
 from triage.models import Person
 from triage.outcome_prompt import question_for
@@ -49,22 +50,31 @@ def queue(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 def _lists(request: Request, snapshot: Snapshot, filters: QueueFilters) -> dict[str, object]:
     """Return the groups of rows with what stands above and below them."""
-    found, now, roles = as_shown.queue(snapshot, filters.query()), timezone.now(), viewing(request)
+    query, now, roles = acting.query_of(filters, request.user, snapshot), timezone.now(), viewing(request)
+    found = as_shown.queue(snapshot, query)
     listed = (row for group in found.groups for row in group.rows)
     _, model = read_serving(settings.MODEL_DIR, LABEL)
     lane: ShownLane | None = model.lane if model else None
-    counted = acting.less_in_flight(found, filters.query(), snapshot, now)
+    counted = acting.less_in_flight(found, query, snapshot, now)
     return {
         "found": found,
         "groups": rows.group_views(counted, filters, present(snapshot)),
         "tiles": rows.tiles(counted),
         "closures": banners(request, snapshot),
         "acts": acting.acts_of(request.user, roles, snapshot, listed, now),
-        "approved": () if filters.narrowed else as_shown.approved(snapshot),
+        "approved": _approved(snapshot, filters, query),
+        "saved": lists.saved_filters(request.user, filters),
         "lane_head": lane_heads.lane_head(snapshot, roles, filters.repository, present(snapshot)),
         "lane_offer": lane_offers.offered(snapshot, roles, filters.repository),
         "like_these": approval_charts.like_these(lane),
     }
+
+
+def _approved(snapshot: Snapshot, filters: QueueFilters, query: read.QueueQuery) -> tuple[read.Approved, ...]:
+    """What is approved and not merged yet, which stands below all lanes alone."""
+    if replace(filters, mine=False).narrowed:
+        return ()
+    return tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query))
 
 
 def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
@@ -72,7 +82,7 @@ def _beside(request: Request, snapshot: Snapshot) -> dict[str, object]:
     person, now = request.user, timezone.now()
     asks = isinstance(person, Person)
     asked = question_for(person, viewing(request), snapshot, present(snapshot), now) if asks else ()
-    return {"lists": count_lists(request, snapshot), "asked": asked, "days": settings.LABEL_WINDOW_DAYS}
+    return {"lists": lists.count_lists(request, snapshot), "asked": asked, "days": settings.LABEL_WINDOW_DAYS}
 
 
 def pane(request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters) -> dict[str, object]:

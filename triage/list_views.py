@@ -53,8 +53,7 @@ def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
 @acting_page
 def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Say that nothing is left to do about an incident, or open it again with `handled=0`."""
-    if not isinstance(request.user, Person):
-        raise SignInNeeded("Sign in first.")
+    _signed_in(request)
     mark = find_mark(request.POST.get("key", ""))
     person = require(request, mark.repo_key, Role.MAINTAINER)
     is_handled = request.POST.get("handled") != "0"
@@ -118,12 +117,31 @@ def _to(request: Request, address: str) -> HttpResponse:
 @acting_page
 def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Put a snoozed row back into the queue."""
-    if not isinstance(request.user, Person):
-        raise SignInNeeded("Sign in first.")
+    _signed_in(request)
     found = get_object_or_404(Snooze, key=request.POST.get("key", ""))
     snoozing.show_now(require(request, found.repo_key, Role.MAINTAINER), found, timezone.now())
     messages.info(request, "It is in the queue again.")
     return _to(request, safe_next(request))
+
+
+@acting_page
+def save_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Keep the view from which the form was sent under a name, for the viewer alone."""
+    lists.save_filter(_signed_in(request), request.POST.get("name", ""), filters_of(request))
+    return _to(request, safe_next(request))
+
+
+@acting_page
+def drop_filter(request: Request, snapshot: Snapshot) -> HttpResponse:
+    """Delete a filter that the viewer saved."""
+    lists.drop_filter(_signed_in(request), request.POST.get("name", ""))
+    return _to(request, safe_next(request))
+
+
+def _signed_in(request: Request) -> Person:
+    if not isinstance(request.user, Person):
+        raise SignInNeeded("Sign in first.")
+    return request.user
 
 
 @acting_page

@@ -1,7 +1,9 @@
-"""What waits on the lists beside the queue, for their pages and for the links that lead there."""
+"""What waits on the lists beside the queue, for the links that lead there, and the filters that a person saved."""
 
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
+from django.db import transaction
 from django.utils import timezone
 
 from ingest.snapshot import Snapshot
@@ -10,14 +12,28 @@ from scoring.kept import PerSnapshot
 from scoring.read import Seen, Subject
 from triage import snoozing
 from triage.access import viewing
+from triage.actions import ActionProblem
 from triage.existence import is_any
+from triage.forms import QueueFilters, read_queue
 from triage.incidents import incidents_of
 from triage.middleware import Request
-from triage.models import AuditAnswer
+from triage.models import AuditAnswer, Person
 from triage.permissions import Role, Roles
+from triage.words import visible
 
 MARKED = "select 1 from triage_action where kind = 'outcome' and outcome <> 'clean' and undone_at is null limit 1"
+MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters of a name
 _due = PerSnapshot[tuple[Subject, ...]](1)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFilter:
+    """A view of the inbox that a person saved: its name as shown, the name itself, and its query string."""
+
+    words: str
+    name: str
+    search: str
+    is_shown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,39 @@ def audits_due(snapshot: Snapshot, roles: Roles) -> list[Subject]:
     given = AuditAnswer.objects.filter(pull_uri__in=[one.uri for one in mine]) if mine else ()
     answered = {(one.pull_uri, Seen(one.record_cid or None, one.round, one.patch_id or None)) for one in given}
     return [one for one in mine if (one.uri, one.seen) not in answered]
+
+
+def saved_filters(viewer: object, filters: QueueFilters) -> tuple[SavedFilter, ...]:
+    """What this viewer saved, in order, and which of them is shown."""
+    kept = viewer.saved_filters if isinstance(viewer, Person) else ()
+    views = [(one["name"], read_queue(one).of_list) for one in kept]
+    return tuple(SavedFilter(visible(name), name, search, search == filters.of_list) for name, search in views)
+
+
+def save_filter(person: Person, name: str, filters: QueueFilters) -> None:
+    """Keep a view under a name, in the place of another of that name; ActionProblem where that cannot be."""
+    name = " ".join(name.split())
+    values = dict(parse_qsl(filters.of_list.removeprefix("?")))
+    if not values:
+        raise ActionProblem("Nothing is filtered here, so there is nothing to save.")
+    if not name.isprintable() or not 0 < len(name) <= NAME_LENGTH:
+        raise ActionProblem(f"Give the filter a name of at most {NAME_LENGTH} characters. Nothing was saved.")
+    with transaction.atomic():
+        kept = [one for one in _kept(person) if one["name"] != name]
+        if len(kept) >= MOST_SAVED:
+            raise ActionProblem(f"You have {MOST_SAVED} saved filters. Delete one first; nothing was saved.")
+        Person.objects.filter(pk=person.pk).update(saved_filters=[*kept, {"name": name, **values}])
+
+
+def drop_filter(person: Person, name: str) -> None:
+    """Delete a saved filter; nothing where they have none of that name."""
+    with transaction.atomic():
+        kept = [one for one in _kept(person) if one["name"] != name]
+        Person.objects.filter(pk=person.pk).update(saved_filters=kept)
+
+
+def _kept(person: Person) -> list[dict[str, str]]:
+    return Person.objects.values_list("saved_filters", flat=True).get(pk=person.pk)
 
 
 def _read_due(snapshot: Snapshot) -> tuple[Subject, ...]:

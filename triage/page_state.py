@@ -29,7 +29,8 @@ def page_state(request: Request, snapshot: Snapshot) -> str:
     if known is None:
         roles = viewing(request)
         asked_at = getattr(request.user, "outcomes_asked_at", None)
-        viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()), asked_at)
+        saved = getattr(request.user, "saved_filters", None)
+        viewer = (request.user.pk, str(request.user), roles.least, sorted(roles.held.items()), asked_at, saved)
         parts = (STARTED, snapshot.number, snapshot.published_at, _done(request, timezone.now()), viewer)
         known = request.page_state = digest(parts)
     return known

@@ -41,6 +41,7 @@ class RowLine(NamedTuple):
     size: str
     comments: int
     notes: int
+    turn: str
     done: str
     looked_at: str
     changed: str
@@ -68,6 +69,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
         row.comments,
         len(act.notes) if act else 0,
+        "Waiting on author" if row.on_author else "",
         done,
         looked_at,
         "" if is_cause else changed,

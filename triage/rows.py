@@ -1,7 +1,7 @@
 """What templates show, shaped from what `scoring.read` found. Pure: no Django, no store, the present is an argument."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2s
 from typing import Literal
@@ -305,7 +305,7 @@ def group_views(queue: Queue, filters: QueueFilters, now: datetime) -> tuple[Gro
     """The groups in view, in the order of the queue; an empty one stands only where it alone was asked for."""
     found = {group.key: group for group in queue.groups}
     views: list[GroupView] = []
-    empty_itself = bool(filters.bucket) and not filters.text and not filters.repository
+    empty_itself = bool(filters.bucket) and not replace(filters, bucket="").narrowed
     for bucket, title, kind, empty in GROUPS:
         group = found.get(bucket)
         if filters.bucket in ("", bucket) and ((group is not None and group.rows) or empty_itself):

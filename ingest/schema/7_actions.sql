@@ -28,7 +28,7 @@ create table approvals (
   patch_id varchar not null,
   decision varchar,                   -- scores.score_id of the decision that the approval saw; null: made before approvals named it
   state varchar not null,             -- 'in force', 'voided', 'released', 'merged as approved', 'merged something else'
-  reason varchar,                     -- why voided: 'changed_before' (it took effect), 'changed_after', 'closed', 'gone'; of a merge 'not_read'
+  reason varchar,                     -- why voided: 'changed_before' (it took effect), 'changed_after', 'closed', 'gone', 'own' (they sent it); of a merge 'not_read'
   evidence varchar,                   -- commit that carries the merge
   approved_at timestamp not null,     -- maintainer_actions.known_from
   state_at timestamp not null         -- when that state was found, by the stream's clock

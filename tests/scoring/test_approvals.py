@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scoring import read
-from scoring.approvals import settle_approvals, voided
+from scoring.approvals import IN_FORCE, MERGED, MERGED_ELSE, settle_approvals, voided
 from scoring.told_actions import ToldAction, take
 from tests.ingest.stream import MARA, PULL, REPO, SEED, Frames, at, pull_record
 from tests.pipeline import Result
@@ -69,6 +69,32 @@ def test_an_approval_is_in_force_and_leaves_the_lanes(offered: Result) -> None:
     queue = offered.queue()
     assert sum(queue.counts.values()) == 2
     assert OFFERED not in {row.uri for group in queue.groups for row in group.rows}
+
+
+def test_an_approval_of_ones_own_work_is_void_from_the_start(offered: Result) -> None:
+    approve(offered, person=MARA)
+    assert approvals(offered) == [("voided", "own")]
+    assert approved(offered) == []
+    a_new_round(offered)
+    with offered.reading() as rows:
+        assert read.changed_after(rows) == {}, "nor does it move a later round to the top"
+
+
+@pytest.mark.parametrize("state", [IN_FORCE, MERGED, MERGED_ELSE])
+def test_an_older_approval_of_ones_own_work_counts_nowhere_and_says_why(offered: Result, state: str) -> None:
+    """As older versions took it, whatever was found on the target branch since."""
+    approve(offered, person=MARA)
+    landed(offered, newest(offered).patch_id)
+    with offered.store.write() as txn:
+        txn.execute("update approvals set state = ?, reason = null", [state])
+    assert approved(offered) == [], "before any hop has run"
+    assert settle_approvals(offered.store, NOW) == 1
+    assert approvals(offered) == [("voided", "own")]
+    assert settle_approvals(offered.store, NOW) == 0
+    with offered.reading() as rows:
+        (told,) = read.past_actions(rows, OFFERED)
+        assert read.incident(rows, OFFERED, NOW) is None
+    assert (told.state, told.reason) == ("voided", "own")
 
 
 def test_the_same_key_again_changes_nothing(offered: Result) -> None:

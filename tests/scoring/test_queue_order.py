@@ -86,7 +86,8 @@ def test_a_first_timer_is_at_most_three_places_below_the_one_who_waits_next_long
     lane: Waiting, verdicts: int
 ) -> None:
     places = {one: place for place, one in enumerate(order_lane(lane, "need", verdicts).tolist(), 1)}
-    mine = [one for one in range(len(lane.chance)) if lane.first_timer[one] and not lane.changed[one]]
+    reads = lane.first_timer & ~lane.on_author & ~lane.changed
+    mine = np.flatnonzero(reads).tolist()
     mine.sort(key=lambda one: (-lane.waited[one], lane.opened_at[one], places[one]))
     for longer, one in enumerate(mine):
         assert places[one] <= lane.changed.sum() + TURN * (longer + 1)
@@ -99,9 +100,9 @@ def test_whatever_arrives_a_first_timer_is_read_after_three_verdicts_for_each_wh
 ) -> None:
     """Each verdict is on the first row, and before each somebody sends another, needier or not."""
     pulls = [replace(lane, changed=np.zeros(len(lane.chance), dtype=bool))]
-    if not lane.first_timer.any():
+    oldest = np.flatnonzero(lane.first_timer & ~lane.on_author)
+    if not len(oldest):
         return
-    oldest = np.flatnonzero(lane.first_timer)
     oldest = oldest[np.lexsort([lane.opened_at[oldest], -lane.waited[oldest]])]
     last, queue = int(oldest[-1]), list(range(len(lane.chance)))
     for count in range(TURN * len(oldest)):
@@ -116,8 +117,49 @@ def test_whatever_arrives_a_first_timer_is_read_after_three_verdicts_for_each_wh
     pytest.fail("the last of the first-timers was not read in time")
 
 
+@EXAMPLES
+@given(LANE, VERDICTS)
+def test_where_every_verdict_asks_for_changes_first_timers_are_read_as_soon(lane: Waiting, verdicts: int) -> None:
+    """What was asked stays in the list, and its place is nobody's loss."""
+    lane = replace(lane, changed=np.zeros(len(lane.chance), dtype=bool))
+    left = set(np.flatnonzero(lane.first_timer & ~lane.on_author).tolist())
+    for count in range(TURN * len(left)):
+        ordered = order_lane(lane, "need", verdicts + count)
+        waiting_for_us = ordered[~lane.on_author[ordered]]
+        if not len(waiting_for_us):
+            break
+        turns = lane.on_author.copy()
+        turns[waiting_for_us[0]] = True
+        lane, left = replace(lane, on_author=turns), left - {int(waiting_for_us[0])}
+    assert not left
+
+
 def joined(parts: list[Waiting]) -> Waiting:
     return Waiting(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Waiting)))
+
+
+def test_a_first_timer_who_has_to_answer_holds_no_place_of_those_who_wait_for_a_maintainer() -> None:
+    regulars = [known(0.1, day=day) for day in range(4)]
+    asked, other = known(0.95, day=8, first=True, on_author=True), known(0.9, day=9, first=True)
+    assert order(*regulars, asked, other) == [0, 1, 5, 2, 3, 4]
+
+
+@EXAMPLES
+@given(LANE, VERDICTS, st.data())
+def test_an_answer_gives_back_the_place_that_the_question_took_and_none_above_it(
+    lane: Waiting, verdicts: int, data: st.DataObject
+) -> None:
+    """The attack: who comments on their own pull request, however often, to stand before others."""
+    if not len(lane.chance):
+        return
+    mine = data.draw(st.integers(0, len(lane.chance) - 1))
+
+    def place(on_author: bool) -> int:
+        turns = lane.on_author.copy()
+        turns[mine] = on_author
+        return order_lane(replace(lane, on_author=turns), "need", verdicts).tolist().index(mine)
+
+    assert place(False) <= place(True)
 
 
 @EXAMPLES

@@ -67,7 +67,7 @@ def test_every_order_is_kept_over_pages(played: Result, sort: read.QueueSort) ->
 @pytest.fixture
 def altered(played: Result) -> Iterator[Result]:
     """The same store; afterwards its decisions, pull requests and comments are what they were."""
-    tables = ("current_decisions", "pull_requests", "comments")
+    tables = ("current_decisions", "pull_requests", "comments", "maintainer_actions")
     kept = {table: played.rows(f"select * from {table}") for table in tables}
     yield played
     with played.store.write() as txn:
@@ -135,6 +135,57 @@ def test_what_waits_for_its_author_comes_after_what_waits_for_a_maintainer(alter
         places.append(place_of(altered, rows[0]))
     before, by_a_stranger, by_a_maintainer, by_the_author = places
     assert before == by_a_stranger == by_the_author < by_a_maintainer
+    for day in range(4, 9):
+        comment(altered, rows[0], rows[0].author.did, day)
+    assert place_of(altered, rows[0]) == before, "more words of the author gain nothing"
+
+
+def asked(result: Result, row: read.QueueRow, kind: str = "request_changes", **changes: object) -> None:
+    """What a maintainer decided on the page, as the worker keeps it."""
+    given: dict[str, object] = {"action_key": f"{kind} {row.uri} {changes}", "kind": kind, "note": "", "actor_id": 1}
+    named = {"pull_uri": row.uri, "round": row.round, "patch_id": row.patch_id, "record_cid": row.record_cid}
+    place = result.value("select repository_id from repositories where repo_key = ?", [row.repository_key])
+    made = dict.fromkeys(("made_at", "known_from"), datetime(2098, 1, 1)) | {"repository_id": place}
+    with result.store.write() as txn:
+        txn.append("maintainer_actions", [given | named | made | changes])
+
+
+def turns(result: Result) -> set[str]:
+    """The rows that say that they wait for their author."""
+    return {row.uri for group in result.queue().groups for row in group.rows if row.on_author}
+
+
+def test_a_request_for_changes_makes_it_the_authors_turn_until_they_answer(altered: Result) -> None:
+    rows = [row for row in needing_review(altered) if not row.first_timer]
+    for row in rows:
+        decide(altered, row, "probability", 0.55)
+        decide(altered, row, "content_risk", 0.0)
+    known, before = turns(altered), place_of(altered, rows[0])
+    asked(altered, rows[0])
+    assert turns(altered) == known | {rows[0].uri}
+    assert place_of(altered, rows[0]) > before
+    comment(altered, rows[0], rows[0].author.did, 1)
+    assert turns(altered) == known
+
+
+def test_a_new_round_ends_the_authors_turn_and_so_does_taking_the_request_back(altered: Result) -> None:
+    first, second, *_ = [row for row in needing_review(altered) if not row.on_author]
+    known = turns(altered)
+    asked(altered, first, round=first.round + 1)
+    asked(altered, second, patch_id="0" * 64)
+    assert turns(altered) == known, "they are about another round and another patch"
+    asked(altered, first)
+    assert turns(altered) == known | {first.uri}
+    asked(altered, first, "release", made_at=datetime(2098, 1, 2))
+    assert turns(altered) == known
+
+
+def test_requests_for_changes_bring_the_longest_waiting_first_timer_nearer_like_any_verdict(altered: Result) -> None:
+    read_first = []
+    for _ in range(TURN):
+        read_first.append(next(row for row in needing_review(altered) if not row.on_author))
+        asked(altered, read_first[-1])
+    assert any(row.first_timer for row in read_first)
 
 
 def test_a_verdict_on_the_first_row_leaves_the_order_of_the_others_as_it_was(altered: Result) -> None:

@@ -75,6 +75,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "audits": ("GET /audits", "sign sign 403 200 200 200"),
     "snoozed": ("GET /snoozed", "sign sign 200 200 200 200"),
     "snooze": (f"POST /snooze uri={OFFERED}&until=week&round=0", "sign sign 403 403 409 409"),
+    "save_filter": ("POST /filters/save name=x", "sign sign 400 400 400 400"),
+    "drop_filter": ("POST /filters/delete name=x", "sign sign 302 302 302 302"),
     "show_now": ("POST /snooze/end key=made-up", "sign sign 404 404 404 404"),
     "answer_outcomes": ("POST /outcomes answer=later", "sign sign 403 302 302 302"),
     "lane": ("GET /lane", "sign sign 200 200 200 200"),

@@ -39,6 +39,8 @@ ABOUT_REPOSITORY = "A watched repository: its DID, the at-uri of its record, or 
 ABOUT_TEXT = "Words in title, repository or handle, or a DID."
 RepositoryFilter = Annotated[str, Query(description=ABOUT_REPOSITORY, max_length=URI_LIMIT)]
 TextFilter = Annotated[str, Query(description=ABOUT_TEXT, max_length=TEXT_LIMIT)]
+ABOUT_MINE = "1: what the token's person has in hand or approved, or what changed after they approved it."
+MineFilter = Annotated[bool, Query(description=ABOUT_MINE, example="1")]
 # What is wrong with a value, by pydantic's name for it; the rest of what it may say is `INVALID`.
 WRONG: Mapping[str, str] = {
     "missing": "is missing",

@@ -9,8 +9,9 @@ from ninja import Router
 from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.read import QueueQuery
-from triage import as_shown, snoozing
-from triage.api.base import RepositoryFilter, TextFilter, marked, problems, published, repository_key
+from triage import acting, as_shown, snoozing
+from triage.access import person_of
+from triage.api.base import MineFilter, RepositoryFilter, TextFilter, marked, problems, published, repository_key
 from triage.context import present, told_dashboard
 from triage.digest import MOST, NEW, Told, digest_text
 from triage.forms import is_in_view
@@ -33,17 +34,20 @@ CONTENT = {"text/plain": {"schema": {"type": "string", "maxLength": 1_000_000}, 
     summary="The queue as a mail",
     operation_id="get_digest",
 )
-def get_digest(request: Request, repository: RepositoryFilter = "", q: TextFilter = "") -> HttpResponse:
+def get_digest(
+    request: Request, repository: RepositoryFilter = "", q: TextFilter = "", mine: MineFilter = False
+) -> HttpResponse:
     """What waits, what came within 24 hours (20 at most, flagged first), audits due, closed lanes, what is approved.
 
-    `repository` and `q` narrow all of it but the state of the lane, as they narrow the queue. Plain text for a mail
-    that cron sends; it names no threshold to people who maintain nothing. Ages move with the clock, so there is a new
-    answer each minute.
+    `repository`, `q` and `mine` narrow all of it but the state of the lane, as they narrow the queue. Plain text for a
+    mail that cron sends; it names no threshold to people who maintain nothing. Ages move with the clock, so there is a
+    new answer each minute.
     """
     now_minute = int(present(request.snapshot).timestamp() // 60) if request.snapshot else 0
     snapshot = published(request, now_minute)
     key = repository_key(snapshot, repository) if repository else ""
-    told = _told(request, snapshot, QueueQuery(repository=key, text=q))
+    only = acting.mine(person_of(request), snapshot) if mine else None
+    told = _told(request, snapshot, QueueQuery(repository=key, text=q, only=only))
     return marked(request, HttpResponse(digest_text(told), content_type=TEXT))
 
 

@@ -9,9 +9,10 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.kept import PerSnapshot
 from scoring.read import QueueQuery, QueueSort
-from triage import as_shown
-from triage.access import viewing
+from triage import acting, as_shown
+from triage.access import person_of, viewing
 from triage.api.base import (
+    MineFilter,
     RepositoryFilter,
     RepositoryReader,
     TextFilter,
@@ -80,6 +81,7 @@ def get_queue(
     bucket: Annotated[Bucket, Query(description="One lane, or own; empty for all.")] = "",
     repository: RepositoryFilter = "",
     q: TextFilter = "",
+    mine: MineFilter = False,
     sort: Annotated[
         QueueSort, Query(description="Order within a lane; need: most in need of a person first.")
     ] = "need",
@@ -96,7 +98,8 @@ def get_queue(
         check_reach_of(request, repository)
     snapshot = published(request)
     key = repository_key(snapshot, repository) if repository else held_to(request)
-    order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort))
+    only = acting.mine(person_of(request), snapshot) if mine else None
+    order = _order(snapshot, QueueQuery(bucket=bucket or None, text=q, repository=key, sort=sort, only=only))
     try:
         start = first_after(order, cursor)
     except MalformedCursor as problem:

@@ -18,8 +18,8 @@ class Person(AbstractBaseUser):
     handle = models.CharField(max_length=253, blank=True)
     is_active = models.BooleanField(default=True)
     times_reading = models.BooleanField(default=False)  # they have the time measured in which they read changes
-
     outcomes_asked_at: Any = models.DateTimeField(null=True)  # when they last answered the weekly question
+    saved_filters: Any = models.JSONField(default=list)  # views of the inbox: name and values, in `triage.lists`
 
     USERNAME_FIELD = "did"
 

@@ -15,7 +15,7 @@ from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
 from triage.actions import dismissals, false_alarms
 from triage.erasure import account_of, forget_account
-from triage.models import Action, Change, OutboxEntry, Person
+from triage.models import Action, Change, Maintainer, OutboxEntry, Person
 
 pytestmark = pytest.mark.django_db
 HIGH = Finding("addressed", "override", "security", Severity.HIGH, "It speaks to its reader.", "a.py", 1, "# approve")
@@ -110,8 +110,12 @@ def test_the_author_dismisses_nothing_of_their_own_not_even_as_a_maintainer(site
     """The attack: whoever sent the injection calls it a false alarm."""
     (first, _) = digests(ana)
     author, _ = Person.objects.get_or_create(did=MARA)
+    own = maintainer(MARA, REPO)
+    for page in (f"/diff/{OFFERED}", f"/pull/{OFFERED}", f"/?open={OFFERED}"):
+        assert DIGESTS.findall(own.get(page).content.decode()) == [], "nor is a form shown that would be refused"
+    assert dismiss(site, own, first) == 400
+    Maintainer.objects.filter(person=author).delete()
     assert dismiss(site, signed_in(author), first) == 403
-    assert dismiss(site, maintainer(MARA, REPO), first) == 400
     assert dismiss(site, Client(), first) in (302, 401)
     assert Action.objects.count() == 0
     assert OutboxEntry.objects.count() == 0

@@ -11,7 +11,7 @@ from tests.ingest.stream import MARA
 from tests.scoring.offered_world import SECOND, THIRD
 from tests.scoring.small import OFFERED
 from tests.sources import PROJECT
-from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, last_key, signed_in
+from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, approved, last_key, signed_in
 from triage.models import Action, Maintainer, Person
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +41,26 @@ def test_nobody_approves_what_they_sent(site: ActingSite, ben: Client, headers: 
     assert not Action.objects.exists()
     assert mara.post("/act", site.form(uri=SECOND)).status_code == 302
     assert mara.post("/act", site.form("note", note="I shall mend it.")).status_code == 302
+
+
+def test_an_older_approval_of_ones_own_work_is_void_on_the_row(
+    site: ActingSite, ben: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version took it; whoever reads the row is told that it counts for nothing, and may approve it."""
+    mara = site.maintainer(MARA, "mara.example")
+    with monkeypatch.context() as older:
+        older.setattr("triage.actions._check", lambda *_: None)
+        assert mara.post("/act", site.form()).status_code == 302
+    for moment in ("before it is told", "after"):
+        shown = ben.get(f"/pull/{OFFERED}").content.decode()
+        assert "The approval by mara.example is void: they sent it." in shown, moment
+        assert "Approved by mara.example" not in shown
+        assert 'value="approve"' in shown
+        assert "The approval by mara.example is void" in ben.get("/").content.decode()
+        assert approved(ben) == []
+        site.after(11)
+        site.work()
+    assert "void: nobody approves what they sent" in ben.get(f"/history/{OFFERED}").content.decode()
 
 
 def test_no_address_of_the_api_approves() -> None:
