@@ -95,7 +95,7 @@ const keyed = (key) => {
 on("keydown", (event) => {
   const { key, target } = event;
   const types = target.matches("input:not([type=checkbox]), textarea, select");
-  if (byId("keys").open || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (byId("keys").open || document.querySelector(":popover-open") && key === "Escape" || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (key === "Escape" && target.type === "search" && target.value) {
     target.value = "";
     target.form.requestSubmit();

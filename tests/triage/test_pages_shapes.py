@@ -258,6 +258,7 @@ def from_hsl(hue: int, saturation: int, lightness: int) -> str:
     return "#" + "".join(f"{round(255 * value):02x}" for value in values)
 
 
-def test_own_css_and_javascript_stay_under_34_kilobytes() -> None:
+# 34,000 before phones got a bar at the bottom, the parts of a pull request and actions behind More, without scripts.
+def test_own_css_and_javascript_stay_under_39_kilobytes() -> None:
     files = [path for folder in ("css", "js") for path in (PROJECT / "static" / folder).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 34_000
+    assert sum(path.stat().st_size for path in files) < 39_000

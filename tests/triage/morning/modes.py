@@ -51,7 +51,7 @@ class Mode:
     def press(self, button: Locator) -> None:
         """Click it, or put the thumb on it: after a tap beside all, since two at one place are one double tap."""
         if self.is_phone:
-            button.page.locator("header.bar").tap(position={"x": 1, "y": 1}, force=True)
+            button.page.locator("#main").tap(position={"x": 1, "y": 1}, force=True)
             button.tap()
         else:
             button.click()

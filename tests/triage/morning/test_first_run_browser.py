@@ -97,6 +97,8 @@ def chooses_a_repository_and_what_may_leave_this_machine(page: Page, mode: Mode)
 def finds_the_queue_and_signs_out(page: Page, mode: Mode) -> None:
     mode.press(page.get_by_role("link", name="To the inbox"))
     expect(page.locator(".row", has_text="Trim the wick")).to_be_visible()
+    if mode.is_phone:
+        mode.press(page.locator(".menu summary"))
     mode.press(page.get_by_role("button", name="Sign out"))
 
 

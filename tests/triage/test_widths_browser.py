@@ -1,0 +1,163 @@
+"""What each width shows, in a real browser: the bar, the two pages of the inbox, the parts of a pull request."""
+
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from playwright.sync_api import Page, expect
+
+from tests.triage.acting_site import ActingSite
+from tests.triage.conftest import OpenPage
+from tests.triage.every_page import BEN, lane_pages, signed_out_pages, something_of_everything
+from tests.triage.lane_site import MORE
+from triage.models import Person
+
+WIDTHS = (320, 390, 768, 1088, 1344)
+PHONE = 768  # below it
+OPEN = f"/?open={quote(MORE)}"
+SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
+# What a page does at one width: whether it scrolls sideways, and where its places are.
+SHOWN = """() => {
+  const places = document.querySelector('.places'), box = places.getBoundingClientRect();
+  return [document.documentElement.scrollWidth > innerWidth,
+    places.checkVisibility() && Math.abs(box.bottom - innerHeight) < 1, !!document.querySelector('.actions')];
+}"""
+# Nothing of a header's line stands below the rest, and no text is cut in it but what has dots for it.
+ON_ONE_LINE = """() => document.querySelector('.bar').getBoundingClientRect().height <= 49"""
+FOCUSED = "document.activeElement !== document.body && document.activeElement.checkVisibility()"
+
+
+@pytest.fixture
+def admin(shown_site: ActingSite) -> Client:
+    return something_of_everything(shown_site)
+
+
+def test_no_page_scrolls_sideways_and_only_a_phone_has_a_bar_at_the_bottom(
+    admin: Client, shown_site: ActingSite, open_page: OpenPage
+) -> None:
+    viewer = Client()
+    viewer.force_login(Person.objects.get(did=BEN))
+    found = faults(open_page(client=admin), lane_pages(shown_site, viewer), one_line=True)
+    found += faults(open_page(), signed_out_pages(shown_site))
+    assert found == []
+
+
+def faults(page: Page, paths: list[str], one_line: bool = False) -> list[str]:
+    """What is wrong at any of these widths, a line each."""
+    found = []
+    for path in paths:
+        page.goto(path)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            sideways, at_bottom, acts = page.evaluate(SHOWN)
+            found += [f"{path} scrolls sideways at {width}"] if sideways else []
+            found += [f"{path} has its bar elsewhere at {width}"] if at_bottom != (width < PHONE and not acts) else []
+            found += (
+                [f"{path} has two lines at its top at {width}"] if one_line and not page.evaluate(ON_ONE_LINE) else []
+            )
+    return found
+
+
+@SCRIPTS
+def test_a_phone_shows_one_part_of_a_pull_request_at_a_time(admin: Client, open_page: OpenPage, scripts: bool) -> None:
+    page = open_page(390, admin, java_script_enabled=scripts)
+    page.goto(OPEN)
+    change, parts = page.locator("#part-change"), page.get_by_role("navigation", name="Parts")
+    expect(change).to_be_visible()
+    for name in ("Who", "Checks", "Comments"):
+        parts.get_by_role("link", name=name).press("Enter")
+        part = page.locator(f"#part-{name.lower()}")
+        expect(part).to_be_in_viewport()
+        expect(part, "the focus is in the part that was asked for").to_be_focused()
+        expect(parts.get_by_role("link", name=name)).to_be_in_viewport()
+        expect(page.locator(".part").filter(visible=True)).to_have_count(1)
+    parts.get_by_role("link", name="Change").click()
+    expect(change).to_be_visible()
+    expect(page.locator(".part").filter(visible=True)).to_have_count(1)
+    page.set_viewport_size({"width": 1344, "height": 900})
+    expect(parts).to_be_hidden()
+    expect(page.locator(".part").filter(visible=True)).to_have_count(4)
+
+
+@SCRIPTS
+def test_a_phone_has_two_buttons_and_the_rest_behind_more(admin: Client, open_page: OpenPage, scripts: bool) -> None:
+    page = open_page(390, admin, java_script_enabled=scripts)
+    page.goto(OPEN)
+    bar, rest = page.locator(".actions"), page.locator("#more-acts")
+    more = bar.get_by_role("button", name="More")
+    expect(bar.locator(".button").filter(visible=True)).to_have_count(3)
+    expect(bar.get_by_text("Snooze").first).to_be_hidden()
+    more.press("Enter")
+    expect(rest.get_by_text("Snooze").first).to_be_in_viewport()
+    rest.locator("summary", has_text="Close").click()
+    expect(rest.locator("#say-close")).to_be_in_viewport()
+    page.set_viewport_size({"width": 1344, "height": 900})
+    expect(more).to_be_hidden()
+    expect(rest.get_by_text("Snooze").first).to_be_visible()
+
+
+def test_escape_closes_what_more_opened_and_then_leads_back_to_the_row(admin: Client, open_page: OpenPage) -> None:
+    page = open_page(390, admin)
+    page.goto(OPEN)
+    more = page.locator(".actions").get_by_role("button", name="More")
+    more.press("Enter")
+    page.keyboard.press("Escape")
+    expect(page.locator("#more-acts")).to_be_hidden()
+    expect(more).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".row-link:focus")).to_contain_text("Paint the fence")
+
+
+def test_below_1088_list_and_pane_are_two_pages_and_above_they_stand_beside_each_other(
+    admin: Client, open_page: OpenPage
+) -> None:
+    page = open_page(client=admin)
+    listed, pane = page.locator(".list"), page.locator(".pull")
+    for width in (390, 768, 1087):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto("/")
+        expect(listed).to_be_visible()
+        expect(pane).to_have_count(0)
+        page.goto(OPEN)
+        expect(listed).to_be_hidden()
+        expect(pane).to_be_visible()
+    for width, wide, beside in ((1088, 408, False), (1343, 408, False), (1344, 472, True), (1760, 600, True)):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.querySelector('.list').offsetWidth") == wide
+        change, who, checks = (page.locator(f"#part-{name}").bounding_box() for name in ("change", "who", "checks"))
+        assert change
+        assert who
+        assert checks
+        assert (who["x"] >= change["x"] + change["width"], who["y"] == checks["y"]) == (beside, not beside), width
+
+
+def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client, open_page: OpenPage) -> None:
+    page = open_page(768, admin)
+    page.goto("/")
+    cut = page.locator(".row-text h3").evaluate_all(
+        "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+    )
+    assert cut == 0
+    page.goto(f"{OPEN}#part-who")
+    page.locator(".byline bdi").evaluate("one => one.textContent = 'a-very-long-name-that-nobody-breaks.'.repeat(4)")
+    for width in (1344, 768, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        avatar, name = (page.locator(f".byline > {part}").bounding_box() for part in (".avatar", "a"))
+        assert avatar
+        assert name
+        assert name["x"] >= avatar["x"] + avatar["width"], width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:
+    page = open_page(390, admin)
+    page.goto("/")
+    page.locator(".row-link").first.press("Enter")
+    expect(page.locator("#pull-title")).to_be_focused()
+    for part in ("who", "checks", "comments", "change"):
+        page.locator(f".parts [href='#part-{part}']").press("Enter")
+        assert page.evaluate(FOCUSED), part
+        page.keyboard.press("Tab")
+        assert page.evaluate(FOCUSED), part
+    page.locator(".back").press("Enter")
+    expect(page.locator(".row-link:focus")).to_have_count(1)
