@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from scoring.read import ContributorPage, QueueRow, Stored
-from scoring.verdict import Lane
-from triage.contributor_page import FEW, RecordRow, chance_words, record_view, record_words
+from scoring.verdict import Estimate, Lane
+from triage.contributor_page import FEW, RecordRow, record_view, record_words
 from triage.rows import Judgement, judgement
 from triage.words import visible
 
@@ -64,10 +64,9 @@ class OwnPull:
 
 @dataclass(frozen=True, slots=True)
 class OwnScore:
-    """What maintainers see about somebody: a chance and its interval, "" without a number, the record, who vouches."""
+    """Figures that maintainers see about somebody: the chance, the record, who vouches, what was decided."""
 
-    chance: str
-    interval: str
+    estimate: Estimate
     record: str
     vouchers: tuple[str, ...]
     past: tuple[RecordRow, ...]
@@ -103,10 +102,9 @@ def _helps(row: QueueRow) -> Iterator[str]:
 
 def own_score(page: ContributorPage) -> OwnScore:
     """The same figures that the maintainers' page shows, however few changes have settled; no rank."""
-    chance, interval = chance_words(page.score.verdict.estimate)
     vouchers = tuple(visible(one.person.name) for one in page.vouches if one.kind == "vouch")
     past = tuple(one for one in record_view(page, "all").rows if one.line.state != "open" and one.line.watched)
-    return OwnScore(chance, interval, record_words(page.record), vouchers, past[:FEW])
+    return OwnScore(page.score.verdict.estimate, record_words(page.record), vouchers, past[:FEW])
 
 
 def stored_view(found: Stored | None) -> StoredView:
