@@ -6,11 +6,10 @@ hidden.
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import ceil, floor, sqrt
+from math import ceil
 
 from ingest.transaction import Rows
 from scoring.derived import display_name
-from scoring.read_lane_results import SIGMAS
 from scoring.read_queue import KEY
 
 WEEKS, MONTHS = 12, 6
@@ -107,7 +106,7 @@ def weeks(rows: Rows, now: datetime) -> tuple[Week, ...]:
 
 def answers(rows: Rows, now: datetime) -> tuple[Answers, Answers]:
     """How soon first-timers heard back in the months up to `now`, and how soon regulars did."""
-    since = (now.replace(day=1) - timedelta(days=31 * (MONTHS - 1))).replace(day=1, hour=0, minute=0, second=0)
+    since = first_month(now)
     months = rows.rows(BY_MONTH, {"since": since, "now": now})
     waiting = {row["first_timer"]: row for row in rows.rows(WAITING, {"now": now})}
 
@@ -126,13 +125,23 @@ def answers(rows: Rows, now: datetime) -> tuple[Answers, Answers]:
     return told(True), told(False)
 
 
+def first_month(now: datetime) -> datetime:
+    """The beginning of the oldest of the MONTHS that end with the one under way."""
+    months = 12 * now.year + now.month - MONTHS
+    return datetime(months // 12, months % 12 + 1, 1)
+
+
 def median_of(month: datetime, days: list[float]) -> AnswerMonth:
-    """The median of sorted times with the order statistics between which it lies in 95 of 100 samples."""
+    """The median of sorted times with the order statistics between which it lies in 95 of 100 samples.
+
+    Below six times the smallest and the largest hold it less often than that (five: 93.75 %).
+    """
+    from scipy.special import bdtrik  # .15 s, of which commands that draw nothing are spared
+
     count = len(days)
-    half = SIGMAS * sqrt(count) / 2
-    low, high = max(0, floor(count / 2 - half)), min(count - 1, ceil(count / 2 + half))
+    low = max(0, ceil(bdtrik(0.025, count, 0.5)) - 1)
     median = (days[(count - 1) // 2] + days[count // 2]) / 2
-    return AnswerMonth(month, count, median, days[low], days[high])
+    return AnswerMonth(month, count, median, days[low], days[count - 1 - low])
 
 
 def actable(rows: Rows) -> int:

@@ -212,9 +212,9 @@ def opened_since(rows: Rows, moment: datetime, query: QueueQuery | None = None) 
     where, params = _queue_filter(query or QueueQuery(), _watched(rows))
     sql = (
         "select count(*) from current_decisions c join pull_requests p on p.pull_uri = c.pull_uri "
-        f"where {where} and not c.own and p.opened_at >= ?"
+        f"where {where} and not c.own and p.opened_at >= ? and not list_contains(?, c.pull_uri)"
     )
-    return rows.value(sql, [*params, moment])
+    return rows.value(sql, [*params, moment, list((query or QueueQuery()).snoozed)])
 
 
 def labels(rows: Rows, uris: Sequence[str]) -> dict[str, str]:

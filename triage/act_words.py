@@ -30,12 +30,12 @@ VOIDED = {
 }
 
 
-def action_words(action: PastAction) -> str:
-    """What was done and, for an approval, what became of it."""
+def action_words(action: PastAction, with_note: bool) -> str:
+    """Say how somebody acted and, for an approval, how it went on; notes are for maintainers alone."""
     said = DONE.get(action.kind) or f"marked it as {OUTCOMES[action.outcome or 'clean']}"
     if action.state:
         became = VOIDED[action.reason or "gone"] if action.state == "voided" else BECAME[action.state]
         became = NOT_READ if action.reason == "not_read" else became
         commit = f" in {action.evidence[:12]}" if action.evidence else ""
         said = f"{said}; {became}{commit}"
-    return f"{said}: {action.note}" if action.note else said
+    return f"{said}: {action.note}" if action.note and with_note else said

@@ -14,7 +14,7 @@ from scoring.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
 from scoring.verdict import Lane
 from triage import actions, snoozing
 from triage.actions import Standing
-from triage.as_shown import approved, changed_after
+from triage.as_shown import approved, changed_after, unsnoozed
 from triage.forms import QueueFilters
 from triage.middleware import Request
 from triage.models import Action, Person, Snooze
@@ -42,10 +42,11 @@ class RowActs:
     done: str  # "Approved by you"
     is_approved: bool
     is_reviewed: bool
+    is_decided: bool  # somebody approved or refused this round
     undo_key: str
     undo_left_ms: int  # for how long from now
     looked_at: str  # "ana is looking"
-    changed: str  # "changed after ana approved it", or why an approval of this round is void
+    changed: str  # "changed after ana approved it", "new since ben asked for changes", or why an approval is void
     is_own: bool = False  # the viewer sent it
     snoozed: str = ""  # "Snoozed until 24 Nov 2026 by ana"
     snooze_key: str = ""
@@ -134,22 +135,25 @@ def row_acts(
         done=f"{words[done.kind]} {_name(done.person, viewer)}" if done else "",
         is_approved=stand.approval is not None,
         is_reviewed=stand.review is not None,
+        is_decided=done is not None and done.kind in actions.ENDINGS,
         undo_key=done.key if done and done.person == viewer and now <= done.effective_at else "",
         undo_left_ms=_left_ms(done.effective_at, now) if done else 0,
         looked_at=f"{_name(lease.person, None)} is looking" if lease and lease.person != viewer else "",
-        changed=_changed_words(changed, stand.own_approval),
+        changed=_changed_words(changed, stand, viewer),
         is_own=is_own,
         snoozed=snoozing.snooze_words(snooze) if snooze else "",
         snooze_key=str(snooze.key) if snooze else "",
-        notes=stand.notes,
+        notes=stand.notes if may else (),
     )
 
 
-def _changed_words(changed: ChangedApproval | None, own: Action | None) -> str:
-    """Say why an approval does not count any more, or never did."""
+def _changed_words(changed: ChangedApproval | None, stand: Standing, viewer: Person | None) -> str:
+    """Say why an approval does not count any more or never did, or that a request for changes was answered."""
     if changed:
         return f"changed after {visible(changed.approver.name)} approved it"
-    return f"the approval by {_name(own.person, None)} is void: they sent it" if own else ""
+    if stand.own_approval:
+        return f"the approval by {_name(stand.own_approval.person, None)} is void: they sent it"
+    return f"new since {_name(stand.answered.person, viewer)} asked for changes" if stand.answered else ""
 
 
 def offers_to(request: Request, now: datetime) -> list[Offer]:
@@ -186,26 +190,34 @@ def query_of(filters: QueueFilters, viewer: object, snapshot: Snapshot) -> Queue
 
 
 def mine(viewer: object, snapshot: Snapshot) -> tuple[str, ...]:
-    """At-uris of what a person has in hand, approved, or approved before it changed; none for anybody else."""
+    """At-uris of what a person has in hand, approved, or approved or refused before it changed; () for anybody else."""
     if not isinstance(viewer, Person):
         return ()
     states = read.row_states(snapshot, actions.acted_on(viewer))
     stand = actions.standings({uri: state.seen for uri, state in states.items()}, timezone.now())
-    taken = [uri for uri, one in stand.items() for done in (one.approval, one.review) if done and done.person == viewer]
+    taken = [
+        uri
+        for uri, one in stand.items()
+        if any(done and done.person == viewer for done in (one.approval, one.review, one.answered))
+    ]
     waiting = [one.subject.uri for one in approved(snapshot) if one.approver.did == viewer.did]
     changed = [uri for uri, one in changed_after(snapshot).items() if one.approver.did == viewer.did]
     return tuple(sorted({*taken, *waiting, *changed}))
 
 
 def less_in_flight(found: Queue, query: QueueQuery, snapshot: Snapshot, now: datetime) -> Queue:
-    """The queue of this query with counts that leave out what was approved and the snapshot does not know yet."""
+    """The queue of this query with counts that leave out what was approved and the snapshot does not know yet.
+
+    A row that is snoozed as well is in no count already.
+    """
     made = actions.in_flight(now, IN_FLIGHT)
     taken = read.taken_keys(snapshot, [action.key for action in made])
     waiting = {action.pull_uri: action for action in made if action.key not in taken}
     if not waiting:
         return found
     current = {one.uri: one.seen for one in read.subjects(snapshot, waiting).values()}
-    uris = [uri for uri, action in waiting.items() if current.get(uri) == actions.seen_by(action)]
+    hidden = unsnoozed(snapshot, query).snoozed
+    uris = [uri for uri, action in waiting.items() if current.get(uri) == actions.seen_by(action) and uri not in hidden]
     counts = dict(found.counts)
     for key in read.lanes(snapshot, uris, query).values():
         if key != "own":

@@ -17,7 +17,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.read import Subject
+from scoring.read import Queue, Subject
 from triage import acting, actions, as_shown, rows, snoozing
 from triage.access import safe_next, viewing
 from triage.act_forms import read_wanted
@@ -40,8 +40,6 @@ NO_ROW = "Nothing changed. It is not judged yet, or its author's account is gone
 SAY_WHY = "Nothing changed. It is flagged: say why you approve it anyway."
 NO_FINDING = "Nothing changed. The latest round does not have this finding."
 SIGNED_OUT = "Nothing changed: you are signed out. Copy your text, then sign in again."
-VERDICTS = {Action.Kind.APPROVE, Action.Kind.PULL_FOR_REVIEW}
-ENDINGS = {Action.Kind.APPROVE, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE}  # after which the next one opens
 Answer = Callable[[Request, Snapshot], HttpResponse]
 
 
@@ -78,12 +76,12 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
         (made,) = actions.act(person, {subject.uri: subject}, [wanted], now)
     except Conflict as conflict:
         return answer_conflict(request, snapshot, conflict, now)
-    if made.kind in VERDICTS:
+    if made.kind in actions.ENDINGS:
         note_verdict(person, subject.uri, now)
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     said = acting.done_words([made], snapshot)
-    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next=made.kind in ENDINGS)
+    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next=made.kind in actions.ENDINGS)
 
 
 def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> None:
@@ -200,8 +198,7 @@ def _row_context(
     bucket = next((group.key for group in found.groups for one in group.rows if one.uri == uri), None)
     in_pane = request.htmx.target == PANE
     if in_pane:
-        listed = [one.uri for group in found.groups for one in group.rows]
-        filters = replace(filters, opened=_next_uri(listed, uri) if opens_next else uri)
+        filters = replace(filters, opened=_next_uri(request, snapshot, found, uri, now) if opens_next else uri)
     shown: dict[str, object] = pane(request, snapshot, filters.opened, filters) if in_pane else {}
     return shown | {
         "in_pane": in_pane,
@@ -217,8 +214,11 @@ def _row_context(
     }
 
 
-def _next_uri(listed: Sequence[str], uri: str) -> str:
-    """Return the one below in the list, at its end the one above; "" where there is no other."""
+def _next_uri(request: Request, snapshot: Snapshot, found: Queue, uri: str, now: datetime) -> str:
+    """Return the one below in the list that nobody decided, at its end the one above; "" where there is no other."""
+    found_rows = [one for group in found.groups for one in group.rows]
+    acts = acting.acts_of(request.user, viewing(request), snapshot, found_rows, now)
+    listed = [one.uri for one in found_rows if one.uri == uri or not acts[one.uri].is_decided]
     if uri not in listed:
         return listed[0] if listed else ""
     place = listed.index(uri)

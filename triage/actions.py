@@ -30,13 +30,16 @@ CHANGED_MEANWHILE = "Not saved: it changed since you opened it. Here is the curr
 YOU_WERE_FIRST = "Nothing changed: you acted on it already. Here is the current state."
 OTHER_WAS_FIRST = "Nothing changed: somebody acted on it before you. Here is the current state."
 WRITTEN = (Action.Kind.NOTE, Action.Kind.COMMENT, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
-REVIEWS = (Action.Kind.PULL_FOR_REVIEW, Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
+REFUSALS = (Action.Kind.REQUEST_CHANGES, Action.Kind.CLOSE)
+REVIEWS = (Action.Kind.PULL_FOR_REVIEW, *REFUSALS)
+ENDINGS = (Action.Kind.APPROVE, *REFUSALS)  # after which nobody has to look at that round
 ACTED = "select 1 from triage_action where pull_uri in (select value from json_each(%s)) limit 1"
 LOOKED_AT = "select 1 from triage_lease where expires_at > %s and pull_uri in (select value from json_each(%s)) limit 1"
 UNDOABLE = "select 1 from triage_action where person_id = %s and undone_at is null and effective_at >= %s limit 1"
 APPROVED = "select 1 from triage_action where made_at >= %s and kind = 'approve' and undone_at is null limit 1"
 OWN_WORK = "Nothing changed. You sent this pull request, so somebody else must approve it."
 NOT_MERGED = "Nothing changed. It was not merged, so it has no outcome."
+REVOKE_FIRST = "Nothing changed. This round is approved: revoke the approval first."
 TOO_LATE = "The 10 seconds are over. Use Revoke approval."
 
 
@@ -80,7 +83,8 @@ class Standing:
     version: int = 0  # actions and undos so far: two people whose screens agree hold the same number
     approval: Action | None = None
     own_approval: Action | None = None  # by whoever sent the pull request: it counts nowhere
-    review: Action | None = None  # its person has it in hand
+    review: Action | None = None  # its person has it in hand, or refused this round
+    answered: Action | None = None  # a request for changes that a newer round came after
     lease: Lease | None = None
     notes: tuple[Action, ...] = ()  # of whichever round, the oldest first
 
@@ -94,17 +98,17 @@ def act(person: Person, subjects: Mapping[str, Subject], wanted: Sequence[Wanted
     """
     batch = secrets.token_hex(16) if len(wanted) > 1 else ""
     with transaction.atomic():
-        made = versions(one.uri for one in wanted)
+        done = _by_uri(one.uri for one in wanted)
         late = [one for one in wanted if _is_changed(one, subjects.get(one.uri))]
         if late:
             raise Conflict(CHANGED_MEANWHILE, [one.uri for one in late])
-        late = [one for one in wanted if made.get(one.uri, 0) != one.version]
+        late = [one for one in wanted if _version(done[one.uri]) != one.version]
         if late:
             uris = [one.uri for one in late]
             newest = Action.objects.filter(pull_uri__in=uris).order_by("pk").last()
             raise Conflict(YOU_WERE_FIRST if newest and newest.person == person else OTHER_WAS_FIRST, uris)
         for one in wanted:
-            _check(person, one, subjects[one.uri])
+            _check(person, one, subjects[one.uri], standing(done[one.uri], one.seen))
         return [_put(person, subjects[one.uri], one, batch, now) for one in wanted]
 
 
@@ -208,18 +212,25 @@ def _leases(uris: Iterable[str], now: datetime) -> Iterable[Lease]:
 
 def standing(actions: Sequence[Action], seen: Seen, lease: Lease | None = None) -> Standing:
     """The same for one pull request from all of its actions in order; pure."""
-    approval = own_approval = review = None
+    approval = own_approval = review = answered = None
     for action in actions:
         if action.undone_at is not None:
             continue
         if action.kind == Action.Kind.RELEASE:
-            approval = own_approval = review = None
-        elif action.kind in REVIEWS:
+            approval = own_approval = review = answered = None
+        elif action.kind == Action.Kind.PULL_FOR_REVIEW or (action.kind in REFUSALS and _is_of_round(action, seen)):
             review = action
+        elif action.kind == Action.Kind.REQUEST_CHANGES:
+            answered = action
         elif action.kind == Action.Kind.APPROVE and seen_by(action) == seen:
             approval, own_approval = (approval, action) if is_own(action) else (action, own_approval)
     notes = tuple(one for one in actions if one.kind in WRITTEN and one.undone_at is None)
-    return Standing(_version(actions), approval, own_approval, review, lease, notes)
+    return Standing(_version(actions), approval, own_approval, review, answered, lease, notes)
+
+
+def _is_of_round(action: Action, seen: Seen) -> bool:
+    """Return whether an action meant this round of the patch; its record may have other words by now."""
+    return (action.round, action.patch_id) == (seen.round, seen.patch_id)
 
 
 def is_own(action: Action) -> bool:
@@ -258,12 +269,14 @@ def _is_changed(wanted: Wanted, subject: Subject | None) -> bool:
     return subject is None or subject.seen != wanted.seen
 
 
-def _check(person: Person, wanted: Wanted, subject: Subject) -> None:
-    """Refuse what this person cannot do to what stands now."""
+def _check(person: Person, wanted: Wanted, subject: Subject, stand: Standing) -> None:
+    """Refuse an action that this person cannot take on a pull request as it stands now."""
     if wanted.kind not in Action.Kind.values:
         raise ActionProblem("This action does not exist.")
     if wanted.kind in (Action.Kind.APPROVE, *REVIEWS) and subject.state != "open":
         raise Conflict(f"Nothing changed: it is already {subject.state}.", [wanted.uri])
+    if wanted.kind in REFUSALS and stand.approval:
+        raise Conflict(REVOKE_FIRST, [wanted.uri])
     if wanted.kind == Action.Kind.APPROVE and subject.seen.patch_id is None:
         sentence = "Nothing changed: its patch has not arrived yet or cannot be read."
         raise Conflict(sentence, [wanted.uri])

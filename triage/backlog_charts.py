@@ -12,7 +12,7 @@ BARS = Frame(left=44, right=520, top=24, bottom=160)
 MEDIANS = Frame(left=44, right=400, top=24, bottom=160)
 ENOUGH = 10  # first answers in each group before medians are drawn
 BESIDE = 6  # units between the middle of a month and the marks of either group
-FEW = 3  # answers of a month without which it has no mark
+FEW = 6  # answers of a month without which its median has no 95 % interval, and no mark
 WHO = {True: "First-timers", False: "Regulars"}
 
 
@@ -185,7 +185,7 @@ def _waits_table(found: Sequence[Answers]) -> Table:
             f"{month.month:%b %Y}, {WHO[one.first_timers].lower()}",
             f"{month.n:,}",
             f"{month.median:.1f}",
-            f"{month.low:.1f} to {month.high:.1f}",
+            f"{month.low:.1f} to {month.high:.1f}" if month.n >= FEW else "too few",
         )
         for one in found
         for month in one.months

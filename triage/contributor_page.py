@@ -197,7 +197,8 @@ def record_view(page: ContributorPage, tab: RecordTab) -> RecordView:
         for value, words in TABS
         if not value or page.record.results.get(value)
     )
-    return RecordView(tuple(map(_record_row, shown)), tabs, len(found) - len(shown))
+    count = page.record.results.get(tab, 0) if tab not in ("", "all") else page.record.total
+    return RecordView(tuple(map(_record_row, shown)), tabs, count - len(shown))
 
 
 def read_tab(value: str) -> RecordTab:

@@ -11,6 +11,7 @@ from scoring import read
 from scoring.interdiff import Difference, difference
 from scoring.read import ChangedApproval, Subject
 from triage import actions, as_shown
+from triage.access import viewing
 from triage.middleware import Request
 from triage.permissions import Role, role_of
 from triage.views import reading
@@ -31,6 +32,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "changed": changed,
         "difference": _difference(snapshot, subject, changed) if changed else None,
         "next": reverse("history", args=[uri]),
+        "may_read_notes": viewing(request).role(subject.repository_key) >= Role.MAINTAINER,
         **_forms(request, subject),
     }
     return render(request, "history.html", shown)

@@ -29,7 +29,7 @@ from triage.report_views import for_any_maintainer
 from triage.views import reading
 
 PAGE = 50  # rows
-NO_ROW = "No open pull request of a watched repository has this address."
+NOT_OPEN = "No open pull request of a watched repository has this address."
 
 
 @reading
@@ -100,7 +100,7 @@ def snooze(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Hide a row from the queue until a day or until it changes; 409 where it changed since it was shown."""
     row = as_shown.pull(snapshot, request.POST.get("uri", ""))
     if row is None:
-        raise Http404(NO_ROW)
+        raise Http404(NOT_OPEN)
     person, now = require(request, row.repository_key, Role.MAINTAINER), timezone.now()
     until = snoozing.read_until(request.POST.get("until", ""), request.POST.get("day", ""), now)
     try:

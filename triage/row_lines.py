@@ -43,6 +43,7 @@ class RowLine(NamedTuple):
     notes: int
     turn: str
     done: str
+    struck: bool  # decided a moment ago
     looked_at: str
     changed: str
     pill: Pill
@@ -71,6 +72,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         len(act.notes) if act else 0,
         "Waiting on author" if row.on_author else "",
         done,
+        bool(act and act.is_decided and act.undo_left_ms),
         looked_at,
         "" if is_cause else changed,
         item.pill,

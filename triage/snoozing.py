@@ -15,7 +15,7 @@ from scoring import read
 from scoring.kept import PerSnapshot
 from scoring.read import QueueRow, RowState, Seen
 from scoring.verdict import Lane
-from triage.actions import ActionProblem, Conflict
+from triage.actions import WINDOW, ActionProblem, Conflict
 from triage.changes import log_change
 from triage.existence import is_any
 from triage.models import Action, Person, Snooze
@@ -27,6 +27,7 @@ FURTHEST = timedelta(days=365)
 ANY = "select 1 from triage_snooze limit 1"
 MINE = "select 1 from triage_snooze where person_id = %s and made_at >= %s limit 1"
 CHANGED = "Not saved: it changed since you opened it, so it stays in the inbox. Here is the current state."
+TOO_LATE = "The 10 seconds are over. Show it again from the list of snoozed rows."
 _states = PerSnapshot[dict[str, RowState]](4)
 
 
@@ -73,11 +74,14 @@ def show_now(person: Person, found: Snooze, now: datetime) -> None:
 
 
 def take_back(person: Person, key: str, now: datetime) -> bool:
-    """Undo a snooze of this person's; False where the key names none."""
+    """Undo a snooze of this person's; False where the key names none, ActionProblem once its 10 seconds are over."""
     found = Snooze.objects.filter(person=person, key=key).first() if key else None
-    if found is not None:
-        show_now(person, found, now)
-    return found is not None
+    if found is None:
+        return False
+    if now > found.made_at + WINDOW:
+        raise ActionProblem(TOO_LATE)
+    show_now(person, found, now)
+    return True
 
 
 def made_since(person: Person, moment: datetime) -> list[Snooze]:
@@ -104,6 +108,12 @@ def in_force(snapshot: Snapshot, now: datetime) -> tuple[Snooze, ...]:
     )
 
 
+def forget_ended(snapshot: Snapshot, now: datetime) -> int:
+    """Delete the snoozes that hide nothing any more; returns how many."""
+    hiding = [one.pk for one in in_force(snapshot, now)]
+    return Snooze.objects.exclude(pk__in=hiding).filter(made_at__lt=now - WINDOW).delete()[0]
+
+
 def _state_then(one: Snooze) -> RowState:
     return RowState(Seen(one.record_cid, one.round, one.patch_id), one.lane, one.comments)
 
@@ -125,7 +135,7 @@ def snooze_words(one: Snooze) -> str:
 
 
 def offer_words(one: Snooze) -> str:
-    """What the toast says of it."""
+    """Words for the toast of a snooze."""
     return f"Snoozed {_until_words(one.until)}."
 
 

@@ -64,14 +64,19 @@ def tell_webhook() -> None:
 
 
 @huey.periodic_task(crontab(minute="51"))
-def drop_ended_sessions() -> None:
-    """Once an hour remove the sessions that have ended."""
+def drop_what_ended() -> None:
+    """Once an hour remove the sessions that have ended and the snoozes that hide nothing any more."""
     from django.contrib.sessions.backends.db import SessionStore
+
+    from triage import middleware, snoozing
 
     if not _has_tables():
         return
     try:
         SessionStore.clear_expired()
+        with middleware.snapshot_reader().pin() as snapshot:
+            if snapshot is not None:
+                snoozing.forget_ended(snapshot, timezone.now())
     finally:
         close_old_connections()
 

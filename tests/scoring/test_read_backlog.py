@@ -4,12 +4,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 
 from scoring import read
-from scoring.read_backlog import median_of
+from scoring.read_backlog import first_month, median_of
 from tests.ingest.stream import ANA, CREATED, MARA, REPO, SEED, STRANGER, Frames, pull_uri
 from tests.pipeline import Result, opened
 from tests.scoring.small import take
+from triage.backlog_charts import FEW
 
 COMMENT = "sh.tangled.repo.pull.comment"
 OPENED = datetime(2026, 9, 21, 14)
@@ -81,9 +83,19 @@ def test_nothing_is_fast_lane_to_act_on_while_every_lane_only_watches(tmp_path: 
             assert read.actable(rows) == 0
 
 
-def test_a_median_lies_within_its_interval_and_few_answers_have_a_wide_one() -> None:
+def test_a_median_lies_within_its_interval_in_95_of_100_samples() -> None:
+    """By the binomial law of how many of n samples fall below the true median, for every n that a page draws."""
     month = datetime(2026, 9, 1)
-    few, many = median_of(month, [1.0, 2.0, 30.0]), median_of(month, [float(day) for day in range(101)])
-    assert (few.median, few.low, few.high) == (2.0, 1.0, 30.0)
-    assert many.median == 50.0
-    assert 35 < many.low < 45 < 55 < many.high < 65
+    for count in range(FEW, 102):
+        found = median_of(month, [float(place) for place in range(count)])
+        below, above = int(found.low), int(found.high)
+        assert found.low <= found.median <= found.high
+        assert binom.cdf(above, count, 0.5) - binom.cdf(below, count, 0.5) >= 0.95, count
+    assert binom.cdf(FEW - 2, FEW - 1, 0.5) - binom.cdf(0, FEW - 1, 0.5) < 0.95, "one fewer has no such interval"
+
+
+@pytest.mark.parametrize(("now", "first"), [((2026, 11, 30), (2026, 6, 1)), ((2026, 3, 1), (2025, 10, 1))])
+def test_six_months_are_the_one_under_way_and_five_before(
+    now: tuple[int, int, int], first: tuple[int, int, int]
+) -> None:
+    assert first_month(datetime(*now, 13)) == datetime(*first)

@@ -44,7 +44,7 @@ def test_of_sessions_those_that_ended_go_and_the_others_stay(monkeypatch: pytest
         session = SessionStore()
         session.set_expiry(seconds)
         session.create()
-    tasks.drop_ended_sessions.call_local()
+    tasks.drop_what_ended.call_local()
     assert [one.expire_date > timezone.now() for one in Session.objects.all()] == [True]
 
 

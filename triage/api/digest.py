@@ -56,12 +56,13 @@ def _told(request: Request, snapshot: Snapshot, query: QueueQuery) -> Told:
     due = read.audits_due(snapshot)
     sealed = tuple(row for row in as_shown.pulls(snapshot, due) if row.is_sealed and is_in_view(row, query))
     first = as_shown.queue(snapshot, replace(query, sort="oldest", size=1)).groups
-    snoozed = snoozing.in_force(snapshot, timezone.now())
+    hidden = {one.pull_uri: one for one in snoozing.in_force(snapshot, timezone.now())}
+    snoozed = [hidden[uri] for uri, one in read.subjects(snapshot, hidden).items() if is_in_view(one, query)]
     oldest = [row for group in first if group.key != "own" for row in group.rows]
     return Told(
         queue=as_shown.queue(snapshot, replace(query, sort="newest", size=MOST)),
         oldest=min(oldest, key=lambda row: row.opened_at, default=None),
-        added=read.opened_since(snapshot, now - NEW, query),
+        added=read.opened_since(snapshot, now - NEW, as_shown.unsnoozed(snapshot, query)),
         due=sealed[:MOST],
         due_total=len(sealed),
         approved=tuple(one for one in as_shown.approved(snapshot) if is_in_view(one.subject, query)),

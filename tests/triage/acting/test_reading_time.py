@@ -27,7 +27,7 @@ def switch(client: Client, on: bool = True) -> None:
 def read_and_decide(site: ActingSite, client: Client, seconds: float, kind: str = "approve", version: int = 0) -> None:
     assert client.get(f"/diff/{OFFERED}").status_code == 200
     site.after(seconds)
-    assert client.post("/act", site.form(kind, version=version)).status_code in (200, 302)
+    assert client.post("/act", site.form(kind, version=version, note="Split it.")).status_code in (200, 302)
 
 
 def measured() -> list[int | None]:
@@ -39,7 +39,7 @@ def test_nothing_is_kept_of_who_did_not_switch_it_on(site: ActingSite, ana: Clie
     assert measured() == []
 
 
-@pytest.mark.parametrize("kind", ["approve", "pull_for_review"])
+@pytest.mark.parametrize("kind", ["approve", "request_changes", "close"])
 def test_the_time_from_opening_a_change_to_the_verdict_is_kept(site: ActingSite, ana: Client, kind: str) -> None:
     switch(ana)
     read_and_decide(site, ana, 90, kind)
@@ -72,7 +72,7 @@ def test_the_first_verdict_counts_and_reading_it_again_changes_nothing(site: Act
     read_and_decide(site, ana, 60)
     site.after(5)
     ana.post("/act/undo", {"key": last_key()})
-    read_and_decide(site, ana, 300, "pull_for_review", version=2)
+    read_and_decide(site, ana, 300, "request_changes", version=2)
     assert measured() == [60]
 
 

@@ -1,14 +1,14 @@
 """Who may act on a row and with which form: whatever else comes changes nothing."""
 
 import json
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
 from tests.ingest.stream import MARA
-from tests.scoring.offered_world import SECOND, THIRD
+from tests.scoring.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.sources import PROJECT
 from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, approved, last_key, signed_in
@@ -61,6 +61,82 @@ def test_an_older_approval_of_ones_own_work_is_void_on_the_row(
         site.after(11)
         site.work()
     assert "void: nobody approves what they sent" in ben.get(f"/history/{OFFERED}").content.decode()
+
+
+@pytest.mark.parametrize("kind", ["request_changes", "close"])
+@pytest.mark.parametrize("effective", [False, True])
+def test_an_approved_round_is_refused_only_after_its_approval_is_revoked(
+    site: ActingSite, ana: Client, ben: Client, kind: str, effective: bool
+) -> None:
+    """Else the list for the merge script would go on to name what somebody wants changed."""
+    ana.post("/act", site.form())
+    if effective:
+        site.after(11)
+        site.work()
+        assert f'value="{kind}"' not in ben.get(f"/pull/{OFFERED}").content.decode()
+    answer = ben.post("/act", site.form(kind, version=1, note="Split it."))
+    assert answer.status_code == 409
+    assert "This round is approved: revoke the approval first." in answer.content.decode()
+    ben.post("/act", site.form("release", version=1))
+    assert ben.post("/act", site.form(kind, version=2, note="Split it.")).status_code == 302
+    site.after(11)
+    site.work()
+    assert approved(ben) == []
+
+
+def test_a_refusal_ends_with_its_round_and_the_row_says_what_came_after(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    ben.post("/act", site.form("request_changes", note="Split it."))
+    assert "Changes requested by ben.example." in ana.get("/").content.decode()
+    a_new_round(site.result)
+    site.work()
+    page = ana.get("/").content.decode()
+    assert "Changes requested by" not in page
+    assert "is-done" not in page
+    assert "New since ben.example asked for changes." in page
+    assert "New since you asked for changes." in ben.get("/?mine=1").content.decode()
+    ana.post("/act", site.form("pull_for_review", version=1))
+    ben.post("/act", site.form("request_changes", version=2, note="Split it more."))
+    assert "Changes requested by ben.example." in ana.get("/").content.decode()
+
+
+def test_who_has_it_in_hand_keeps_it_through_rounds_and_refusals(site: ActingSite, ana: Client, ben: Client) -> None:
+    ana.post("/act", site.form("pull_for_review"))
+    ben.post("/act", site.form("request_changes", version=1, note="Split it."))
+    a_new_round(site.result)
+    site.work()
+    assert "Assigned to ana.example." in ben.get("/").content.decode()
+
+
+def test_a_row_is_struck_through_only_while_a_decision_can_be_undone(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form("pull_for_review", SECOND))
+    assert "is-done" not in ana.get("/").content.decode(), "an assignment ends nothing"
+    ana.post("/act", site.form("request_changes", note="Split it."))
+    assert ana.get("/").content.decode().count("is-done") == 1
+    site.after(11)
+    assert "is-done" not in ana.get("/").content.decode()
+
+
+def test_after_a_decision_the_next_row_that_nobody_decided_opens(site: ActingSite, ana: Client, ben: Client) -> None:
+    listed = [one["uri"] for one in ana.get("/queue").json()["pull_requests"]]
+    ben.post("/act", site.form("request_changes", listed[1], note="Split it."))
+    sent = site.form("request_changes", listed[0], note="Split it.", next=f"/?open={quote(listed[0])}")
+    answer = ana.post("/act", sent, headers={**HTMX, "HX-Target": "open"})
+    assert answer["HX-Push-Url"].endswith(quote_plus(listed[2]))
+
+
+def test_notes_and_reasons_are_for_maintainers_alone(site: ActingSite, ana: Client, settings: Settings) -> None:
+    settings.PUBLIC_READ = True
+    ana.post("/act", site.form("note", note="He is my neighbour."))
+    site.after(11)
+    site.work()
+    reader = signed_in(Person.objects.create(did=f"did:plc:{'v' * 24}"))
+    for address in (f"/history/{OFFERED}", f"/pull/{OFFERED}"):
+        assert "He is my neighbour." in ana.get(address).content.decode()
+        for other in (Client(), reader):
+            assert "my neighbour" not in other.get(address).content.decode()
+    assert "ana.example" in Client().get(f"/history/{OFFERED}").content.decode(), "who acted is told"
 
 
 def test_no_address_of_the_api_approves() -> None:

@@ -1,5 +1,6 @@
 """A snoozed row leaves the queue for everybody, is counted, and comes back on its day or when it changes."""
 
+import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote_plus
@@ -11,6 +12,7 @@ from tests.ingest.stream import REPO
 from tests.scoring.offered_world import SECOND, THIRD, a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, BEN, HTMX, ActingSite, maintainer, signed_in
+from triage import tasks
 from triage.models import Change, Person, Snooze
 
 pytestmark = pytest.mark.django_db
@@ -225,3 +227,45 @@ def test_notes_of_maintainers_are_counted_on_the_row_and_shown_with_it(
     assert "ana.example" in page
     ana.post("/act/undo", {"key": Change.objects.get(what="action.note").details["key"]}, headers=HTMX)
     assert "written by maintainers" not in page_of(ben, f"/pull/{OFFERED}")
+
+
+def test_after_ten_seconds_a_snooze_is_ended_from_its_list(site: ActingSite, ana: Client) -> None:
+    snooze(site, ana)
+    key = Snooze.objects.get().key
+    site.after(10.1)
+    answer = ana.post("/act/undo", {"key": key})
+    assert (answer.status_code, Snooze.objects.count()) == (400, 1)
+    assert "Show it again from the list of snoozed rows." in answer.content.decode()
+    assert ana.post("/snooze/end", {"key": key}).status_code == 302
+    assert not Snooze.objects.exists()
+
+
+def test_an_approved_row_that_is_snoozed_is_counted_out_once(site: ActingSite, ana: Client) -> None:
+    ana.post("/act", site.form())
+    assert tile(ana) == "2"
+    site.after(1)
+    assert snooze(site, ana) == 302
+    assert tile(ana) == "2"
+
+
+def test_digest_counts_what_is_snoozed_in_its_view_and_not_among_the_new(site: ActingSite, ana: Client) -> None:
+    before = page_of(ana, "/digest")
+    snooze(site, ana)
+    assert "Snoozed: 1" in page_of(ana, "/digest")
+    assert "Snoozed" not in page_of(ana, "/digest?q=nothing-like-this")
+    new = re.compile(r"New within 24 hours: (\d+)")
+    assert int(new.findall(page_of(ana, "/digest"))[0]) == int(new.findall(before)[0]) - 1
+
+
+def test_snoozes_that_hide_nothing_are_deleted_and_the_others_stay(
+    site: ActingSite, ana: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_has_tables", lambda: True)
+    for uri, until in ((OFFERED, "change"), (SECOND, "tomorrow"), (THIRD, "week")):
+        assert snooze(site, ana, uri, until) == 302
+    a_new_round(site.result)
+    site.after(2 * 86_400)
+    site.work()
+    tasks.drop_what_ended.call_local()
+    assert [one.pull_uri for one in Snooze.objects.all()] == [THIRD]
+    assert not is_listed(ana, THIRD)
