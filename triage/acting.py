@@ -1,10 +1,12 @@
 """What a row offers to whoever looks at it: its buttons, what people did to it, and how it stood when it was shown."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2s
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 
@@ -71,6 +73,15 @@ def refused_approval(row: QueueRow) -> str:
     if row.shadow:
         return "Nothing changed. Watching: the lane is shut in this repository, so nothing is approved here."
     return "Nothing changed. This is a random audit: answer its question first." if row.is_sealed else ""
+
+
+def merge_commands(row: QueueRow, act: RowActs, viewer: object) -> tuple[str, ...]:
+    """Return the shell commands that merge an approved round; () where none is approved or its CI did not pass."""
+    if not (act.can_act and act.is_approved and isinstance(viewer, Person)) or row.ci in ("failed", "running"):
+        return ()
+    if settings.MERGE_ON_FORGE:
+        return (shlex.join(("manage.py", "merge_approved", row.uri, "--as", str(viewer.did))),)
+    return "manage.py approved --mbox approved", "git -C ../your-clone am --keep-cr approved/*.mbox"
 
 
 def dismissal_words(uri: str) -> dict[str, str]:

@@ -39,9 +39,9 @@ def _modes(file: FileChange) -> str:
 
 
 def round_words(found: Round) -> str:
-    """A round in a list: "3 (newest)"; one whose patch was exchanged says so."""
+    """A round in a list: "Round 3, latest"; one whose patch was exchanged says so."""
     number, _, exchanged = found.key.partition("-")
-    return number + (" (replaced)" if exchanged else "") + (" (newest)" if found.newest else "")
+    return f"Round {number}" + (", replaced" if exchanged else "") + (", latest" if found.newest else "")
 
 
 def why_missing(found: Round | None) -> tuple[str, str]:

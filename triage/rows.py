@@ -92,6 +92,7 @@ class Judgement:
     chain: tuple[PersonView, ...]
     no_chain: str
     bars: tuple[FactorBar, ...]
+    unused: tuple[FactorBar, ...]  # factors that are known and move no score
     interval: str
     reasons: tuple[str, ...]
     missing: tuple[str, ...]
@@ -233,12 +234,13 @@ def judgement(
     exact: bool = True,
 ) -> Judgement:
     """The Who side of a verdict; without the thresholds unless `exact`."""
-    say = sentence if exact else plain_sentence
+    say, bars = sentence if exact else plain_sentence, factor_bars(verdict.factors)
     return Judgement(
         pill(verdict, shadow),
         tuple(person_view(person) for person in path),
         no_path_words(verdict),
-        factor_bars(verdict.factors),
+        tuple(bar for bar in bars if bar.effect),
+        tuple(bar for bar in bars if not bar.effect),
         interval_sentence(verdict.estimate),
         tuple(visible(say(reason)) for reason in told_reasons(verdict)),
         missing_evidence(verdict, path, content_risk),

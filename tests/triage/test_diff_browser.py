@@ -95,7 +95,9 @@ def test_the_change_opens_beside_the_list_and_keys_lead_to_its_findings_and_file
 
 def test_rounds_are_compared_without_scripts(open_page: Open) -> None:
     page = open_page(f"/?open={quote(OFFERED)}", scripts=False)
-    page.get_by_role("navigation", name="Compare with another round").get_by_role("link", name="1", exact=True).click()
+    page.get_by_role("navigation", name="Compare with another round").get_by_role(
+        "link", name="Round 1", exact=True
+    ).click()
     expect(page.get_by_text("between the two rounds")).to_be_visible()
     expect(page.locator("main")).to_contain_text("gpj.⟨U+202E⟩exe")
 

@@ -194,9 +194,9 @@ def test_rounds_are_chosen_by_links_and_compared_with_one_another(site: ActingSi
     page = text_of(anybody())
     assert "print" in page
     assert re.findall(r'<a class="button"( aria-current="true")? href="([^"]*)">([^<]*)</a>', page) == [
-        ("", f"{PAGE}?round=1", "1"),
-        (' aria-current="true"', PAGE, "2 (newest)"),
-        ("", f"{PAGE}?since=1", "1"),
+        ("", f"{PAGE}?round=1", "Round 1"),
+        (' aria-current="true"', PAGE, "Round 2, latest"),
+        ("", f"{PAGE}?since=1", "Round 1"),
     ]
     compared = text_of(anybody(), f"{PAGE}?since=1")
     assert "1 file differs between the two rounds; 0 do not." in compared

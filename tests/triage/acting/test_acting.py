@@ -5,11 +5,12 @@ from html import unescape
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from tests.ingest.stream import ANA as TUTOR
 from tests.ingest.stream import MALLORY, MARA, REPO
 from tests.pipeline import Later
-from tests.scoring.offered_world import SECOND, learn
+from tests.scoring.offered_world import SECOND, a_new_round, learn
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, NOON, ActingSite, approved, last_key
 from triage import outbox
@@ -145,7 +146,7 @@ def test_reviewing_is_shown_to_others_until_it_is_released(site: ActingSite, ana
     ana.post("/act", site.form("pull_for_review"))
     assert "Assigned to ana.example." in ben.get("/").content.decode()
     assert ben.post("/act", site.form("release", version=1)).status_code == 302
-    assert "Assigned to" not in ben.get("/").content.decode()
+    assert "Assigned to ana" not in ben.get("/").content.decode()
 
 
 def test_looking_at_a_row_is_told_to_others_for_five_minutes_and_stops_nobody(
@@ -220,3 +221,25 @@ def test_no_link_on_a_contributors_page_leads_to_nothing(site: ActingSite, ana: 
         links = set(re.findall(r'href="(/(?:pull|history|c)/[^"]*)"', page))
         assert links
         assert {link: ana.get(unescape(link)).status_code for link in links} == dict.fromkeys(links, 200)
+
+
+@pytest.mark.parametrize(
+    ("on_forge", "words"), [(False, "am --keep-cr"), (True, f"merge_approved {OFFERED} --as {ANA}")]
+)
+def test_an_approved_round_shows_its_maintainer_how_to_merge_it(
+    site: ActingSite, ana: Client, settings: Settings, on_forge: bool, words: str
+) -> None:
+    settings.PUBLIC_READ, settings.MERGE_ON_FORGE = True, on_forge
+    assert words not in page(ana)
+    ana.post("/act", site.form())
+    site.after(11)
+    site.work()
+    assert words in page(ana)
+    assert words not in page(Client())
+    a_new_round(site.result)
+    site.work()
+    assert words not in page(ana), "the approval is void"
+
+
+def page(client: Client) -> str:
+    return unescape(client.get(f"/pull/{OFFERED}").content.decode())
