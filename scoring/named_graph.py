@@ -136,7 +136,7 @@ def _hangs_on(graph: NamedGraph, judged: Judged, node: int) -> str:
     """The distance, and what one loss would do."""
     passage, dominator = judged.denounced.passage, int(judged.dominator[node])
     hops = int(passage.distance[node])
-    sentence = f"{hops} {'hop' if hops == 1 else 'hops'} from the nearest seed; "
+    sentence = f"{hops} {'step' if hops == 1 else 'steps'} from the nearest seed; "
     if dominator == NOBODY:
         return sentence + "no single node carries all of it."
     role = "seed" if passage.distance[dominator] == 0 else "node"

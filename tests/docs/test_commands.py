@@ -84,7 +84,7 @@ def test_no_page_holds_a_did_that_somebody_might_own() -> None:
 )
 def test_a_command_that_is_pasted_with_its_placeholder_is_refused_in_a_sentence(line: Line) -> None:
     name, *arguments = line.manage() or []
-    refused = r"_HANDLE' is neither a handle|YOUR_DID has no account here|No watched repository is called 'OWNER/NAME'"
+    refused = r"_HANDLE' is not a handle|YOUR_DID has no account here|No watched repository is called 'OWNER/NAME'"
     with pytest.raises(CommandError, match=refused):
         call_command(name, *arguments)
     assert not Person.objects.exists()

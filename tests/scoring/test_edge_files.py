@@ -125,7 +125,7 @@ def test_what_makes_no_sense_in_parquet_is_one_sentence(
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     for content in (b"\x80\r", b"source,target,\xff\na,b,c\n"):
-        with pytest.raises(FileProblem, match=r"edges\.csv is no text in UTF-8"):
+        with pytest.raises(FileProblem, match=r"edges\.csv is not text in UTF-8"):
             read_edges(written(tmp_path, content))
     with pytest.raises(FileProblem, match=r"edges\.csv cannot be read \(.*invalid UTF8"):
         read_edges(written(tmp_path, b"source,target\na,\xff\n"))
@@ -170,7 +170,7 @@ def test_seeds_are_one_a_line_each_once(tmp_path: Path) -> None:
 
 
 def test_seeds_that_cannot_be_read_or_are_none_are_refused(tmp_path: Path) -> None:
-    for content, words in {b"\n \n": "names no seed", b"\xff\n": "is no text in UTF-8"}.items():
+    for content, words in {b"\n \n": "names no seed", b"\xff\n": "is not text in UTF-8"}.items():
         with pytest.raises(FileProblem, match=words):
             read_seeds(written(tmp_path, content, "seeds.txt"))
     with pytest.raises(FileProblem, match=r"absent cannot be read \(No such file or directory\)"):
@@ -180,7 +180,7 @@ def test_seeds_that_cannot_be_read_or_are_none_are_refused(tmp_path: Path) -> No
 def test_a_moment_is_iso_8601(tmp_path: Path) -> None:
     assert parse_moment("2020-01-01T12:00") == parse_moment("2020-01-01T13:00+01:00") == NOON
     for text in ("", "yesterday", "2020-13-01", "\udcff"):
-        with pytest.raises(FileProblem, match="is no date or time"):
+        with pytest.raises(FileProblem, match="is not a date or time"):
             parse_moment(text)
 
 

@@ -45,7 +45,7 @@ def test_adding_someone_again_changes_nothing_but_makes_a_new_link(site: Site) -
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["ana"], "not a handle (such as ana.example.com) or a DID"),
+        (["ana"], "'ana' is not a handle"),
         (["did:plc:"], "This is not a DID"),
         (["did:plc:foo"], "did:plc: needs 24 characters"),
         (["did:key:z6MkhaXgBZD"], "This is not a DID"),

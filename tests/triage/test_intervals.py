@@ -62,7 +62,15 @@ def test_every_template_that_prints_a_probability_prints_its_interval_beside_it(
 
 def test_the_reader_of_templates_knows_the_places_that_print_one() -> None:
     found = {path.name for path in TEMPLATES if PRINTED.search(path.read_text())}
-    assert found == {"chance.html", "pill.html", "incident.html", "bulk.html", "lane_rows.html", "contributor.html"}
+    assert found == {
+        "chance.html",
+        "pill.html",
+        "incident.html",
+        "bulk.html",
+        "lane_rows.html",
+        "contributor.html",
+        "contributor_data.html",
+    }
 
 
 def test_every_shape_of_json_that_has_a_probability_of_somebody_has_its_interval() -> None:

@@ -56,7 +56,7 @@ def test_what_could_not_be_had_and_who_is_read_later_are_told() -> None:
     assert found is not None
     told = " ".join(step.words for step in found.steps)
     assert "12 of at least 40 accounts read, 900 records, 3 pull requests; 2 could not be read" in told
-    assert "100 of 5,000 accounts so far" in told
+    assert "100 of 5,000 accounts read so far" in told
 
 
 @pytest.mark.parametrize(

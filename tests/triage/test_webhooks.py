@@ -139,7 +139,7 @@ def test_the_command_prints_the_secret_sends_a_test_and_lists_what_became_of_mes
     call_command("webhook", "--secret")
     assert capsys.readouterr().out.strip() == secret_of(webhook_key)
     call_command("webhook", "--test")
-    assert "took it" in capsys.readouterr().out
+    assert "accepted it" in capsys.readouterr().out
     assert said(peer) == [("webhook.test", {"address": "https://trust.example"})]
     status[0] = 500
     with pytest.raises(CommandError, match=r"127\.0\.0\.1 answered 500"):

@@ -168,5 +168,5 @@ def test_merging_on_the_forge_is_off_unless_it_is_switched_on(
 def test_what_is_not_approved_is_not_merged(result: Result, settings: Settings) -> None:
     settings.MERGE_ON_FORGE = True
     publish(result.store, result.folder / "snapshots")
-    with pytest.raises(CommandError, match="No approval"):
+    with pytest.raises(CommandError, match="no valid approval"):
         call_command("merge_approved", OFFERED, "--as", SEED)

@@ -167,7 +167,7 @@ def test_somebody_unknown_is_refused_in_one_sentence(made: Path, settings: Setti
     nobody = "did:plc:" + "b" * 24
     for command, who, said in (
         ("erase_contributor", "nobody.example.com", "Nobody here has proven the handle"),
-        ("erase_contributor", "no one", "is neither a handle"),
+        ("erase_contributor", "no one", "is not a handle"),
         ("erase_contributor", nobody, "No data about"),
         ("export_contributor", nobody, "No data about"),
     ):

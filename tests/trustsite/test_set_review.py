@@ -42,10 +42,12 @@ def modes() -> list[tuple[object, ...]]:
         store.close()
 
 
-@pytest.mark.parametrize("mode", ["off", "deterministic"])
-def test_a_mode_is_kept_and_its_meaning_said(mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "meaning"), [("off", "only the scanners read"), ("deterministic", "only the scanners review")]
+)
+def test_a_mode_is_kept_and_its_meaning_said(mode: str, meaning: str) -> None:
     out, err = call(mode, f"{SEED}/lantern")
-    assert out.startswith(f"Review of {SEED}/lantern is {mode} from now on: the ")
+    assert out.startswith(f"Review of {SEED}/lantern is {mode} from now on: {meaning}")
     assert (err, modes()) == ("", [(mode,)])
 
 
@@ -63,7 +65,7 @@ def test_claude_without_a_key_is_kept_and_what_is_missing_is_said(settings: Sett
     [
         (["all", REPO], "'all' is not a MODE: write off, deterministic or claude first, then the repositories."),
         (["claude", f"{MALLORY}/lantern"], "is not known yet"),
-        ([f"{SEED}/lantern", "off"], "lantern' is no MODE"),
+        ([f"{SEED}/lantern", "off"], "lantern' is not a MODE"),
         (["claude"], "required: REPO"),
     ],
 )

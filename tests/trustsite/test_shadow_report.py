@@ -22,7 +22,7 @@ def printed(*arguments: str) -> str:
 
 def test_the_report_of_a_published_store_is_printed_day_by_day(tmp_path: Path, settings: Settings) -> None:
     settings.SNAPSHOT_DIR = tmp_path / "snapshots"
-    with pytest.raises(CommandError, match="Nothing was published yet"):
+    with pytest.raises(CommandError, match="Nothing is published yet"):
         printed()
     with opened(tmp_path) as result:
         Publisher(result.store, settings.SNAPSHOT_DIR, lambda *told: None).publish_now()

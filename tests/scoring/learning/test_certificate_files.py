@@ -67,7 +67,7 @@ def test_a_pipe_and_a_folder_are_no_files(tmp_path: Path) -> None:
 
 def test_the_command_says_what_is_certified(file: Path) -> None:
     assert verify(file) == (
-        "It certifies 0.9500 for a budget of 10 %: 6 of 300 were bad, by 300 authors; the rate is at most 4.89 %.\n"
+        "It certifies 95 % for a budget of 10 %: 6 of 300 were bad, by 300 authors; the rate is at most 4.9 %.\n"
         "Attempt 1 spent 0.025 of 0.05; it expires 2026-06-08 12:30:00.\n"
         "It was measured on pull requests that people also reviewed: the true rate without review may be higher.\n"
     )
@@ -105,7 +105,7 @@ def test_the_chain_is_followed_to_the_first_and_a_link_that_was_changed_is_found
 def test_a_certificate_of_t_low_is_told_as_one_and_follows_no_other(file: Path) -> None:
     low = certify(settled(), replace_terms(TERMS, side="low"), {file.stem: CERTIFICATE}, NOW)
     assert verify(keep_certificate(file.parent, low)).startswith(
-        "It certifies T_LOW 0.5000 for a budget of 10 %: 0 of 294 clean ones scored lower, by 294 authors; the share "
+        "It certifies T_LOW 50 % for a budget of 10 %: 0 of 294 clean ones scored lower, by 294 authors; the share "
     )
     mixed = keep_certificate(file.parent, replace(low, previous=file.stem))
     with pytest.raises(CommandError, match="The file before it is of the other threshold"):
@@ -124,11 +124,11 @@ def test_every_difference_ends_the_command_with_an_error(file: Path, tmp_path: P
 
 
 def test_a_file_that_is_none_ends_it_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="is no certificate: there is no such file") as missing:
+    with pytest.raises(CommandError, match="is not a certificate: there is no such file") as missing:
         verify(tmp_path / "nowhere.json")
     assert missing.value.returncode == 2
     (tmp_path / "deep.json").write_bytes(b"[" * 100_000)
-    with pytest.raises(CommandError, match=r"It is no certificate"):
+    with pytest.raises(CommandError, match=r"It is not a certificate"):
         verify(tmp_path / "deep.json")
 
 

@@ -48,7 +48,7 @@ def test_training_twice_gives_the_same_file(record: dict) -> None:
 def test_the_card_says_what_it_is_made_of_and_what_it_is_not(record: dict) -> None:
     card = card_of(record)
     assert f"data {record['data']}" in card
-    assert "no judgement of a person" in card
+    assert "does not judge a person and blocks nobody" in card
 
 
 @pytest.mark.parametrize(
