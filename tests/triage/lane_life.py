@@ -55,7 +55,7 @@ def signed_in(
     page = window.new_page()
     page.goto("/sign-in")
     page.get_by_role("button", name="Sign in as the demo maintainer").click()
-    expect(page.get_by_role("button", name="Sign out")).to_be_attached()
+    expect(page.locator("button", has_text="Sign out").first).to_be_attached()
     yield page
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     window.close()

@@ -111,7 +111,7 @@ def test_the_red_teams_page_says_what_got_through_and_what_is_never_played(clien
     page = text(client, "/redteam")
     assert "Run <time" in page
     assert "Whoever buys 20 vouches brings 7 fakes." in page
-    assert "A seed who is bought or broken into" in page
+    assert "A seed that is bought or hacked" in page
     assert '<td class="number">7</td>' in page
     assert "the next change of a contributor" in page
     assert "<script>alert" not in page

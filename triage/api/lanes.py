@@ -35,7 +35,7 @@ class LaneOut(BaseModel):
     )
     shadow: bool = Field(description="In shadow mode: state is what it would be, and nothing is let through.")
     threshold: Share | None = Field(
-        description="P(clean) from which it lets through; null: it is shut, or you do not maintain it."
+        description="Chance to stay clean from which it lets through; null: it is shut, or you do not maintain it."
     )
     bad: BadShareOut | None = Field(description="Where it is estimated: what was shown of it; else null.")
     since: datetime | None = Field(
