@@ -137,6 +137,8 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     expect(places.first, "a click beside it closes it too").to_be_hidden()
     page.locator(".menu summary").press("Enter")
     page.keyboard.press("Tab")
+    expect(places.first).to_be_focused()
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/settings")
     expect(page.locator(".menu [aria-current]")).to_have_text("Settings")

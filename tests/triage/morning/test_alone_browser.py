@@ -54,7 +54,7 @@ def filter_the_fast_lane(page: Page, mode: Mode) -> None:
         press_keys(page, "4 /")
         page.keyboard.type("chore")
     else:
-        mode.press(page.get_by_role("link", name="Fast lane"))
+        mode.press(page.locator("#tile-fast_lane"))
         expect(page).to_have_url("/?bucket=fast_lane")
         page.get_by_role("searchbox").fill("chore")
     if not mode.scripts:
@@ -71,6 +71,8 @@ def read_one_and_its_change(page: Page, mode: Mode) -> None:
     with page.expect_response("**/act/look" if mode.scripts else "**/?bucket=*"):  # the tests' server has one database
         act_by(page, mode, "o", row.locator(".row-link"))
     expect(pane.get_by_role("region", name="Lines of chore04.py")).to_contain_text("print(2)")
+    if mode.is_phone:
+        mode.press(pane.get_by_role("link", name="Checks"))
     expect(pane.get_by_role("heading", name="Why this lane")).to_be_visible()
     expect(pane.get_by_role("heading", name="Checks")).to_be_visible()
     expect(page).to_have_url(re.compile(r"open=at.*chore04"))
@@ -163,7 +165,7 @@ def test_keys_are_listed_held_ones_act_once_and_all_can_be_switched_off_for_good
         page.keyboard.down("a")
     page.keyboard.up("a")
     expect(page.locator(".row", has_text="Approved by you.")).to_have_count(1)
-    expect(page.locator(".tile").first).not_to_have_css("content", "none", pseudo="after")
+    expect(page.locator(".actions .button[data-key]").first).not_to_have_css("content", "none", pseudo="after")
     press_keys(page, "?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.get_by_label("Single-key shortcuts: on").uncheck()

@@ -91,7 +91,7 @@ def chooses_a_repository_and_what_may_leave_this_machine(page: Page, mode: Mode)
     lantern.get_by_label("Watch lantern").check()
     lantern.get_by_label("May its diffs go to Anthropic?").select_option("claude")
     mode.press(page.get_by_role("button", name="Watch and begin to read"))
-    expect(page.get_by_role("heading", name="How long it takes is not known yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="The time it takes is not known yet.")).to_be_visible()
 
 
 def finds_the_queue_and_signs_out(page: Page, mode: Mode) -> None:
