@@ -111,7 +111,7 @@ def test_on_the_demo_marks_shut_the_lane_and_a_person_opens_and_closes_it(
             page.get_by_label("What happened").fill("Older clients could not read what it writes.")
             page.get_by_role("button", name="Save", exact=True).click()
         wait_until_shut(page, lane)
-        expect(page.locator("main")).to_contain_text("5 of 5 that it let through turned out bad")
+        expect(page.locator("main")).to_contain_text("5 of 5 pull requests that it let through turned out bad")
         page.get_by_role("button", name="Open the lane").click()
         close_and_open_again(page, lane)
 

@@ -99,7 +99,9 @@ def finds_the_queue_and_signs_out(page: Page, mode: Mode) -> None:
     expect(page.locator(".row", has_text="Trim the wick")).to_be_visible()
     if mode.is_phone:
         mode.press(page.locator(".menu summary"))
-    mode.press(page.get_by_role("button", name="Sign out"))
+        page.get_by_role("button", name="Sign out").tap()  # a tap beside the menu would close it
+    else:
+        mode.press(page.get_by_role("button", name="Sign out"))
 
 
 def signs_in_by_password_and_is_back_at_the_queue(page: Page, mode: Mode) -> None:
