@@ -171,6 +171,7 @@ class QueueRow:
     ci: CiState | None = None  # of the round that is shown; None where CI was not asked
     comments: int = 0
     on_author: bool = False  # a maintainer had the last word, so the author's comes next
+    labels: tuple[str, ...] = ()  # that people who may push put on it, by name
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from scoring.explain_decided import ChangeOutline, decided
 from scoring.gate import Thresholds
 from scoring.inputs import read_inputs
 from scoring.queue_order import Positions, Waiting, order_lane
+from scoring.read_pull_labels import pull_labels
 from scoring.read_repositories import in_shadow
 from scoring.read_reviews import standing_findings
 from scoring.review_costs import newest_costs
@@ -279,9 +280,18 @@ def _queue_rows(
     people = People(rows, (number for row in found for number in (row["contributor_id"], *row["path"])))
     shadowed = in_shadow(rows) if found else frozenset()
     outlines, turns = _outlines(rows, found), _on_author(rows, found)
+    labels = pull_labels(rows, [row["pull_uri"] for row in found])
     made = [_queue_row(row, people, *watched[row["repository_id"]], outlines[row["pull_uri"]]) for row in found]
     pairs = zip(made, found, strict=True)
-    shown = [replace(one, shadow=row["repository_id"] in shadowed, on_author=one.uri in turns) for one, row in pairs]
+    shown = [
+        replace(
+            one,
+            shadow=row["repository_id"] in shadowed,
+            on_author=one.uri in turns,
+            labels=labels.get(one.uri, ()),
+        )
+        for one, row in pairs
+    ]
     drawn = [row for row, one in zip(found, shown, strict=True) if is_drawn(one.verdict)]
     if not drawn:
         return shown

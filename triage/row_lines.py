@@ -15,8 +15,10 @@ from triage.act_forms import written_choice
 from triage.acting import RowActs
 from triage.pills import Pill
 from triage.rows import CI_WORDS, RowView
+from triage.words import visible
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
+LABELS = 3  # named in a line; the pane names all
 KEPT = 500  # lines: six first pages of the queue, in 2 MB
 LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time
 
@@ -40,6 +42,7 @@ class RowLine(NamedTuple):
     ci_words: str
     size: str
     comments: int
+    labels: str  # the first of them, and how many more there are
     notes: int
     turn: str
     done: str
@@ -69,6 +72,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         CI_WORDS[row.ci] if row.ci else "",
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
         row.comments,
+        _labels(row.labels),
         len(act.notes) if act else 0,
         "Waiting on author" if row.on_author else "",
         done,
@@ -80,9 +84,16 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
     )
 
 
+def _labels(labels: tuple[str, ...]) -> str:
+    more = len(labels) - LABELS
+    return ", ".join(map(visible, labels[:LABELS])) + (f" and {more} more" if more > 0 else "")
+
+
 def draw_line(line: RowLine) -> SafeString:
     """Return the line as HTML."""
-    written = len(line.title) + len(line.label) + len(line.author) + len(line.reason) + len(line.search)
+    written = (
+        len(line.title) + len(line.label) + len(line.author) + len(line.reason) + len(line.search) + len(line.labels)
+    )
     return _draw(line) if written > LONGEST else _kept_line(line)
 
 

@@ -62,6 +62,14 @@ def test_what_was_drawn_before_changes_no_line(told: list[tuple[str, str, str, s
         assert draw_line(line) == row_lines._draw(line)
 
 
+def test_a_line_names_three_labels_and_counts_the_rest_and_markup_in_them_stays_text() -> None:
+    labels = ("<b>bug</b>", "docs", "size: small", "two", "more")
+    item = replace(view(), row=replace(ROW, labels=labels))
+    drawn = draw_line(row_line(item, acts()))
+    assert "&lt;b&gt;bug&lt;/b&gt;, docs, size: small and 2 more" in drawn
+    assert 'class="tag"' not in draw_line(row_line(view(), acts()))
+
+
 def test_an_age_is_told_anew_once_it_is_another() -> None:
     line, later = (row_line(view(ROW.opened_at + timedelta(hours=hours)), acts()) for hours in (3, 4))
     assert "3 hours" in draw_line(line)

@@ -45,6 +45,9 @@ class PullOut(Schema):
     own: bool = Field(description="The author has push access here: in its own group, in no lane's counts.")
     first_timer: bool = Field(description="The author has no settled pull request here yet.")
     on_author: bool = Field(description="A maintainer had the last word, so the author's comes next.")
+    labels: list[Text] = Field(
+        max_length=20, description="Labels that people with push access put on it, by name; at most 20."
+    )
     opened_at: datetime = Field(description="When it was first seen; RFC 3339, UTC.")
     round: int = Field(ge=1, description="The round that was judged, from 1 as on the pages.", examples=[1])
     record_cid: str | None = Field(description="CID of the record that was judged.")
@@ -92,6 +95,7 @@ def pull_out(row: QueueRow, exact: bool, briefed: bool = False) -> PullOut:
         own=row.own,
         first_timer=row.first_timer,
         on_author=row.on_author,
+        labels=[cut(label) for label in row.labels],
         opened_at=row.opened_at.replace(tzinfo=UTC),
         round=row.round + 1,
         record_cid=row.record_cid,
