@@ -154,12 +154,6 @@ def taken_keys(rows: Rows, keys: Sequence[str]) -> set[str]:
     return {row["action_key"] for row in rows.rows(sql, [list(keys)])} if keys else set()
 
 
-def kept_patch(rows: Rows, uri: str, patch_id: str) -> str | None:
-    """SHA-256 of the kept text of a patch of this pull request with that patch-id."""
-    where = "where pull_uri = ? and patch_id = ? and sha256 is not null"
-    return rows.value(f"select sha256 from patches {where} order by patch_ref limit 1", [uri, patch_id])
-
-
 def _subjects(rows: Rows, found: Sequence[Mapping[str, Any]]) -> list[Subject]:
     watched = {row["repository_id"]: row for row in rows.rows(WATCHED)}
     people = People(rows, [row["author_id"] for row in found])

@@ -39,9 +39,10 @@ def _modes(file: FileChange) -> str:
 
 
 def round_words(found: Round) -> str:
-    """A round in a list: "Round 3, latest"; one whose patch was exchanged says so."""
-    number, _, exchanged = found.key.partition("-")
-    return f"Round {number}" + (", replaced" if exchanged else "") + (", latest" if found.newest else "")
+    """Name a round in a list: "Round 3, latest". A patch that was replaced within its round says how far back it is."""
+    number, _, later = found.key.partition("-")
+    back = "" if not later else ", earlier patch" if later == "1" else f", {later} patches earlier"
+    return f"Round {number}{back}{', latest' if found.newest else ''}"
 
 
 def why_missing(found: Round | None) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """What people did with one pull request, in order, and how it changed since one of them approved it."""
 
-from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -8,7 +7,6 @@ from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.interdiff import Difference, difference
 from scoring.read import ChangedApproval, Subject
 from triage import actions, as_shown
 from triage.access import viewing
@@ -30,7 +28,7 @@ def history(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
         "trouble": read.troubles_in_words(snapshot, [uri]).get(uri),
         "counted": read.outcome_in_words(snapshot, uri),
         "changed": changed,
-        "difference": _difference(snapshot, subject, changed) if changed else None,
+        "approved_round": _approved_round(snapshot, changed) if changed else None,
         "next": reverse("history", args=[uri]),
         "may_read_notes": viewing(request).role(subject.repository_key) >= Role.MAINTAINER,
         **_forms(request, subject),
@@ -50,6 +48,10 @@ def _forms(request: Request, subject: Subject) -> dict[str, object]:
     }
 
 
-def _difference(snapshot: Snapshot, subject: Subject, changed: ChangedApproval) -> Difference:
-    approved = changed.seen.patch_id and read.kept_patch(snapshot, subject.uri, changed.seen.patch_id)
-    return difference(settings.DIFF_CORPUS_DIR, approved or None, subject.sha256)
+def _approved_round(snapshot: Snapshot, changed: ChangedApproval) -> str | None:
+    """Name the approved patch as the page of the change does; None where it is no longer listed there."""
+    seen = changed.seen
+    for one in read.rounds(snapshot, changed.uri):
+        if one.number == seen.round + 1 and one.patch_id == seen.patch_id and not one.newest:
+            return one.key
+    return None

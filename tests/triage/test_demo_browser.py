@@ -1,5 +1,6 @@
 """The served demo and a served replay in a real browser: shadow mode, the opened lane, the audit, what went wrong."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,43 @@ def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> N
     expect(known).to_contain_text("ana.example.test")
     expect(known).to_contain_text("Fast lane")
     expect(known).not_to_contain_text("does not name its decision")
+
+
+@pytest.mark.parametrize("page", [1344, 390], indirect=True)
+def test_no_row_cuts_the_words_that_decided_its_place(page: Page) -> None:
+    for lane in ("", "?bucket=fast_lane"):
+        page.goto(f"/{lane}")
+        shown = page.locator(".row-link strong").evaluate_all(
+            "all => all.map(one => [one.textContent, one.scrollWidth <= one.clientWidth || !one.clientWidth,"
+            " one.getBoundingClientRect().right <= one.closest('a').getBoundingClientRect().right + 1,"
+            " one.getBoundingClientRect().bottom <= one.closest('a').getBoundingClientRect().bottom + 1])"
+        )
+        assert len(shown) > 5
+        assert [words for words, *fits in shown if not all(fits)] == []
+
+
+def test_a_flagged_change_is_read_first_and_its_approval_is_no_main_button(page: Page, world: World) -> None:
+    page.goto(f"/pull/{world.pulls['swapped'][0]}")
+    pane = page.locator("#open")
+    expect(pane.locator(".actions > details > summary.primary")).to_have_text(re.compile("Request changes"))
+    expect(pane.get_by_role("button", name=re.compile("^Approve round"))).to_have_count(0)
+    expect(pane.locator(".what-side .finding").first).to_contain_text("Prompt injection")
+    expect(pane.get_by_text("(addressed)")).to_have_count(0)
+    boxes = [pane.locator(side).bounding_box() for side in (".what-side", ".who-side")]
+    if boxes[0] and boxes[1]:  # on a phone who sent it is another tab
+        assert boxes[0]["x"] < boxes[1]["x"]
+    anyway = pane.locator("details.say", has=page.locator("summary", has_text="Approve anyway"))
+    anyway.locator("summary").evaluate("summary => summary.parentElement.open = true")
+    expect(anyway.locator("textarea")).to_have_attribute("required", "")
+
+
+def test_an_approval_of_a_swapped_patch_leads_to_what_changed_since(page: Page, world: World) -> None:
+    page.goto(f"/history/{world.pulls['swapped'][0]}")
+    expect(page.locator("main")).to_contain_text("approved an earlier patch of round 1. The approval is void")
+    page.get_by_role("link", name="See what changed since").click()
+    others = page.get_by_role("navigation", name="Compare with another round")
+    expect(others.get_by_role("link", name="Round 1, earlier patch")).to_have_attribute("aria-current", "true")
+    expect(page.locator("main")).to_contain_text("differ between the two rounds")
 
 
 @pytest.mark.parametrize("page", [390], indirect=True)

@@ -46,8 +46,8 @@ def test_a_round_between_approval_and_merge_ends_without_an_approval(site: Actin
     assert approved(ana) == []
     page = ana.get(f"/history/{OFFERED}").content.decode()
     assert "void: the patch changed later" in page
-    assert "-+print(2)" in page
-    assert "++print(3)" in page
+    assert f'href="/diff/{OFFERED}?since=1">See what changed since</a>' in page
+    assert "++" not in page, "the page of the change compares the rounds, not a diff of two diffs"
 
 
 def test_a_snapshot_from_between_two_hops_shows_no_approval_of_an_older_round(site: ActingSite, ana: Client) -> None:

@@ -43,6 +43,19 @@ def test_nobody_approves_what_they_sent(site: ActingSite, ben: Client, headers: 
     assert mara.post("/act", site.form("note", note="I shall mend it.")).status_code == 302
 
 
+def test_what_is_flagged_is_approved_only_with_a_reason(site: ActingSite, ana: Client) -> None:
+    with site.result.store.write() as txn:
+        txn.execute("update current_decisions set lane = 'needs_human' where pull_uri = ?", [OFFERED])
+    site.publish()
+    for note in ("", "  "):
+        answer = ana.post("/act", site.form(note=note))
+        assert (answer.status_code, "say why you approve it anyway" in answer.content.decode()) == (409, True)
+    assert not Action.objects.exists()
+    assert ana.post("/act", site.form(note="The token is a made-up one.")).status_code == 302
+    assert ana.post("/act", site.form(uri=SECOND)).status_code == 302, "what is not flagged needs none"
+    assert list(Action.objects.values_list("note", flat=True)) == ["The token is a made-up one.", ""]
+
+
 def test_an_older_approval_of_ones_own_work_is_void_on_the_row(
     site: ActingSite, ben: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
