@@ -1,8 +1,9 @@
 """The log of changes in words. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from scoring.figures import bad_interval, bad_percent, percent_in_full
 from triage.settings_form import change_words
 
 WORDS: Mapping[str, str] = {
@@ -47,6 +48,7 @@ NAMES: Mapping[str, str] = {
     "source": "from",
     "let_through": "would have let through",
     "bad": "bad ones of these",
+    "cases": "settled pull requests",
     "bad_low": "bad share at least",
     "bad_high": "bad share at most",
     "model": "counted with model",
@@ -77,6 +79,15 @@ CODES: Mapping[str, Mapping[object, str]] = {
         "starter": "the past of the starter model's projects",
     },
 }
+EN_DASH = "\N{EN DASH}"
+FIGURES: Mapping[str, Callable[[float], str]] = {
+    "threshold": percent_in_full,
+    "bad_low": lambda share: f"{bad_interval(share, share).partition(EN_DASH)[0]} %",
+    "bad_high": bad_percent,
+    "cases": lambda count: f"{count:,.0f}",
+    "let_through": lambda count: f"{count:,.0f}",
+    "bad": lambda count: f"{count:,.0f}",
+}
 HIDDEN = frozenset({"key", "batch", "pull_uri"})  # identifiers that join tables and tell a reader nothing
 
 
@@ -100,5 +111,7 @@ def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:
 
 
 def _value(name: str, value: Any) -> str:
+    if name in FIGURES and isinstance(value, int | float):
+        return FIGURES[name](value)
     is_word = value is None or isinstance(value, bool | str)  # 1 is no True
     return {**VALUES, **CODES.get(name, {})}.get(value, str(value)) if is_word else str(value)

@@ -29,6 +29,16 @@ def test_a_mark_says_how_it_turned_out() -> None:
     assert told_details({"before": 1, "since": None, "kind": True}) == ("before: 1", "now: none", "it was: yes")
 
 
+def test_the_figures_of_an_opened_lane_are_rounded_as_on_its_page() -> None:
+    opened = {"threshold": 0.75, "cases": 208.0, "bad_low": 0.04228617312125449, "bad_high": 0.22828429152728244}
+    assert told_details(opened) == (
+        "threshold: 75 %",
+        "settled pull requests: 208",
+        "bad share at least: 4.2 %",
+        "bad share at most: 22.9 %",
+    )
+
+
 @pytest.mark.parametrize(
     ("details", "said"),
     [
