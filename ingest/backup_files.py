@@ -104,7 +104,7 @@ def copy_file(source: Path, target: Path) -> File:
     handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as reading:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f"{source} is no plain file")
+            raise OSError(f"{source} is not a plain file")
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as writing:
             size, digest = 0, hashlib.sha256()
@@ -126,7 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
         with (folder / MANIFEST).open("rb") as file:
             manifest = msgspec.json.decode(file.read(LARGEST_MANIFEST), type=Manifest)
     except OSError as problem:
-        raise BackupProblem(f"{folder} is no backup: {MANIFEST} cannot be read ({problem.strerror}).") from problem
+        raise BackupProblem(f"{folder} is not a backup: {MANIFEST} cannot be read ({problem.strerror}).") from problem
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise BackupProblem(f"{folder} is damaged: {MANIFEST} makes no sense. Take another backup.") from problem
     if manifest.format != FORMAT:

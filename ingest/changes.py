@@ -52,7 +52,7 @@ def read_changes(
     with git.stream(*CHANGES, given=given, seconds=seconds) as out:
         marks = [f"{commit}\n".encode() for commit in commits]
         if out.readline(100) != marks[0]:
-            raise FetchProblem("git told of another commit than it was asked about")
+            raise FetchProblem("git answered about another commit than asked")
         for commit, following in zip(commits, [*marks[1:], b""], strict=True):
             yield commit, _one_commit(out, following)
 

@@ -139,7 +139,7 @@ def _diffs(
     with git.stream(*PATCH, *options, given=given, seconds=DIFF_SECONDS) as out:
         marks = [f"{commit}\n".encode() for commit in commits]
         if not commits or out.readline(100) != marks[0]:
-            raise FetchProblem("git told of another commit than it was asked about")
+            raise FetchProblem("git answered about another commit than asked")
         for commit, following in zip(commits, [*marks[1:], b""], strict=True):
             yield commit, _one_diff(out, following)
 

@@ -94,7 +94,7 @@ def _map(data: bytes, at: int, count: int, depth: int) -> tuple[Any, int]:
     for _ in range(count):
         key, at = _value(data, at, depth + 1)
         if not isinstance(key, str) or key in found:
-            raise CborProblem("a map with a key that is no text, or that stands twice")
+            raise CborProblem("a map with a key that is not text, or that appears twice")
         found[key], at = _value(data, at, depth + 1)
     return found, at
 
@@ -102,7 +102,7 @@ def _map(data: bytes, at: int, count: int, depth: int) -> tuple[Any, int]:
 def _link(data: bytes, at: int, tag: int, depth: int) -> tuple[Any, int]:
     inner, at = _value(data, at, depth + 1)
     if tag != 42 or not isinstance(inner, bytes) or inner[:1] != b"\x00":
-        raise CborProblem("a tag that is no link")
+        raise CborProblem("a tag that is not a link")
     return Link(inner[1:]), at
 
 

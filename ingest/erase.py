@@ -89,7 +89,7 @@ def erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> 
         return _erase(store, did, why, now, folders)
     except (OSError, sqlite3.Error, duckdb.Error) as error:
         told = " ".join(str(error).split())[:200]
-        raise StoreProblem(f"the erasure stopped ({told}): mend that, and ask for it again, it goes on") from error
+        raise StoreProblem(f"the erasure stopped ({told}): fix that and run it again; it continues") from error
 
 
 def _erase(store: Store, did: str, why: str, now: datetime, folders: Folders) -> Erased:

@@ -41,7 +41,7 @@ class EventStream(threading.Thread):
     def __init__(self, store: Store, fetcher: Fetcher, url: str, on_due: Callable[[], None]) -> None:
         parts = _URL.fullmatch(url.lower())
         if parts is None or (parts["scheme"] == "ws") != (parts["host"] == "127.0.0.1"):
-            raise ValueError(f"{url!r} is no event stream: name it as wss://HOST")
+            raise ValueError(f"{url!r} is not an event stream: name it as wss://HOST")
         super().__init__(name=f"events {parts['host']}", daemon=True)
         port = parts["port"]
         self.host = parts["host"] if port is None else f"{parts['host']}:{port}"
@@ -106,7 +106,7 @@ class EventStream(threading.Thread):
         if name == "127.0.0.1":
             return socket.create_connection((name, port), DIAL_SECONDS)
         if not is_host(name):
-            raise FetchProblem(f"{name} is no name of a host")
+            raise FetchProblem(f"{name} is not a host name")
         return socket.create_connection((self._fetcher.addresses(name)[0], port), DIAL_SECONDS)
 
     def _batch(self, opened: ClientConnection) -> list[Envelope]:

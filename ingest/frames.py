@@ -117,7 +117,7 @@ def check(frame: Frame, size: int) -> None:
     if not DID.fullmatch(frame.did):
         raise ValueError("its did is malformed")
     if not EARLIEST_US <= frame.time_us <= LATEST_US:
-        raise ValueError(f"its time_us {frame.time_us} is no time of this network")
+        raise ValueError(f"its time_us {frame.time_us} is not a time of this network")
     if frame.kind == "commit":
         _check_commit(frame.commit)
 

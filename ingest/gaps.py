@@ -83,7 +83,7 @@ def reset_future_cursor(store: Store, source: str) -> Gap | None:
         if row is None or from_microseconds(row["cursor_us"]) <= max(now, row["moved_clock"]) + AHEAD:
             return None
         since = txn.value(FIRST_AHEAD, [source, AHEAD])
-        reason = f"the cursor stood at {from_microseconds(row['cursor_us']):%F %T}, in the future, and was reset to now"
+        reason = f"the cursor was at {from_microseconds(row['cursor_us']):%F %T}, in the future, and was reset to now"
         gap = Gap(source, to_microseconds(since) if since else 0, to_microseconds(now), reason)
         _keep(txn, gap)
         txn.execute("update ingest_state set cursor_us = ?, moved_clock = ? where source = ?", [gap.to_us, now, source])

@@ -78,7 +78,7 @@ def collaborator(form: str, fields: str, subject: Column) -> Kind:
 
 def server(kind: str) -> Kind:
     """A claim to run a knot or spindle, whose host is the record key."""
-    host = c.needed(c.key_matching(c.HOST), "a server whose record key is no host name")
+    host = c.needed(c.key_matching(c.HOST), "a server whose record key is not a host name")
     return small("servers", "", kind=c.always(kind), host=host)
 
 

@@ -28,7 +28,7 @@ from ingest.transaction import Transaction
 
 LETTER_LIMIT = 65_536
 LISTING = "backfill"  # the source of what a listing showed
-EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again by itself once that has come"
+EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again automatically at that time"
 INTAKE = "intake"  # the source of letters about records that were not kept: there is nothing to read again
 # Of the early frames of a source, those beyond the bounds, the ones that are due last.
 TOO_MANY_EARLY = f"""

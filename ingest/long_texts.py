@@ -135,7 +135,7 @@ class LongTexts:
     def _make_folder(self, folder: Path) -> None:
         for one in (self.folder, folder):
             if one.is_symlink() or (one.exists() and not one.is_dir()):
-                raise StoreProblem(f"{one} is no plain folder, so no long text is kept in it: move it away.")
+                raise StoreProblem(f"{one} is not a plain folder, so no long text can be stored in it: move it away.")
             if not one.is_dir():
                 one.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync(one.parent)

@@ -94,9 +94,7 @@ def try_checkpoint(path: Path, memory_mb: int) -> None:
         return
     wanted = 2 * (path.stat().st_size + wal.stat().st_size)
     if shutil.disk_usage(path.parent).free < wanted:
-        raise OSError(
-            f"{path.parent} has no room for a copy, of which a checkpoint is tried: free {wanted // 1_000_000} MB"
-        )
+        raise OSError(f"{path.parent} has no room for a copy to try a checkpoint on: free {wanted // 1_000_000} MB")
     with tempfile.TemporaryDirectory(prefix=TRIAL, dir=path.parent) as folder:
         copies = [Path(folder) / one.name for one in (path, wal)]
         for source, copy in zip((path, wal), copies, strict=True):

@@ -81,7 +81,7 @@ def read_record(data: bytes, is_yaml: bool = False) -> Record:
     try:
         told = msgspec.convert(_plain_yaml(data), _Record) if is_yaml else decode_json(data, _Record)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise OsvProblem(f"it is no OSV record ({str(error)[:TEXT]})") from error
+        raise OsvProblem(f"it is not an OSV record ({str(error)[:TEXT]})") from error
     if ID.fullmatch(told.id) is None:
         raise OsvProblem("its id is none")
     if told.withdrawn:
@@ -118,7 +118,7 @@ def _plain_yaml(data: bytes) -> object:
             raise OsvProblem("it holds a YAML alias")
         return yaml.load(data, Loader=loader)  # noqa: S506 - BaseLoader makes nothing but texts, lists and mappings
     except yaml.YAMLError as error:
-        raise OsvProblem("it is no YAML") from error
+        raise OsvProblem("it is not YAML") from error
 
 
 def _ranges(advisory_id: str, affected: list[_Affected]) -> Iterator[Row]:

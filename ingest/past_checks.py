@@ -63,7 +63,7 @@ def check_past(rows: Rows, now: datetime) -> int:
             )
     if twice := rows.row(TWICE):
         name = f"{twice['repo']}#{twice['number']}"
-        raise PastProblem(f"{name[:100]!a} stands in the file {twice['times']} times: nothing was taken.")
+        raise PastProblem(f"{name[:100]!a} is in the file {twice['times']} times: nothing was imported.")
     return _moved(rows)
 
 

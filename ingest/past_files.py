@@ -66,7 +66,7 @@ class PastFile:
         try:
             size = self.path.stat().st_size
             if not self.path.is_file() or size > FILE_LIMIT:
-                raise PastProblem(f"{self.path} is no plain file of at most {FILE_LIMIT} bytes: name one.")
+                raise PastProblem(f"{self.path} is not a plain file of at most {FILE_LIMIT} bytes: name one.")
             if self.path.suffix.lower() == ".csv":
                 return None
             # A dictionary stays one: a text of 1 MB that every row repeats would else take 64 GB.
@@ -75,7 +75,8 @@ class PastFile:
             parquet = pq.ParquetFile(self.path, read_dictionary=texts, pre_buffer=False)
         except (pa.ArrowException, OSError) as error:
             raise PastProblem(
-                f"{self.path} is no Parquet file that can be read ({_short(error)}), and its name does not end in .csv."
+                f"{self.path} is not a Parquet file that can be read ({_short(error)}), "
+                "and its name does not end in .csv."
             ) from error
         if parquet.metadata.num_rows > ROWS_LIMIT:
             raise PastProblem(f"{self.path.name} has more than {ROWS_LIMIT} rows: import it in parts.")

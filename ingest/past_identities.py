@@ -26,11 +26,11 @@ def read_identities(path: Path) -> dict[str, str]:
         pairs = _of_json(data) if path.suffix.lower() == ".json" else _of_csv(data.decode("utf-8-sig"))
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError, csv.Error, RecursionError) as error:
         told = " ".join(str(error).split())[:160]
-        raise PastProblem(f"{path} is no CSV or JSON file of author and did ({told}).") from error
+        raise PastProblem(f"{path} is not a CSV or JSON file of author and did ({told}).") from error
     found: dict[str, str] = {}
     for author, did in pairs:
         if not (isinstance(author, str) and isinstance(did, str) and author and is_did(did)):
-            raise PastProblem(f"{path.name}: {str(author)[:60]!a} is tied to {str(did)[:60]!a}, which is no DID.")
+            raise PastProblem(f"{path.name}: {str(author)[:60]!a} is tied to {str(did)[:60]!a}, which is not a DID.")
         if found.setdefault(author, did) != did:
             raise PastProblem(f"{path.name} ties {author[:60]!a} to two DIDs: name one.")
     return found

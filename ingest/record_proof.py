@@ -44,7 +44,7 @@ def prove_record(proof: bytes, did: str, collection: str, rkey: str, signing_key
     except (CborProblem, KeyProblem, KeyError, TypeError, IndexError) as problem:
         raise ProofProblem(f"the proof cannot be read: {problem}") from problem
     if record is not None and not isinstance(record, dict):
-        raise ProofProblem("the record is no object")
+        raise ProofProblem("the record is not an object")
     return Proven(record, cid_text(found) if found is not None else None, str(commit["rev"]))
 
 

@@ -175,7 +175,7 @@ def _checked(folder: Path, manifest: Manifest, staged: Path) -> Inside:
     lost = [path for path in inside.segments if f"{EVENTS}/{Path(path).name}" not in manifest.files]
     if lost or inside.foreign_code:
         what = lost[0] if lost else inside.foreign_code[0]
-        raise BackupProblem(f"{folder} is no backup that Sunstead made ({what[:100]}). Nothing was changed.")
+        raise BackupProblem(f"{folder} is not a backup that Sunstead made ({what[:100]}). Nothing was changed.")
     return inside
 
 

@@ -29,13 +29,13 @@ def require_place(path: Path) -> None:
     tried first, always the same one, which a full drive takes too.
     """
     if not path.exists():
-        raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work goes on by itself then")
+        raise StoreProblem(f"{path} is gone: mount the drive again, or move it back; work continues automatically then")
     try:
         _try_byte(path.with_name(PROBE))
     except OSError as problem:
         raise StoreProblem(
-            f"{path.parent} cannot be written ({plain(problem)}): make it writable, or free space there; work goes on "
-            "by itself then, and nothing is lost"
+            f"{path.parent} cannot be written ({plain(problem)}): make it writable, or free space there; work "
+            "continues automatically then, and nothing is lost"
         ) from problem
 
 

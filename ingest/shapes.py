@@ -128,7 +128,7 @@ def read_vouch(record: Mapping[str, Any], event: Event) -> VouchRecord:
         raise Unreadable("a vouch whose record key is not a DID")
     kind = record.get("kind", "vouch")
     if kind not in ("vouch", "denounce"):
-        raise Unreadable(f"a vouch of unknown kind {(text(record, 'kind', 40) or 'that is no text')!r}")
+        raise Unreadable(f"a vouch of unknown kind {(text(record, 'kind', 40) or 'that is not text')!r}")
     listed = items(record, "evidences")[:EVIDENCE_LIMIT]
     evidences = [uri for item in listed if (uri := identifier(AT_URI, item))]
     return VouchRecord(kind, text(record, "reason", 1000), tuple(evidences), moment(record, "createdAt"))

@@ -62,8 +62,8 @@ def read_key(text: str) -> PublicKey:
         raise KeyProblem("the key is of neither curve that AT Protocol knows")
     name, order = CURVES[raw[:2]]
     if len(raw) != 35:
-        raise KeyProblem("the key is no compressed point")
+        raise KeyProblem("the key is not a compressed point")
     try:
         return PublicKey(ec.EllipticCurvePublicKey.from_encoded_point(getattr(ec, name)(), raw[2:]), order)
     except ValueError as problem:
-        raise KeyProblem("the key is no point of its curve") from problem
+        raise KeyProblem("the key is not a point of its curve") from problem

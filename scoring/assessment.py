@@ -75,7 +75,7 @@ class Assessment(BaseModel):
         Field(
             min_length=1,
             max_length=SUMMARY_LENGTH,
-            description="one to three plain sentences, fit to be read aloud to a maintainer",
+            description="one to three plain sentences, fit to read aloud to a maintainer",
         ),
     ]
     review_recommended: Annotated[bool, Field(description="whether a person should read this change")]

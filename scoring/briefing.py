@@ -18,12 +18,12 @@ Subject = Literal["change", "person"]
 LANE_WORDS: Mapping[Subject, Mapping[Lane, str]] = {
     "change": {
         Lane.NEEDS_HUMAN: "This pull request needs a person",
-        Lane.NORMAL_QUEUE: "This pull request waits in the normal queue",
+        Lane.NORMAL_QUEUE: "This pull request waits for review",
         Lane.FAST_LANE: "This pull request is in the fast lane",
     },
     "person": {
         Lane.NEEDS_HUMAN: "The next pull request of this contributor would need a person",
-        Lane.NORMAL_QUEUE: "The next pull request of this contributor would wait in the normal queue",
+        Lane.NORMAL_QUEUE: "The next pull request of this contributor would wait for review",
         Lane.FAST_LANE: "The next pull request of this contributor could be in the fast lane",
     },
 }
@@ -103,7 +103,7 @@ HELD: Mapping[str, Callable[[Params], str]] = {
     **dict.fromkeys(ATTESTATION_WORDS, lambda params: "there is no valid attestation for it"),
     "lane_closed": lambda params: "somebody closed the fast lane for it",
     "approved_before": lambda params: "it changed after it was approved",
-    "not_enough_evidence": lambda params: "there is not enough evidence yet",
+    "not_enough_evidence": lambda params: "it has no score yet",
     "lane_alarm": lambda params: "too many audited pull requests were bad, so the fast lane is shut",
     "closed_by_outcomes": lambda params: "too many fast lane pull requests went wrong here, so it is shut",
     "estimated_lane_closed": lambda params: (

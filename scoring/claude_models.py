@@ -104,5 +104,5 @@ def _parse_price(line: str) -> tuple[str, Price]:
     except ValueError:
         found = []
     if not model or len(found) != 4 or not all(0 <= number <= 10_000 for number in found):
-        raise ValueError(f"{line!r} is no price such as claude-sonnet-4-6=3/15/3.75/0.3")
+        raise ValueError(f"{line!r} is not a price such as claude-sonnet-4-6=3/15/3.75/0.3")
     return model, Price(*found)

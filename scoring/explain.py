@@ -169,7 +169,7 @@ def _path_words(params: Params) -> str:
     if hops == 1:
         return f"{how} the maintainer {seed}"
     if hops == 2:
-        return f"{how} {voucher}, whom the seed {seed} {'merged before' if seed_merges else 'vouches for'}"
+        return f"{how} {voucher}, {'merged before' if seed_merges else 'vouched for'} by the seed {seed}"
     return f"{hops} steps from the seed {seed}, through {voucher}"
 
 

@@ -226,7 +226,7 @@ OTHER_CLAUSES: Mapping[str, Callable[[Params], str]] = {
     "trust_too_low": lambda params: "Little trust so far",
     "one_account_path": lambda params: "All trust runs through one account",
     "never_seen_before": lambda params: "Never seen before",
-    "round_unknown": lambda params: "Newest round not known yet",
+    "round_unknown": lambda params: "Latest round not known yet",
     "account_unknown": lambda params: "Account still being looked up",
     "paths_unknown": lambda params: "Files not known yet",
     "closures_unknown": lambda params: "Lane not known yet",

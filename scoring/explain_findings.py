@@ -59,7 +59,7 @@ RULES: dict[tuple[str, str], str] = {
     ("commit_author", "other-person"): "Commit by another person",
     ("commit_author", "other-name"): "Commit under another name",
     ("flipped", "opposite"): "Condition reversed",
-    ("flipped", "shifted"): "Bound moved by one",
+    ("flipped", "shifted"): "Limit moved by one",
     ("flipped", "lowered"): "Protection lowered",
     ("flipped", "turned"): "Comparison turned round",
     ("invisible", "file-name"): "Misleading file name",

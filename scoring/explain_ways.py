@@ -22,7 +22,7 @@ def ways(inputs: Inputs, probability: float | None, target: float) -> str:
         if not more or more > MOST_TOLD:
             return ""
         kept = f"{things(more, 'more pull request')} that {_stay(more)} clean"
-        return f"{kept}, with no bad one between, would reach it."
+        return f"{kept}, with no bad one in between, would reach it."
     told = [words(way) for way in inputs.prediction.ways if (words := WAYS.get(way.name))]
     return f"Any one of these would reach it: {'; '.join(told)}." if told else ""
 

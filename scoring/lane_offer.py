@@ -48,7 +48,7 @@ class Group:
 class LaneCurve:
     """Every threshold from the strictest to the loosest on `cases` settled pull requests of `days` days.
 
-    Pull requests by people who may push do not count; `everybody` counts them too. `newcomers` are those of whom
+    Pull requests by people with push access do not count; `everybody` counts them too. `newcomers` are those of whom
     nothing was settled when they opened it. Either is None where nobody counted it. `source` says whose past it is,
     `model` which trained model gave the scores: "" without one.
     """

@@ -66,7 +66,7 @@ def build_graph(
     start = pyarrow.array(seeds, TEXT)
     unknown = start.filter(_found(start, named).is_null()).to_pylist()
     if unknown and len(named):
-        raise FileProblem(f"{len(unknown):,} of {len(seeds):,} seeds stand in no edge: {some_of(unknown)}.")
+        raise FileProblem(f"{len(unknown):,} of {len(seeds):,} seeds appear in no edge: {some_of(unknown)}.")
     names = pyarrow.concat_arrays([named, start]).unique().sort()
     now_us = max(_newest(vouches), _newest(denounces)) if as_of_us is None else as_of_us
     edges, notes = _counted(vouches, names, now_us, half_life_days, "edge")
@@ -114,9 +114,9 @@ def explain(graph: NamedGraph, judged: Judged, parameters: Parameters, name: str
     yield f"{shown}: s {passage.trust[node]:.4g} ({figures})"
     yield from _denounces(judged.denounced, node)
     if distance == 0:
-        yield "A seed: trust begins here."
+        yield "A seed: trust starts here."
     elif distance < 0:
-        yield f"No trust comes here within {parameters.hops} hops: not enough evidence."
+        yield f"No trust comes here within {parameters.hops} hops. That is unknown, not bad."
     else:
         yield _hangs_on(graph, judged, node)
         yield from _ways(graph, judged, parameters, node)
@@ -126,10 +126,10 @@ def explain(graph: NamedGraph, judged: Judged, parameters: Parameters, name: str
 def _denounces(denounced: Denounced, node: int) -> Iterator[str]:
     """What denounces took, if any."""
     if denounced.by_seed[node]:
-        yield "Denounced by a seed, which is final."
+        yield "A seed warns about it, which is final."
     elif denounced.keep[node] < 1:
         count = int(denounced.trusted_denouncers[node])
-        yield f"Denounces ({count:,} by trusted nodes) leave {denounced.keep[node]:.1%} of what flows in."
+        yield f"Warnings ({count:,} by trusted nodes) leave {denounced.keep[node]:.1%} of the trust that arrives."
 
 
 def _hangs_on(graph: NamedGraph, judged: Judged, node: int) -> str:
@@ -140,12 +140,14 @@ def _hangs_on(graph: NamedGraph, judged: Judged, node: int) -> str:
     if dominator == NOBODY:
         return sentence + "no single node carries all of it."
     role = "seed" if passage.distance[dominator] == 0 else "node"
-    return sentence + f"all of it passes the {role} {graph.name(dominator)}: if that one is compromised, it is gone."
+    return (
+        sentence + f"all of it runs through the {role} {graph.name(dominator)}: if that one is compromised, it is gone."
+    )
 
 
 def _ways(graph: NamedGraph, judged: Judged, parameters: Parameters, node: int) -> Iterator[str]:
     """Paths and vouchers, each with the trust that it brings."""
-    yield "Paths that share nobody but seeds, and what each carries:"
+    yield "Independent paths, and what each carries:"
     for path in disjoint_paths(judged.flow, node, parameters.hops):
         chain = " > ".join(graph.name(step) for step in path)
         yield f"  {product_along(judged.flow, path):10.4g}  {chain}"

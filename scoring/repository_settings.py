@@ -96,7 +96,7 @@ def _patterns(name: str, settings: RepositorySettings) -> str:
     if len(patterns) > LISTED:
         return f"At most {LISTED} patterns, not {len(patterns):,}."
     if any(_LONELY.search(pattern) for pattern in patterns):
-        return "A pattern holds a character that is none."
+        return "A pattern contains an invalid character."
     try:
         check_patterns(patterns)
     except PatternProblem as problem:
@@ -110,7 +110,7 @@ def _dids(name: str, settings: RepositorySettings) -> str:
     if len(dids) > LISTED:
         return f"At most {LISTED} DIDs, not {len(dids):,}."
     wrong = next((did for did in dids if not is_did(did)), None)
-    return "" if wrong is None else f"“{wrong[:100]}” is no DID; one looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz."
+    return "" if wrong is None else f"“{wrong[:100]}” is not a DID. A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz."
 
 
 def _removed(settings: RepositorySettings) -> str:

@@ -40,7 +40,7 @@ def kept_change(row: Row, folder: Path) -> tuple[Change, str]:
     try:
         text = load_patch(folder, row["sha256"])
     except PatchProblem:
-        gone = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is not kept here any more.")
+        gone = Finding("reading", "not-kept", "oversized", Severity.MED, "The patch is no longer stored.")
         return Change((), (), (gone,), 0.0), row["git_reading"] or "unknown"
     change = read_change(text)
     if row["patch_state"] == "oversized":

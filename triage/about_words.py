@@ -11,7 +11,7 @@ from scoring.verdict import Measure
 SEEDS = "Trust starts at the seeds: owners of watched repositories, people with push access, and maintainers. "
 MEASURES: dict[Measure, str] = {
     "first_passage": SEEDS + "It flows along vouches for at most {hops} steps and shrinks with each. Nobody passes on "
-    "more than a set amount in all: accounts that vouch for one another gain nothing by being many.",
+    "more than a fixed amount, so accounts that vouch for one another gain nothing by being many.",
     "eigentrust": SEEDS + "It flows along vouches until it settles (EigenTrust). This measure is the baseline: "
     "people can raise it by their own vouches.",
 }
@@ -69,12 +69,12 @@ class Operator:
 
 
 def operator_told(name: str, contact: str, staged: str) -> Operator:
-    """Say who runs the site; `staged` is what a demo or a replay is, for which nobody answers."""
+    """Say who runs the site; `staged` is what a demo or a replay is, for which nobody is responsible."""
     if staged:
-        return Operator(f"Nobody answers for this site: it is {staged}.")
+        return Operator(f"Nobody is responsible for this site: it is {staged}.")
     if name:
         return Operator(f"{name} runs this site.", contact)
-    return Operator("Whoever runs this site:" if contact else "This site does not say who runs it.", contact)
+    return Operator("Contact of this site:" if contact else "This site does not say who runs it.", contact)
 
 
 def sections(facts: Facts) -> tuple[Section, ...]:
@@ -105,16 +105,15 @@ def _method(facts: Facts) -> tuple[str, ...]:
     )
     return (
         "Who: " + MEASURES[facts.measure].format(hops=facts.hops),
-        "Track record: merges that somebody with push access or the patch itself proves. A merge is clean when "
+        "Track record: merges proven by somebody with push access or by the patch itself. A merge is clean when "
         f"nobody reverted it or had to fix its lines within {facts.window} days.",
         "“Stays clean” is the calibrated chance of that, with a 95 % interval. Without a settled pull request there is "
         "no number: unknown is not bad.",
         "Checks: scanners read every change of a watched repository. Content can only lower a lane, never raise it. "
         + _reader(facts)
         + _false_alarms(facts.false_alarms),
-        "The fast lane opens only at a score whose share of bad approvals is at most "
-        f"{percent_in_full(facts.budget)}, shown on past outcomes with a risk of error of "
-        f"{percent_in_full(facts.delta)}.{by_hand}",
+        f"The fast lane opens only where bad approvals are at most {percent_in_full(facts.budget)}. Past outcomes must "
+        f"show that, with a risk of error of {percent_in_full(facts.delta)}.{by_hand}",
         f"A random audit draws at least {percent_in_full(facts.audited)} of the fast lane; a person checks it without "
         "seeing the score.",
     )
@@ -182,8 +181,8 @@ def _to_anthropic(facts: Facts) -> str:
 
 def _object(facts: Facts) -> tuple[str, ...]:
     return (
-        "Sign in as your DID or ask a maintainer for a link: your page then shows everything stored about you, with "
-        "its source, and takes an objection to a score, a decision or a record.",
+        "Sign in as your DID, or ask a maintainer for a link. Your page then shows everything stored about you, with "
+        "its source. There you object to a score, a decision or a record.",
         f"A person answers within {facts.objection_days} days. Meanwhile the objection is shown beside the decision. "
         "You can be left out of the leaderboard on request.",
         "Deleting a record on your own server removes its effect here; deleting your account erases you here, from "

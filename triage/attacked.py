@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from scoring.redteam.last_run import LastRun
 
 NOT_YET = (
-    "The red team has not played here yet. Whoever runs this site starts it with manage.py redteam: "
-    "it attacks a copy of the vouch graph and changes nothing."
+    "Not run yet. The operator starts the simulations with manage.py redteam. They attack a copy of the vouch graph "
+    "and change nothing."
 )
 
 
@@ -19,14 +19,14 @@ def attack_sentences(last: LastRun | None) -> tuple[str, ...]:
     if not last.tried:
         return (f"On {date} nobody but seeds had a structural trust of 0.50: no regular's account was worth stealing.",)
     graph = f"{_counted(last.people, 'person', 'people')}, {_counted(last.vouches, 'vouch', 'vouches')}"
-    return (_worst(last, date), _lane(last), f"Played on {graph}.")
+    return (_worst(last, date), _lane(last), f"Simulated on {graph}.")
 
 
 def _worst(last: LastRun, date: str) -> str:
     fakes = _counted(last.above, "fake", "fakes")
     return (
-        f"On {date} one compromised regular, the worst of {last.tried:,} tried, would have brought {fakes} to a "
-        f"structural trust of 0.50, {last.on_two:,} of them by two ways."
+        f"{date}: the worst of {last.tried:,} compromised regulars would have brought {fakes} to a structural trust "
+        f"of 0.50, {last.on_two:,} of them over two paths."
     )
 
 

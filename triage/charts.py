@@ -162,7 +162,7 @@ def lane_now_words(actable: int, watched: int, total: int) -> str:
     told = f"{actable:,} of {total:,} open {'is' if actable == 1 else 'are'} fast lane now."
     if not watched:
         return told
-    return f"{told} {watched:,} more would be, where the lane is shut and only watches."
+    return f"{told} {watched:,} more would be, where the lane is shut."
 
 
 def percent(part: int, whole: int) -> str:
@@ -183,12 +183,14 @@ def newcomers(fares: Sequence[Fare], now: datetime) -> Plot | None:
         labels.append(Label(0, y, f"{WHO[one.first_timers]}: {_lane_words(one)}", "start"))
         boxes += _stacked(one, y + 8)
         y = 44.0 + 62 * (row + len(shown_fares))
-        labels.append(Label(0, y, f"{WHO[one.first_timers]} wait {waits[one.first_timers]:,.1f} days", "start"))
+        labels.append(
+            Label(0, y, f"{WHO[one.first_timers]}: half are open for over {waits[one.first_timers]:,.1f} days", "start")
+        )
         boxes.append(Box(0, y + 8, round(max(2.0, 720 * within(waits[one.first_timers] / longest)), 1), 16, "plain"))
     return Plot(
         key="newcomers",
         title="Lanes and waiting time of first-timers and regulars",
-        summary="The lanes of what is open, and how long half of it has waited; push-holders' own are in no count",
+        summary="Lanes of open pull requests and how long half have waited, without those by people with push access",
         height=40 + 124 * len(shown_fares),
         table=_newcomers_table(fares, now),
         wide=True,

@@ -157,7 +157,7 @@ def paths_sentence(found: TrustExplanation | None, no_path: str) -> str:
         return f"If {visible(found.dominator.name)} were compromised, this trust would be gone."
     count = len(found.paths)
     if count > 1:
-        return f"They share no account except seeds: without any one account there are still {count - 1} or more."
+        return f"They share no account except seeds: without any one account, {count - 1} or more remain."
     return "A seed vouches directly." if found.distance == 1 else "No single account carries all of it."
 
 

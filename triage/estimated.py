@@ -75,7 +75,7 @@ def undo_estimated_lane(person: Person, opening: EstimatedLane, repository: Watc
     Raises ActionProblem for somebody else's opening, and after `UNDO`.
     """
     if opening.person != person:
-        raise ActionProblem("Somebody else opened this lane: you can end it with a reason, and not undo it.")
+        raise ActionProblem("Somebody else opened this lane: you cannot undo it, but you can end it with a reason.")
     if now > opening.opened_at + UNDO:
         minutes = int(UNDO.total_seconds() // 60)
         raise ActionProblem(f"It was opened more than {minutes} minutes ago: end it with a reason.")

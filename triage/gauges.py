@@ -64,11 +64,11 @@ def _worker(known: Known) -> Iterator[Gauge]:
     yield "worker_up", "Whether the worker was running within the last 30 seconds.", float(alive)
     if status is None or not alive:
         return
-    yield "listener_up", "Whether the stream is heard.", float(status.listener_problem is None)
-    yield "store_writable", "Whether what is heard is stored.", float(status.store_problem is None)
+    yield "listener_up", "Whether the stream is connected.", float(status.listener_problem is None)
+    yield "store_writable", "Whether incoming events are stored.", float(status.store_problem is None)
     yield "publisher_up", "Whether the newest snapshot could be published.", float(status.publisher_problem is None)
     yield "backfill_up", "Whether older records can be read.", float(status.backfill_problem is None)
-    yield "event_streams_down", "Knots and spindles whose events are not heard.", status.event_streams_down
+    yield "event_streams_down", "Knots and spindles whose events do not arrive.", status.event_streams_down
     yield "failing_hops", "Steps of the work whose newest run failed.", len(status.failing_hops)
     yield "hosts_in_backoff", "Hosts that are paused for a while.", status.hosts_left_alone
     yield "dead_letters_dropped", "Unreadable events dropped because there were too many.", status.letters_dropped

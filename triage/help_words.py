@@ -51,8 +51,8 @@ HELP: Mapping[str, str] = {
     "trusted. It does not say whether they tell good work from bad.",
     "Bad ones the lane let through": "Dots: what today's model would have let through then. Squares: what the lane did "
     "let through, by month of the outcome. A fault that nobody noticed counts as clean; audits have no such bias.",
-    "First-timers and regulars": "Whether people without a record here wait longer or land in other lanes. A "
-    "difference may come from what they send; it asks for a look.",
+    "First-timers and regulars": "Do people without a record here wait longer or land in other lanes? A "
+    "difference may come from what they send; it is worth a look.",
     "Pull requests": "All that reached this site, open or not, from watched and other repositories.",
     "Open pull requests whose content was read": "Read at least by the scanners. Others can never be fast lane.",
     "Readings by a model in thirty days": "Calls to Claude and their cost by this site's price list. Anthropic's bill "
@@ -102,8 +102,8 @@ HELP: Mapping[str, str] = {
     "Would be fast lane": "Rounds that met every condition while the lane was shut. Open ones have no result yet.",
     "Merged as sent": "People merged exactly that round. The lane agreed with them; the pull request may still need a "
     "fix.",
-    "May need a fix": "About how many of these will be reverted or fixed by their chances. The worst takes each chance "
-    "at the lower end of its interval; more can still happen.",
+    "May need a fix": "About how many of these will be reverted or fixed, going by their chances. The worst takes each "
+    "chance at the lower end of its interval; more can still happen.",
 }
 QUEUE = ("Open", "Flagged", "Needs review", "Fast lane", "Stays clean", "95 % interval", "No score yet")
 PANEL = ("Stays clean", "95 % interval", "Structural trust", "The bars", "Content risk")

@@ -78,7 +78,7 @@ WORDS: Mapping[str, Callable[[Param, Param], str]] = {
         f"{things(int(number_of(after)), 'day')} since the last change of an account behind it (it was {before})"
     ),
     "silent_days": lambda before, after: (
-        f"counting {things(int(number_of(after)), 'day')} without a sign of its author as silence (it was {before})"
+        f"counting {things(int(number_of(after)), 'day')} without activity of its author as silence (it was {before})"
     ),
     "condition": lambda before, after: f"asking {CONDITION_WORDS.get(str(after), 'for more')}, which is off here",
     "never_fast_paths": lambda before, after: f"{visible_name(after)} in the list “Always need a person”",

@@ -102,7 +102,7 @@ def _named(frame: Frame, offer: Offer | None, widest: float) -> tuple[Label, ...
 def _summary(curves: Sequence[LaneCurve], offer: Offer | None, budget: float) -> str:
     whose = " and ".join(WHOSE[one.source] for one in curves)
     if offer is None:
-        return f"{whose}: no threshold keeps the budget of {percent_in_full(budget)} by what was counted"
+        return f"{whose}: no threshold keeps the budget of {percent_in_full(budget)} by these counts"
     return (
         f"{whose}: at {percent_words(offer.share)} let through {bad_percent(offer.bad / offer.let_through)} bad, at "
         f"most {bad_percent(offer.bad_high)}; budget {percent_in_full(budget)}"

@@ -36,12 +36,15 @@ from triage.reading_times import TimeSaved, time_saved
 from triage.repository_choices import newest
 from triage.words import visible
 
-OPENED = "The fast lane is open, estimated: every approval is still a person's. The worker decides anew within seconds."
-WATCHES = "Nothing changed: the lane stays shut and goes on watching."
-CLOSED = "The fast lane is closed again, and goes on watching."
+OPENED = (
+    "The fast lane is open, estimated. A person still approves each pull request. "
+    "The worker decides again within seconds."
+)
+WATCHES = "Nothing changed: the lane stays shut and keeps watching."
+CLOSED = "The fast lane is closed again and keeps watching."
 UNDONE = "Taken back: the lane is as it was before."
 GONE = "Somebody closed it before you did: it stays closed."
-CHANGED = "The figures changed since this page was shown, so nothing was opened. These are the present ones."
+CHANGED = "The figures changed since this page was shown, so nothing was opened. Here are the current ones."
 TAKEN = "Somebody opened it before you. Here is the current state."
 NO_OFFER = "Nothing changed: there is nothing to open here now."
 TONES = {"agrees": "fast", "agrees_so_far": "fast", "stricter": "review", "wrong": "flag", "unknown": ""}

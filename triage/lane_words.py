@@ -97,7 +97,7 @@ def answer_words(offer: Offer) -> str:
     return (
         f"{told[0].upper()}{told[1:]}: {through} of {count_words(offer.cases)} {SOURCES[offer.source]}. "
         f"{count_words(offer.bad) if offer.bad else 'None'} of the {through} {_were(offer.bad)} bad. The true share is "
-        f"{bad_interval(offer.bad_low, offer.bad_high)} % as far as a past can tell."
+        f"{bad_interval(offer.bad_low, offer.bad_high)} % as far as past pull requests can tell."
     )
 
 
@@ -115,14 +115,13 @@ def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
 def record_words(offer: Offer, has_model: bool) -> str:
     """Say how far such figures were off on recorded history, measured year by year (docs/method.md)."""
     if offer.source == "starter":
-        return (
-            "Other projects are a poor guide: where some suggested 14 %, 34 % were bad in others that it had not seen."
-        )
+        return "Other projects are a poor guide: where some suggested 14 % bad, it was 34 % in projects left out."
     if not has_model:
         return (
-            "No model serves yet, and the plain record flatters: on recorded history 20 % were bad where it said 7 %."
+            "No model is used yet, and the plain record is too optimistic: on recorded history 20 % were bad where it "
+            "said 7 %."
         )
-    return "On recorded history 1.4 to 4.3 times as many were bad as counted, and 1 year in 10 was above the interval."
+    return "On recorded history 1.4 to 4.3 times as many were bad as counted. 1 year in 10 was above the interval."
 
 
 def _were(count: float) -> str:
@@ -156,10 +155,10 @@ def shutting_words(offer: Offer, share: float, days: float | None) -> str:
 
     `days` is how long it takes at this pace until half of all lanes twice as bad are found out; None: unknown.
     """
-    found = "" if days is None else f"; one twice as bad is found after {_time_words(days)} at this pace (median)"
+    found = "" if days is None else f" A lane twice as bad is found after {_time_words(days)} at this pace (median)."
     return (
-        f"as soon as the audit ({one_in(share)}) or what became of merged ones shows that more than "
-        f"{bad_percent(offer.bad_high)} are bad{found}; then only a person opens it again"
+        f"When the audit ({one_in(share)}) or the outcomes show that more than {bad_percent(offer.bad_high)} are "
+        f"bad.{found} Then only a person opens it again."
     )
 
 
@@ -179,7 +178,7 @@ def one_in(share: float) -> str:
 def standing_words(offer: Offer) -> str:
     """Say the figures that a standing lane was opened on."""
     return (
-        f"It begins at {percent_in_full(offer.threshold)}, estimated, not certified. It was opened on "
+        f"It starts at {percent_in_full(offer.threshold)}, estimated, not certified. It was opened on "
         f"{in_words(offer.share)} let through, {bad_interval(offer.bad_low, offer.bad_high)} % of them bad: "
         f"{count_words(offer.bad)} of {count_words(offer.let_through)} {SOURCES[offer.source]}."
     )
@@ -223,14 +222,14 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
     """Say why no lane can be offered, and what is missing."""
     if curve is None:
         return (
-            "No pull request by people with a record is settled yet, so there is no estimate. It is settled "
-            "once it is closed, or merged and left alone for its window. Your own past counts from "
-            f"{fewest} settled ones on."
+            "No pull request by people with a record has settled yet, so there is no estimate. One settles when it "
+            "is closed, or when its days after the merge are over. Your own past counts once "
+            f"{fewest} have settled."
         )
     return (
-        f"At no threshold were {percent_in_full(budget)} or fewer of those let through bad, out of "
-        f"{count_words(curve.cases)} {SOURCES[curve.source]}; or so few were let through that the interval says "
-        "nothing. More settled ones can change that, and so does a larger budget in the settings."
+        f"No threshold keeps bad ones within {percent_in_full(budget)}, out of {count_words(curve.cases)} "
+        f"{SOURCES[curve.source]}, or too few would go through to tell. More settled ones can change that, and so can "
+        "a larger budget in the settings."
     )
 
 
@@ -256,7 +255,7 @@ def time_words(saved: TimeSaved) -> str:
     if not saved.measured:
         return "not measured"
     if saved.measured < FEWEST:
-        return f"not told yet, as only {saved.measured} of {saved.rows:,} were measured"
+        return f"not shown yet: only {saved.measured} of {saved.rows:,} were measured"
     minutes = ceil(saved.measured * saved.mean_seconds / 60)
     return f"{things(minutes, 'minute')} with the change open, in the {saved.measured:,} of {saved.rows:,} measured"
 

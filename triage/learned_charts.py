@@ -35,7 +35,7 @@ WAYS = {"recipe": "by the recipe", "certificate": "as certified"}
 
 
 def reliability(key: str, bins: Sequence[ShownBin], words: str = "") -> Plot | None:
-    """What was told against what came, bin by bin, in the band in which calibrated probabilities would lie."""
+    """Predicted against observed, bin by bin, in the band in which calibrated probabilities would lie."""
     drawn = [one for one in bins if is_drawn(one.told, one.came, one.low, one.high)]
     if not drawn:
         return None
@@ -154,9 +154,9 @@ def order_words(found: ShownBacktest | None, label: str) -> str:
     orders = {order.name: order for one in labels if one.label == label for order in one.orders}
     need, oldest, model = (orders.get(name) for name in ("need", "oldest", "model"))
     if not (need and oldest and model) or need.wait is None or need.first_timer_longest is None:
-        return "How well the queue is ordered is not known yet: manage.py backtest measures it on past pull requests."
+        return "The order of the inbox is not measured yet. manage.py backtest measures it on past pull requests."
     return (
-        "Of past pull requests that were refused, reverted or fixed, the first third of the queue holds "
+        "Of past pull requests that were refused, reverted or fixed, the first third of the inbox holds "
         f"{percent_words(need.third)}; oldest first {percent_words(oldest.third)}, the model alone "
         f"{percent_words(model.third)}. Half wait up to {need.wait:.1f} days, no first-timer more than "
         f"{need.first_timer_longest:.1f}."

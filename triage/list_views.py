@@ -120,7 +120,7 @@ def show_now(request: Request, snapshot: Snapshot) -> HttpResponse:
     _signed_in(request)
     found = get_object_or_404(Snooze, key=request.POST.get("key", ""))
     snoozing.show_now(require(request, found.repo_key, Role.MAINTAINER), found, timezone.now())
-    messages.info(request, "It is in the queue again.")
+    messages.info(request, "It is in the inbox again.")
     return _to(request, safe_next(request))
 
 

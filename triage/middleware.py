@@ -37,21 +37,20 @@ ONE_PACKET = 1_400  # bytes: to pack less costs time and brings nothing sooner
 LEADERBOARD = "/leaderboard"
 GONE = "The drive of this site is gone. Nothing is lost. The site continues when the drive is mounted again.\n"
 UNWRITABLE = (
-    "The drive of this site takes no bytes just now: what you asked was not done, and nothing is lost. Reading goes "
-    "on; try this again in a while. For whoever runs the site `manage.py doctor` says what is wrong.\n"
+    "Not done: nothing can be written to this site's drive just now. Nothing is lost, and reading still works. Try "
+    "again in a while. For the operator: `manage.py doctor` says what is wrong.\n"
 )
 UNKEPT = (
-    "The drive of this site takes no bytes just now: what you asked may have been done, but what this site remembers "
-    "of you between two pages could not be written. Look whether it was done before you try it again. For whoever runs "
-    "the site `manage.py doctor` says what is wrong.\n"
+    "Nothing can be written to this site's drive just now. What you asked may be done, but your session could not be "
+    "saved. Check before you try again. For the operator: `manage.py doctor` says what is wrong.\n"
 )
 UNREADABLE = (
-    "What this site shows cannot be read from its drive just now, and nothing is lost: try again in a while. For "
-    "whoever runs the site `manage.py doctor` says what is wrong.\n"
+    "This site cannot read its data just now. Nothing is lost. Try again in a while. For the operator: "
+    "`manage.py doctor` says what is wrong.\n"
 )
 QUEUELESS = (
-    "What hands work to the worker cannot be used just now, so this was not done: try again in a while. For whoever "
-    "runs the site `manage.py doctor` says what is wrong.\n"
+    "Not done: the queue to the worker cannot be used just now. Try again in a while. For the operator: "
+    "`manage.py doctor` says what is wrong.\n"
 )
 HEALTH = "/health"  # which says itself that nothing can be read
 log = logging.getLogger(__name__)

@@ -17,18 +17,18 @@ ORDER = ("high", "medium", "low")
 COMPARED = 200  # characters of two texts that are one: a column cuts a finding's text, scrubbing a flag's
 # Why Claude was asked or not, by the cost gate's code.
 ASKED_WORDS = {
-    "review_off": "Content review is off for this repository: what the scanners find counts all the same.",
+    "review_off": "Content review is off for this repository. The scanners' findings still count.",
     "claude_off": "This repository is reviewed by the scanners alone.",
     "no_key": "No key for Claude is set, so the scanners alone reviewed it.",
     "trusted": "The author is trusted enough here that Claude was not asked.",
     "trusted_but_sensitive": "The author is trusted, and the change touches sensitive paths, so Claude was asked.",
     "between_thresholds": "The author's trust is between the thresholds, so Claude was asked.",
     "below_t_low": "The author has little trust here, so Claude was asked for a concrete reason.",
-    "fast_lane_shut": "The fast lane is shut, so no trust spares a reading: Claude was asked.",
-    "over_budget": "Claude would have been asked; the day's budget for reviews is spent.",
-    "over_repository_budget": "Claude would have been asked; the day's budget for reviews of this repository is spent.",
-    "base_elsewhere": "Its base is not known to be on the target branch, so its patch may not be all that is merged.",
-    "review_failed": "Its reading ended the reviewer's program each time, so a person is asked.",
+    "fast_lane_shut": "The fast lane is shut, so trust does not skip a reading: Claude was asked.",
+    "over_budget": "The day's budget for reviews is spent, so Claude was not asked.",
+    "over_repository_budget": "The day's budget for reviews of this repository is spent, so Claude was not asked.",
+    "base_elsewhere": "Its base may not be on the target branch, so a merge may bring more than this patch.",
+    "review_failed": "The reviewer's program crashed on it each time, so a person must read it.",
 }
 
 
@@ -186,8 +186,8 @@ def _state(found: ContentReview) -> str:
     read = f"Read by {reviewer_words(found.reviewer)}: {share} of the changed lines."
     if found.has_verdict:
         return read
-    why = missing_words(found.missing) or "the review did not end as it should"
-    return f"{read} There is no verdict: {why}."
+    why = missing_words(found.missing) or "the review failed"
+    return f"{read} No verdict: {why}."
 
 
 def finding_notes(findings: Iterable[ShownFinding]) -> list[NoteView]:

@@ -140,8 +140,9 @@ def data_answer(address: str, until: datetime) -> str:
     """A plain answer to paste for somebody who asks what is stored about them."""
     return (
         "Hello. Everything that Sunstead stores about you here, with its source, is at this address until "
-        f"{until:%d %b %Y}:\n\n{address}\n\nWhoever has the address can read it, so please keep it to yourself. There "
-        "you can also object, and ask to be left out of the leaderboard. A person answers an objection within a month."
+        f"{until:%d %b %Y}:\n\n{address}\n\nAnybody with this address can read it, so please keep it to yourself. "
+        "There you can also object, and ask to be left out of the leaderboard. A person answers an objection within "
+        "a month."
     )
 
 

@@ -31,8 +31,8 @@ BUDGETS = ("budget", "alarm_budget")
 ONE_A_LINE: Mapping[str, str] = {
     "seeds_added": "Handles or DIDs, one a line. Their judgement counts fully in this repository.",
     "seeds_removed": "Handles or DIDs, one a line: for example a bot. It can still push, but no trust starts from it.",
-    "never_fast_paths": "Patterns as in .gitignore, one a line, besides CI, build, release, install hooks, locked "
-    "dependencies and binaries.",
+    "never_fast_paths": "Patterns as in .gitignore, one a line. CI, build, release, install hooks, locked "
+    "dependencies and binaries always count.",
     "sensitive_paths": "Patterns as in .gitignore, one a line: a person always reads changes of these.",
     "accepted_issuers": "Handles or DIDs of organisations, one a line. Their attestations count in the sensitive tier.",
     "organisation_domains": "Domains, one a line. A did:web on one of them counts as attested by the organisation.",

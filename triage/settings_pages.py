@@ -39,7 +39,7 @@ from triage.settings_form import (
 from triage.views import first_run
 
 NONE: Mapping[str, str] = MappingProxyType({})
-SAVED = "Saved. The worker takes it over within seconds and decides every open pull request here anew."
+SAVED = "Saved. The worker applies it within seconds and decides every open pull request here again."
 SAME = "Nothing was different, so nothing was changed."
 LATE = "Not saved: somebody else changed these settings before you. Below is the current state."
 

@@ -15,9 +15,9 @@ from triage.context import worker_status
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.middleware import Request
 
-LOST = "The answer is not kept any more: look again. What you typed and ticked is still here."
+LOST = "The answer has expired: look again. What you typed and ticked is still here."
 MALFORMED = "This is neither a handle such as ana.example.com nor a DID such as did:plc:ewvi7nxzyoun6zhxrhs64oiz."
-RECORDED = "This is a recording, in which everything is watched already: nothing can be added to it."
+RECORDED = "This is a recording: everything in it is watched already, and nothing can be added."
 KEY = "setup"
 
 
@@ -77,7 +77,7 @@ def look_up(who: str) -> str:
 
     job = new_job(time.time())
     key = reply_key(job, FOUND)
-    huey.put(key, {"progress": {"step": "The worker is asked."}})
+    huey.put(key, {"progress": {"step": "Asking the worker."}})
     run_job("find_owned", {"who": who}, key)
     return job
 

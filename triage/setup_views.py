@@ -20,8 +20,8 @@ from triage.setup_search import MALFORMED, Answer, Search, account_of, answer_of
 from triage.setup_start import handed_over, start_watching
 from triage.setup_words import REVIEWS, choices, progress_of, read_ticks
 
-NONE_TICKED = "Nothing was ticked, so nothing was begun: tick what is to be watched here."
-LATE = "Somebody else changed the settings of one of these at the same moment, so nothing was begun: try once more."
+NONE_TICKED = "Nothing changed. Tick at least one repository to watch."
+LATE = "Nothing changed: somebody else changed the settings of one of these at the same time. Try again."
 View = Callable[[Request], HttpResponse]
 
 

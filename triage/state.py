@@ -68,8 +68,8 @@ def notes(status: Status | None, now: float, dead_letters: int, unknown_shapes: 
         )
     if status is not None and status.is_alive(now) and status.letters_dropped:
         told.append(
-            f"{_counted(status.letters_dropped, 'more was', 'more were')} let go, as more were not kept than "
-            "DEAD_LETTERS says."
+            f"{_counted(status.letters_dropped, 'more was', 'more were')} dropped: DEAD_LETTERS limits how many are "
+            "kept."
         )
     if unknown_shapes:
         told.append(f"{_counted(unknown_shapes, 'shape', 'shapes')} of records seen that this version does not know.")

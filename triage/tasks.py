@@ -93,4 +93,4 @@ def wake() -> None:
         if huey.pending_count() < ON_THE_QUEUE:
             deliver_outbox()
     except sqlite3.Error as problem:
-        log.warning("the worker could not be woken and looks by itself within a minute: %s", problem)
+        log.warning("the worker could not be woken and looks again within a minute: %s", problem)

@@ -22,7 +22,7 @@ MOST = 50  # tokens that one person has at once
 LONGEST_NAME = 100
 EVERYTHING = "all repositories"
 MEANINGS = {
-    "read": "read: scores, the queue and why, as you see them",
+    "read": "read: scores, the inbox and why, as you see them",
     "review": "review: have the content of a change read, which may cost money",
 }
 
@@ -63,7 +63,7 @@ def end_token(request: Request, number: int) -> HttpResponse:
     person = _person(request)
     mine = {} if _sees_all(viewing(request)) else {"person": person}
     revoke_token(get_object_or_404(ApiToken, pk=number, **mine), person, timezone.now())
-    messages.info(request, "The token was revoked: it opens nothing any more.")
+    messages.info(request, "The token was revoked. It no longer works.")
     return redirect("tokens")
 
 

@@ -64,7 +64,7 @@ def worth_words(found: VouchWorth) -> str:
     one = "one of them" if found.opens and found.after >= found.threshold else "this account"
     if found.exposure:
         fakes = "1 fake" if found.exposure == 1 else f"{found.exposure:,} fakes"
-        told.append(f"If {one} were compromised, at most {fakes} could reach {mark}, all of them by that one account.")
+        told.append(f"If {one} were compromised, at most {fakes} could reach {mark}, all through that one account.")
     else:
         told.append(f"If {one} were compromised, no fake could reach {mark}.")
     return " ".join(told)

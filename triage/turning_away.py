@@ -11,8 +11,8 @@ from triage.token_access import bearer_secret, held_to
 from triage.tokens import count_refused
 
 ONE_REPOSITORY = (
-    "This token reads one repository, and this address tells of others too; "
-    "ask /queue, /pull, /approved.json, /score or /trust with repo."
+    "This token reads one repository only, and this address covers others too. "
+    "Ask /queue, /pull, /approved.json, /score or /trust with repo."
 )
 
 

@@ -30,7 +30,7 @@ from triage.problems import ApiProblem, prefers_json, problem_response
 
 SENTENCES = {
     400: ("This request could not be read", "Nothing was changed. Go back and try again."),
-    403: ("This is not yours to see", "Nothing was changed. Sign in as somebody who may, then try again."),
+    403: ("You don't have access", "Nothing was changed. Sign in as somebody with access, then try again."),
     404: ("There is nothing here", "The address may be mistyped, or what was here is gone."),
     422: ("This is not a DID", "A DID looks like did:plc:ewvi7nxzyoun6zhxrhs64oiz."),
     500: ("Something went wrong here", "Nothing was changed. Try again; the log says what happened."),

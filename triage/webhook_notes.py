@@ -17,7 +17,10 @@ def webhook_notes(now: datetime) -> tuple[str, ...]:
     lost = WebhookDelivery.objects.filter(given_up_at__gte=now - KEPT).count()
     waiting = WebhookDelivery.objects.filter(due_at__isnull=False, tries__gte=OFTEN).count()
     told = (
-        (lost, f"The webhook's receiver took {lost:,} of the last messages on no try of a day: they were given up."),
+        (
+            lost,
+            f"The webhook's receiver did not accept {lost:,} of the last messages within a day: they were given up.",
+        ),
     )
     told += (
         (waiting, f"The webhook's receiver is not taking messages: {waiting:,} were tried {OFTEN} times or more."),

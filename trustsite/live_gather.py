@@ -108,7 +108,7 @@ def _offline(fetcher: Fetcher) -> str | None:
             fetcher.addresses(urlsplit(settings.PLC_URL).hostname or "")
     except FetchProblem as problem:
         return (
-            f"Nobody can be reached from here ({problem}): connect this machine to the network and run this again; "
+            f"No server can be reached from here ({problem}): connect this machine to the network and run this again; "
             "without one, `manage.py demo` plays a simulated network."
         )
     return None
@@ -163,7 +163,7 @@ class Gathering:
         if missing:
             why = next(iter(missing.values())) or "there was no time left"
             people = things(len(missing), "account")
-            self.notes.append(f"Of {people} that vouches may come from nothing was read ({why}): trust may be missing.")
+            self.notes.append(f"{people} that may vouch could not be read ({why}): trust may be missing.")
 
     def _is_listed(self, did: str, *collections: str) -> bool:
         return not self._listed.isdisjoint({(did, ()), (did, collections)})
@@ -190,7 +190,7 @@ class Gathering:
         if named and not watched:
             raise LiveProblem(" ".join(self.notes))
         if watched and not named:
-            self.notes.append(f"No repository was named: taken were {self._names(watched)}, to which most was sent.")
+            self.notes.append(f"No repository was named: {self._names(watched)} got most of their pull requests.")
         if not watched:
             self.notes.append("No repository is known that could name seeds: name one with --repo OWNER/NAME.")
 
@@ -232,7 +232,7 @@ class Gathering:
             knot = read_service(self.fetcher, settings.PLC_URL, repo_did)
             added = collaborators_added_by(self.fetcher, knot, repo_did)[:FEW]
         except FetchProblem as problem:
-            self.notes.append(f"Who owns {repo_did} could not be asked: {problem}.")
+            self.notes.append(f"The owner of {repo_did} could not be looked up: {problem}.")
             return None
         self._list_others(added, REPOSITORY)
         owner = self._owner(repo_did)

@@ -143,7 +143,7 @@ def _why_not(rows: Rows, did: str, name: str) -> str:
     hidden = read.hidden_because(rows, did)
     if hidden:
         return f"{name} is not judged: the account {hidden}."
-    return f"{name} wrote no record that is read here: nothing is known that could be judged."
+    return f"{name} wrote no record that is read here, so there is nothing to judge."
 
 
 def _judged(rows: Rows, name: str, score: read.ContributorScore) -> Judged:
@@ -205,7 +205,7 @@ def lines(answer: Answer) -> Iterator[str]:
         yield from map(plain, _review_lines(answer.review))
     else:
         yield ""
-        yield "There is no review: none of them has an open pull request here that can be read."
+        yield "No review: none of them has an open pull request here that can be read."
 
 
 def _person_lines(one: Judged) -> Iterator[str]:
@@ -222,7 +222,7 @@ def _person_lines(one: Judged) -> Iterator[str]:
         if way
         else f"  no trust path from the seeds{place}"
     )
-    what = f"“{visible_name(one.title)}” ({one.pull})" if one.title and one.pull else "the next contribution"
+    what = f"“{visible_name(one.title)}” ({one.pull})" if one.title and one.pull else "the next pull request"
     yield f"  {LANE_WORDS[Lane(one.lane)]}: {what}{', to a repository of their own' if one.own else ''}"
     yield from (f"    {reason}" for reason in one.reasons)
 

@@ -79,7 +79,7 @@ def receiver(url: str) -> None:
 def operator(name: str) -> None:
     """Refuse what is no name in one short line."""
     if len(name) > 100 or not name.isprintable() or name != name.strip():
-        raise check.ValidationError("it is no name of at most 100 characters in one line")
+        raise check.ValidationError("it is not a name of at most 100 characters on one line")
 
 
 def contact(address: str) -> None:
@@ -89,7 +89,7 @@ def contact(address: str) -> None:
         r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~@/?=&%-]*)?",
     )
     if address and (len(address) > 300 or re.fullmatch(f"{mail}|{page}", address) is None):
-        raise check.ValidationError(f"{address[:300]!r} is no address such as mailto:ana@site.example")
+        raise check.ValidationError(f"{address[:300]!r} is not an address such as mailto:ana@site.example")
 
 
 def prices(lines: list[str]) -> None:

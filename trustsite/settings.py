@@ -120,7 +120,7 @@ PRIOR_STRENGTH: float = env.float("PRIOR_STRENGTH", 5.0, validate=check.Range(mi
 T_LOW: float = env.float("T_LOW", 0.30, validate=checks.unit)
 T_HIGH: float | None = env.float("T_HIGH", None, validate=checks.unit) if env.str("T_HIGH", "") else None
 if T_HIGH is not None and T_HIGH < T_LOW:
-    raise EnvError(f"T_HIGH={T_HIGH} is below T_LOW={T_LOW}: a pull request would belong into both lanes.")
+    raise EnvError(f"T_HIGH={T_HIGH} is below T_LOW={T_LOW}: a pull request would belong to both lanes.")
 R_LOW: float = env.float("R_LOW", 0.20, validate=checks.unit)
 R_HIGH: float = env.float("R_HIGH", 0.60, validate=checks.unit)
 if R_HIGH <= R_LOW:

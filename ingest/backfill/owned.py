@@ -117,7 +117,7 @@ def _did(fetcher: Fetcher, who: str) -> str:
 def _why_not(account: Account, who: str, problem: FetchProblem) -> str:
     if account.identity is None:
         if problem.absent:
-            return f"{who} is no account: the directory knows nothing of {account.did}. Check the spelling."
+            return f"{who} is not an account: the directory does not know {account.did}. Check the spelling."
         return f"{who} could not be looked up in the directory: {problem}. Try again in a minute."
     host = _host(account)
     return f"The data server {host} of {who} did not list its repositories: {problem}. Nothing was changed; try later."
@@ -180,7 +180,7 @@ def _ask_knots(
         if place >= KNOTS_ASKED or time.monotonic() > ends:
             found[row["record"]] = (), NOT_ASKED
             continue
-        tell(f"Who may push is asked: {place + 1} of {len(known)}.")
+        tell(f"Asking for push access: {place + 1} of {len(known)}.")
         found[row["record"]] = _ask_knot(fetcher, row)
     return found
 

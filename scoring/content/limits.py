@@ -40,13 +40,13 @@ _RULES: dict[str, tuple[FlagType, Severity, str]] = {
     "joined_lines": (
         "other",
         Severity.MED,
-        "A line without an end stands before others of its hunk, so git joins them to one line that stands nowhere.",
+        "A line without an end comes before others of its hunk, so git joins them into a line that exists nowhere.",
     ),
     "stray_hunk": ("other", Severity.MED, "A hunk belongs to no file, so git does not apply it; see what it hides."),
     "text_outside": (
         "other",
         Severity.MED,
-        "Lines that look like a change stand outside every hunk, where git does not apply them; see what they hide.",
+        "Lines that look like a change are outside every hunk, so git does not apply them; see what they hide.",
     ),
     "unreadable_file": ("other", Severity.MED, "A file's header is incomplete or contradicts itself; git refuses it."),
     "nul_in_name": (

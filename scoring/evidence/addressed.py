@@ -80,7 +80,7 @@ _ATTEMPTS = (
     Attempt("fence", ("fence", "answer"), _HIGH, "imitates the end of the data and answers behind it"),
     Attempt("fence", ("fence", "waiver"), _HIGH, "imitates the end of the data and waives the review behind it"),
     Attempt("persona", ("persona", "verdict"), _HIGH, "assigns a role to its reader and tells it what to find"),
-    Attempt("pressure", ("pressure", "verdict"), _SPOKEN, "flatters or threatens whoever reviews it"),
+    Attempt("pressure", ("pressure", "verdict"), _SPOKEN, "flatters or threatens its reviewer"),
     Attempt("reviewer-order", ("reviewer", "verdict"), _SPOKEN, "speaks to a reviewer and says what to find"),
     Attempt(
         "reviewer-waiver",
@@ -98,7 +98,7 @@ _ATTEMPTS = (
     Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
 )
 # What the classifier finds where no phrase of the list stands. It reads no sense, so prose for people weighs less.
-_ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer, in whatever language")
+_ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer")
 # Scores from which it is that, and from which it may be: of 1,200 real diffs 15 reach one of these, 22 at -.5. People
 # write much to each other in documentation, and a statement without words holds names that read like an order by chance
 # (`receive: Receive, send: Send`).

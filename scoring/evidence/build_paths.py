@@ -22,7 +22,7 @@ TOLD: dict[Kind, tuple[Severity, str]] = {
     "release": (Severity.LOW, "How releases are made or deployed is changed."),
     "install_hook": (
         Severity.MED,
-        "A file is changed that runs by itself on the machine of whoever installs or tests.",
+        "The change touches a file that runs automatically when somebody installs or tests.",
     ),
     "build": (Severity.LOW, "How the project is built is changed."),
     "dependencies": (Severity.LOW, "What the project depends on is changed."),

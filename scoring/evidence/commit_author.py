@@ -59,7 +59,7 @@ def _several(mails: Sequence[Mail]) -> Iterator[Finding]:
         yield _finding("several-people", Severity.MED, "The series holds commits of several people.")
     elif len(people) == 2:
         yield _finding(
-            "two-people", Severity.LOW, "The series holds commits of two people, of whom one is not the account."
+            "two-people", Severity.LOW, "The series has commits by two people; one of them is not the account."
         )
 
 

@@ -108,7 +108,7 @@ def _finding(file: FileChange, line: Line, how: str) -> Finding:
     severity = Severity.MED if is_protected else Severity.LOW
     messages = {
         "opposite": "A condition or a switch says the opposite of what it said, and nothing else on the line changes.",
-        "shifted": "A bound moves by one, and nothing else on the line changes.",
+        "shifted": "A limit moves by one, and nothing else on the line changes.",
         "lowered": "A number that makes a password, key or token hard to guess is at most half of what it was.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }

@@ -114,7 +114,7 @@ def _trimmed(text: str) -> str:
 def _unknown(file: FileChange, named: _Named) -> Iterator[Finding]:
     if not named.licence.readable or named.licence.unknown:
         what = ", ".join(map(shown, named.licence.unknown)) or shown(named.licence.text)
-        words = f"{what} is no SPDX licence identifier: see which licence is meant."
+        words = f"{what} is not an SPDX licence identifier: see which licence is meant."
         yield _finding(file, "unknown_identifier", LOW, named.line, words)
 
 

@@ -34,7 +34,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
             yield Finding(SCANNER, "unreadable-log", "other", Severity.MED, f"Nothing was read: {problem}.")
     yield from worst_first(found.values())
     if elsewhere:
-        message = f"{elsewhere} more results of other tools stand on lines that this change does not add."
+        message = f"{elsewhere} more results of other tools are on lines that this change does not add."
         yield Finding(SCANNER, "elsewhere", "other", Severity.LOW, message)
 
 

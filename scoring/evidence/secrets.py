@@ -137,4 +137,4 @@ def _explanation(hit: Hit, place: Place, severity: Severity, moved: bool) -> str
         return f"{where} {hit.what} that a removed line held before: it is public already, so it has to be revoked."
     if severity is Severity.LOW:
         return f"{where} {hit.what}, or something of its form: make sure that it opens nothing."
-    return f"{where} {hit.what}: it has to be revoked, since whoever reads the change can use it."
+    return f"{where} {hit.what}: revoke it, because anybody who reads the change can use it."

@@ -177,7 +177,7 @@ def _behind(kept: Mapping[str, Any]) -> Behind:
         and np.isin(groups, range(GROUPS)).all()
     )
     if not sound:
-        raise FitProblem("the cases behind its map are no scores, outcomes, weights and groups")
+        raise FitProblem("the cases behind its map are not scores, outcomes, weights and groups")
     return Behind(odds, came, weights, groups)
 
 

@@ -90,7 +90,7 @@ def extends(told: Certificate, previous: Certificate) -> list[str]:
     changed = [one for one in same if getattr(told, one) != getattr(previous, one)]
     kept = told.later[: len(previous.later)] == previous.later and len(told.later) > len(previous.later)
     return [f"It changed {one} of the certificate that it extends." for one in changed] + (
-        [] if kept else ["It does not keep the later outcomes that stood before."]
+        [] if kept else ["It does not keep the later outcomes that were there before."]
     )
 
 

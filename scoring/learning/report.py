@@ -67,7 +67,7 @@ def _summary(found: Weighed | None) -> str:
         return "<p>No trees could be fitted, so there is nothing of what they weigh.</p>"
     words = (
         f"What the trees of the newest quarter weigh in {len(found.shares):,} cases of the test: a point a case, to "
-        "the right what raises P(clean), red where the value is high."
+        "the right what raises the chance to stay clean, red where the value is high."
     )
     data = b64encode(summary_plot(found)).decode()
     image = f'<img src="data:image/png;base64,{data}" alt="{escape(words)}">'
@@ -85,7 +85,7 @@ def _calibration_words(test: Mapping[str, Any], corp: Any) -> str:
         return "No settled case to judge."
     inside = test["ece_band"][0] is not None and test["ece"] <= test["ece_band"][1]
     return (
-        f"What was told against what came, with the band of perfect calibration. ECE {test['ece']:.3f}, "
+        f"Predicted against observed, with the band of perfect calibration. ECE {test['ece']:.3f}, "
         f"{'inside' if inside else 'outside'} the band to {test['ece_band'][1]:.3f}. Brier score "
         f"{corp.miscalibration:.4f} miscalibration - {corp.discrimination:.4f} discrimination + "
         f"{corp.uncertainty:.4f} uncertainty."

@@ -79,7 +79,7 @@ class ShrunkRate:
         found = cls(str(kept["clean"]), str(kept["not_clean"]), float(kept["strength"]))
         found.prior_ = float(kept["prior"])
         if not (0 < found.prior_ < 1 and found.strength > 0):
-            raise FitProblem("the kept prior is no rate")
+            raise FitProblem("the kept prior is not a rate")
         return found
 
 
@@ -148,7 +148,7 @@ class Logistic:
         if len(found.scales_.mean) != len(found.names_) or len(found.coefficients_) != wanted:
             raise FitProblem("the kept coefficients do not fit the columns")
         if not (np.isfinite(found.coefficients_).all() and np.isfinite(found.intercept_)):
-            raise FitProblem("a kept coefficient is no number")
+            raise FitProblem("a kept coefficient is not a number")
         return found
 
     def _signs(self) -> Floats:

@@ -12,9 +12,9 @@ NOT_PLAYED = (
     "A seed that is bought or hacked. A seed's word counts fully, so it can open any door. "
     "Choose few, and look at the list in the repository's settings.",
     "Somebody who earns a real record over months and then sends one bad change: trust and record are true then. "
-    "Against that stand the reading of the change itself, the audit draw and the budget of false approvals.",
-    "A push-holder who merges fakes on purpose: what a push-holder of a watched repository merges is a verified merge.",
-    "What stands in a change: this is about who vouches for whom. The scanners have tests of their own.",
+    "What helps then: the review of the change itself, the random audit and the budget.",
+    "Somebody with push access who merges fakes on purpose: each of these counts as a verified merge.",
+    "The content of a change: this is about vouches. The scanners have tests of their own.",
 )
 
 
@@ -28,8 +28,8 @@ def _got_through(report: dict[str, Any]) -> Iterator[str]:
     fast = max((one["fast"][-1] for one in report["fitted"]), default=0)
     if fast:
         yield (
-            f"Whoever buys up to {max(report['scale']['bought']):,} vouches and farms {merges} clean merges for each "
-            f"fake brings {fast:,} of them into the fast lane."
+            f"With up to {max(report['scale']['bought']):,} bought vouches and {merges} farmed clean merges for each "
+            f"fake, {fast:,} of them reach the fast lane."
         )
     if stolen["lane_open"] and stolen["in_lane_with_record"]:
         yield (

@@ -142,8 +142,8 @@ def stolen_words(stolen: dict[str, Any]) -> list[str]:
         f"{stolen['in_lane_with_record']:,} with {stolen['record']} clean merges each."
     )
     return [
-        f"One compromised regular, the worst of {stolen['tried']:,} tried, would bring {stolen['above']:,} fakes to "
-        f"s >= .5 (median {stolen['above_median']:,.0f}), {stolen['on_two']:,} of them by two ways.",
+        f"The worst of {stolen['tried']:,} compromised regulars would bring {stolen['above']:,} fakes to "
+        f"s >= .5 (median {stolen['above_median']:,.0f}), {stolen['on_two']:,} of them over two paths.",
         lane if stolen["lane_open"] else "The fast lane is shut, so nobody gets there.",
     ]
 

@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[list[dict[str, Any]], str]] = {
     "merged before": ([merged(merged_at=OPENED - DAY)], "was merged before it was opened, like 1 of 1"),
     "reverted before": ([merged(reverted_at=OPENED)], "taken back or patched before it was merged"),
     "stale at once": ([refused(snapshot_at=OPENED + DAY)], "was watched for less than 180 days"),
-    "the same twice": ([merged(), merged(2), merged()], r"'lantern/lamp#1' stands in the file 2 times"),
+    "the same twice": ([merged(), merged(2), merged()], r"'lantern/lamp#1' is in the file 2 times"),
     "a DID that is none": ([merged(did="did:plc:ana")], "or 'did:plc:ana', which is none"),
     "two DIDs": ([merged(did=ANA), merged(2, did="did:web:a.example")], "'ana' has two DIDs"),
 }

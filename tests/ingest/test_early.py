@@ -274,7 +274,7 @@ def test_a_store_whose_cursor_is_in_the_future_goes_on_from_now_with_a_gap(
         listen(server.url)
         wait_for(lambda: cursor(store) == FIRST_US + 499 * SECOND)
     (reason,) = rows(store, "select reason from gaps")
-    assert reason == ("the cursor stood at 2099-12-31 23:59:58, in the future, and was reset to now",)
+    assert reason == ("the cursor was at 2099-12-31 23:59:58, in the future, and was reset to now",)
 
 
 def test_the_gap_of_a_reset_begins_with_the_frame_that_moved_the_cursor(store: Store, clock: Clock) -> None:

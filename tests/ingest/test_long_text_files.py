@@ -92,7 +92,7 @@ def test_a_link_in_place_of_a_folder_is_neither_swept_nor_read_nor_written_throu
     assert texts.is_empty()
     assert texts.files() == frozenset()
     assert texts.sweep([]) == 0
-    with pytest.raises(StoreProblem, match="is no plain folder, so no long text is kept in it: move it away"):
+    with pytest.raises(StoreProblem, match="is not a plain folder, so no long text can be stored in it: move it away"):
         texts.keep(TEXT)
     assert sorted(outside.folder.glob("??/*")) == before
     assert len(before) == 2
@@ -117,7 +117,7 @@ def test_a_file_in_place_of_a_folder_or_a_folder_in_place_of_a_file_is_told_in_a
     folder = hash_folder(texts)
     folder.write_text("a file")
     assert texts.sweep([]) == 0
-    with pytest.raises(StoreProblem, match=f"{folder} is no plain folder"):
+    with pytest.raises(StoreProblem, match=f"{folder} is not a plain folder"):
         texts.keep(TEXT)
     folder.unlink()
     reference = texts.keep(TEXT)

@@ -67,7 +67,7 @@ def test_a_handle_leads_to_its_repositories_and_to_who_may_push(store: Store) ->
     assert "no DID of its own" in attic.silent
     assert (lantern.name, lantern.holders, lantern.silent, lantern.is_watched) == ("lantern", (BEN,), "", False)
     assert lantern.record == f"at://{ANA}/{REPOSITORY}/lantern"
-    assert told[-1] == "Who may push is asked: 2 of 2."
+    assert told[-1] == "Asking for push access: 2 of 2."
 
 
 def test_what_is_watched_already_says_so(store: Store) -> None:
@@ -119,7 +119,7 @@ def nowhere(_: Query) -> Body:
     [
         ({"atproto-did": absent}, HANDLE, "ana.example.test leads to no account"),
         ({"atproto-did": dead}, HANDLE, "Try again in a minute."),
-        ({"audit": absent}, ANA, "is no account: the directory knows nothing of"),
+        ({"audit": absent}, ANA, "is not an account: the directory does not know"),
         ({"audit": dead}, ANA, "could not be looked up in the directory"),
         ({"audit": nowhere}, ANA, "keeps no records: its DID document names no data server"),
         ({"describeRepo": dead}, ANA, "The data server pds.example.test of did:plc:"),

@@ -10,12 +10,12 @@ from ingest.past_identities import read_identities
 
 ANA = "did:plc:" + "ana".ljust(24, "q")
 HOSTILE = {
-    "[1, 2]": "no CSV or JSON file",
-    '{"ana": 5}': "is tied to '5', which is no DID",
-    '{"ana": "did:plc:short"}': "is tied to 'did:plc:short', which is no DID",
-    "[" * 100_000: "no CSV or JSON file",
+    "[1, 2]": "not a CSV or JSON file",
+    '{"ana": 5}': "is tied to '5', which is not a DID",
+    '{"ana": "did:plc:short"}': "is tied to 'did:plc:short', which is not a DID",
+    "[" * 100_000: "not a CSV or JSON file",
     json.dumps([{"author": "ana", "did": did} for did in (ANA, "did:web:b.example")]): "ties 'ana' to two DIDs",
-    "": "no CSV or JSON file",
+    "": "not a CSV or JSON file",
 }
 
 
@@ -32,5 +32,5 @@ def test_identities_may_be_csv(tmp_path: Path) -> None:
     path.write_text(f"did,author,note\n{ANA},ana,x\n")
     assert read_identities(path) == {"ana": ANA}
     path.write_bytes(b"author;did\n\xff")
-    with pytest.raises(PastProblem, match="no CSV or JSON file of author and did"):
+    with pytest.raises(PastProblem, match="not a CSV or JSON file of author and did"):
         read_identities(path)

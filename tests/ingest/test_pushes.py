@@ -245,5 +245,5 @@ def test_a_stream_whose_name_points_to_a_private_address_is_never_connected_to(w
     ],
 )
 def test_only_named_hosts_over_tls_are_event_streams(world: World, url: str) -> None:
-    with pytest.raises(ValueError, match="is no event stream"):
+    with pytest.raises(ValueError, match="is not an event stream"):
         EventStream(world.store, Fetcher(), url, lambda: None)

@@ -72,7 +72,7 @@ def with_code(folder: Path) -> None:
 
 
 SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no manifest": (lambda folder: (folder / MANIFEST).unlink(), "is no backup"),
+    "no manifest": (lambda folder: (folder / MANIFEST).unlink(), "is not a backup"),
     "a cut manifest": (lambda folder: cut(folder / MANIFEST), "makes no sense"),
     "a list for a manifest": (lambda folder: (folder / MANIFEST).write_text("[" * 100_000), "makes no sense"),
     "a newer format": (lambda folder: edit(folder, lambda told: told.update(format=2)), "another version"),
@@ -89,7 +89,7 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: edit(folder, lambda told: told["tables"]["events"].update(rows=1)),
         "has other rows",
     ),
-    "code of a stranger": (with_code, "no backup that Sunstead made"),
+    "code of a stranger": (with_code, "not a backup that Sunstead made"),
 }
 
 

@@ -95,7 +95,7 @@ def test_a_code_of_another_version_is_named_instead_of_breaking_the_page() -> No
 
 def test_a_row_names_the_record_and_then_the_trust_path() -> None:
     assert line(VOUCHED) == "Clean record: 14 of 15 merged; vouched for by the maintainer ana.example.test"
-    assert "; vouched for by ana.test, whom the seed seed.test vouches for" in line(TWO_HOPS)
+    assert "; vouched for by ana.test, vouched for by the seed seed.test" in line(TWO_HOPS)
     far = Evidence(structural_trust=0.1, path=("seed.test", "a.test", "b.test", "mara.test"))
     assert "; 3 steps from the seed seed.test, through b.test" in line(far)
     assert line(Evidence()) == "First change here; no trust path yet; no score yet"
@@ -169,7 +169,7 @@ def test_no_word_of_distrust_is_said_of_people_without_a_path_or_history(
 @pytest.mark.parametrize("name", ["{seed.__class__}", "{0}", "{", "%s%(x)d", "<script>", "{voucher!r:>999999}"])
 def test_a_name_from_the_network_is_only_ever_a_name(name: str) -> None:
     evidence = Evidence(structural_trust=0.5, path=(name, name, "mara.test"))
-    assert f"; vouched for by {name}, whom the seed {name} vouches for; " in line(evidence)
+    assert f"; vouched for by {name}, vouched for by the seed {name}; " in line(evidence)
 
 
 def test_a_name_cannot_break_the_line_turn_its_direction_or_push_the_rest_away() -> None:

@@ -53,7 +53,7 @@ def test_no_number_of_clean_ones_makes_certain() -> None:
 def test_a_row_says_how_many_more_clean_ones_open_the_fast_lane_and_they_do() -> None:
     young = replace(TRUSTED, clean=8, merged_here=8, settled_here=8)
     assert told(young).endswith(
-        "raise it. 10 more pull requests that stay clean, with no bad one between, would reach it."
+        "raise it. 10 more pull requests that stay clean, with no bad one in between, would reach it."
     )
     later = replace(TRUSTED, clean=18, merged_here=18, settled_here=18)
     assert judge_inputs(inputs_of(later)).lane is Lane.FAST_LANE
@@ -61,7 +61,7 @@ def test_a_row_says_how_many_more_clean_ones_open_the_fast_lane_and_they_do() ->
 
 def test_a_flagged_row_says_what_brings_it_to_the_normal_queue() -> None:
     flagged = replace(TRUSTED, not_clean=7, settled_here=7)
-    assert told(flagged).endswith("2 more pull requests that stay clean, with no bad one between, would reach it.")
+    assert told(flagged).endswith("2 more pull requests that stay clean, with no bad one in between, would reach it.")
 
 
 def test_where_a_model_serves_the_row_says_what_the_search_found() -> None:

@@ -106,7 +106,7 @@ def test_a_moment_without_times_is_refused() -> None:
 
 
 def test_seeds_in_no_edge_are_refused_and_counted() -> None:
-    with pytest.raises(FileProblem, match=r"^4 of 5 seeds stand in no edge: a, b, c and 1 more\.$"):
+    with pytest.raises(FileProblem, match=r"^4 of 5 seeds appear in no edge: a, b, c and 1 more\.$"):
         graph_of(("root", "ana"), seeds=("a", "b", "root", "c", "d"))
     assert rows_of(graph_of(("root", "ana"), denounces=table(("eve", "ana")), seeds=("eve",)))["eve"]["s"] == 1.0
 
@@ -125,8 +125,8 @@ def test_a_node_is_explained_by_ways_vouchers_and_what_hangs_on_it() -> None:
     graph = graph_of(("root", "ana"), ("root", "ben"), ("ana", "mara"), ("ben", "mara", 0.5), ("mara", "zoe"))
     assert told(graph, "mara") == [
         f"mara: s 0.6 (first passage 0.015, EigenTrust {rows_of(graph)['mara']['eigentrust']:.4g})",
-        "2 steps from the nearest seed; all of it passes the seed root: if that one is compromised, it is gone.",
-        "Paths that share nobody but seeds, and what each carries:",
+        "2 steps from the nearest seed; all of it runs through the seed root: if that one is compromised, it is gone.",
+        "Independent paths, and what each carries:",
         "        0.01  root > ana > mara",
         "       0.005  root > ben > mara",
         "Who vouches, and what first arrives over each vouch:",
@@ -135,13 +135,13 @@ def test_a_node_is_explained_by_ways_vouchers_and_what_hangs_on_it() -> None:
         "Below s = 0.5 without its vouches: nobody.",
         "Compromised, it could lift at most 0 fresh nodes to s = 0.5 (0.03 in all).",
     ]
-    assert "all of it passes the node mara" in told(graph, "zoe")[1]
+    assert "all of it runs through the node mara" in told(graph, "zoe")[1]
     assert told(graph, "ana")[-2:] == [
         "Below s = 0.5 without its vouches: mara.",
         "Compromised, it could lift at most 30 fresh nodes to s = 0.5 (0.3 in all).",
     ]
     assert told(graph, "root")[1:] == [
-        "A seed: trust begins here.",
+        "A seed: trust starts here.",
         "Below s = 0.5 without its vouches: ana, ben, mara.",
     ]
 
@@ -163,18 +163,18 @@ def test_a_node_with_many_vouchers_is_explained_in_a_screen() -> None:
 
 def test_who_is_beyond_reach_is_not_called_bad() -> None:
     assert told(graph_of(("root", "ana"), ("x", "y")), "y")[1:] == [
-        "No trust comes here within 4 hops: not enough evidence."
+        "No trust comes here within 4 hops. That is unknown, not bad."
     ]
 
 
 def test_denounces_are_explained_and_close_the_ways_behind_them() -> None:
     vouches: list[Row] = [("root", "ana"), ("root", "ben"), ("ana", "mara"), ("mara", "zoe"), ("ben", "zoe", 0.5)]
     final = graph_of(*vouches, denounces=table(("root", "mara")))
-    assert told(final, "mara")[1] == "Denounced by a seed, which is final."
+    assert told(final, "mara")[1] == "A seed warns about it, which is final."
     assert rows_of(final)["zoe"]["dominator"] == "ben"
     assert [line.strip() for line in told(final, "zoe")[3:4]] == ["0.005  root > ben > zoe"]
     weighed = graph_of(*vouches, denounces=table(("ben", "mara", 0.5)))
-    assert told(weighed, "mara")[1] == "Denounces (1 by trusted nodes) leave 50.0% of what flows in."
+    assert told(weighed, "mara")[1] == "Warnings (1 by trusted nodes) leave 50.0% of the trust that arrives."
     assert told(weighed, "mara")[4].split() == ["0.005", "root", ">", "ana", ">", "mara"]
 
 

@@ -116,7 +116,7 @@ def test_merges_by_a_seed_make_no_repository_count(tmp_path: Path) -> None:
 def test_a_path_over_merges_is_told_as_one() -> None:
     known = Evidence(structural_trust=0.4, path=("seed.test", "ana.test", "mara.test"), path_merges=(4, 0))
     said = explain(judge(known, Thresholds(), 0.53, 5.0), known)
-    assert "; vouched for by ana.test, whom the seed seed.test merged before" in said
+    assert "; vouched for by ana.test, merged before by the seed seed.test" in said
     params = {"seed": "seed.test", "voucher": "ana.test", "hops": 2, "merges": 7, "seed_merges": 0}
     told = sentence(Reason("trust_path", params))
-    assert told == "Merged 7 times by ana.test, whom the seed seed.test vouches for."
+    assert told == "Merged 7 times by ana.test, vouched for by the seed seed.test."

@@ -67,7 +67,7 @@ def test_what_is_read_aloud_is_about_the_newest_pull_request_or_else_the_person(
     drawn = replace(flagged, reasons=(Reason("audit_drawn", {"odds": 1.0}),))
     of_person = score_out(SCORE, briefed=True).briefing
     assert of_person is not None
-    assert of_person.startswith("The next pull request of this contributor would wait in the normal queue.")
+    assert of_person.startswith("The next pull request of this contributor would wait for review.")
     assert score_out(replace(SCORE, newest=drawn), briefed=True).briefing == of_person, "it was answered already"
 
 

@@ -27,7 +27,7 @@ def path(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, cl
 
 def test_the_dashboard_says_how_to_start_the_red_team_until_it_has_played(client: Client, path: Path) -> None:
     page = client.get("/dashboard").content.decode()
-    assert "The red team has not played here yet." in page
+    assert "Not run yet. The operator starts the simulations" in page
     assert "manage.py redteam" in page
 
 
@@ -40,17 +40,17 @@ def test_who_is_no_maintainer_is_not_told_what_an_attack_would_bring(client: Cli
 def test_the_dashboard_shows_the_last_run_with_its_date(client: Client, path: Path) -> None:
     keep(path, RUN)
     page = client.get("/dashboard").content.decode()
-    assert "On 21 Nov 2026 one compromised regular, the worst of 10 tried, would have brought 80 fakes to a" in page
+    assert "21 Nov 2026: the worst of 10 compromised regulars would have brought 80 fakes to a" in page
     assert "It would have brought 0 fakes into the fast lane with 20 clean merges each, 0 without a record; " in page
     assert "up to 20 bought vouches would have brought 7 with that record." in page
-    assert "Played on 7,440 people, 51,160 vouches." in page
-    assert "has not played" not in page
+    assert "Simulated on 7,440 people, 51,160 vouches." in page
+    assert "Not run yet" not in page
 
 
 def test_a_damaged_file_reads_as_not_played(client: Client, path: Path) -> None:
     path.write_bytes(b'{"at": "<script>"}')
     page = client.get("/dashboard").content.decode()
-    assert "has not played here yet" in page
+    assert "Not run yet" in page
     assert '<script>"' not in page
 
 

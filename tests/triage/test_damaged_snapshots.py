@@ -69,7 +69,7 @@ def test_a_damaged_row_costs_one_answer_in_words_of_json_too(client: Client, fol
     spoil_rows(newest(folder))
     answers = [client.get("/queue", headers={"Accept": "application/json"}) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [503, 200, 200]
-    assert "nothing is lost" in answers[0].content.decode()
+    assert "Nothing is lost" in answers[0].content.decode()
 
 
 @pytest.mark.parametrize("path", ["/", "/queue", "/leaderboard", "/no-such-page"])
@@ -78,7 +78,7 @@ def test_without_any_snapshot_that_can_be_read_a_page_says_so_in_words(client: C
         cut(one)
     answer = client.get(path)
     assert answer.status_code == 503
-    assert "cannot be read from its drive just now" in answer.content.decode()
+    assert "cannot read its data just now" in answer.content.decode()
     assert answer["Cache-Control"] == "no-store"
     health = client.get("/health")
     assert (health.status_code, health.json()["ready"], health.json()["snapshot"]) == (503, False, None)
@@ -111,7 +111,7 @@ def test_a_pointer_without_any_snapshot_beside_it_is_503_in_words(client: Client
     assert client.get("/queue").status_code == 503
 
 
-IN_WORDS = ("cannot be read from its drive just now", "nothing is lost", "Nothing was published yet")
+IN_WORDS = ("cannot read its data just now", "Nothing is lost", "Nothing was published yet")
 
 
 def whole(path: Path) -> None:

@@ -141,7 +141,7 @@ def test_the_patch_as_text_is_for_people_who_are_signed_in(site: ActingSite) -> 
     assert "sign-in" in anybody().get(PATCH)["Location"]
     page = text_of(anybody())
     assert PATCH not in page
-    assert "names addresses of e-mail, so it is for people who are signed in" in page
+    assert "The plain patch contains e-mail addresses" in page
     assert f'href="/sign-in?next={quote(PAGE, safe="")}">sign in</a>' in page
     response = somebody().get(PATCH)
     assert response.content.decode() == CLEAN

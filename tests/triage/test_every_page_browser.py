@@ -14,7 +14,7 @@ from tests.triage.lane_site import MORE
 from triage.models import Person
 
 WIDTH = 360
-REPORTS = ("Vouches worth making", "Red team", "Backtest")
+REPORTS = ("Vouches worth making", "Attack simulations", "Backtest")
 # What would not be shipped: sideways scroll, headings that skip a level, fields without a label, ids that stand twice,
 # and buttons and fields that a thumb misses. A link within a sentence is as high as its line.
 FAULTS = """width => {

@@ -225,7 +225,7 @@ def test_nothing_is_added_to_a_recording(first: FirstSite, sam: Client, settings
 def test_while_it_looks_the_step_is_polled_and_then_the_page_is_loaded(first: FirstSite, sam: Client) -> None:
     sam.post("/setup/find", {"who": "ana.example.test"})
     shown = text(sam.get("/setup"))
-    assert "The worker is asked." in shown
+    assert "Asking the worker." in shown
     assert '<meta http-equiv="refresh"' in shown
     step = sam.get("/setup/looking")
     assert "HX-Refresh" not in step

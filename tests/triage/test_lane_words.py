@@ -51,8 +51,8 @@ def test_risk_is_told_by_the_month_and_bad_ones_are_rounded_up() -> None:
 
 def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
     told = lane_words.shutting_words(OFFER, 1 / 3, 90)
-    assert told.startswith("as soon as the audit (1 in 3) or what became of merged ones shows that more than 8.7 %")
-    assert "one twice as bad is found after about 13 weeks at this pace (median)" in told
+    assert told.startswith("When the audit (1 in 3) or the outcomes show that more than 8.7 % are bad.")
+    assert "A lane twice as bad is found after about 13 weeks at this pace (median)" in told
     assert "found after" not in lane_words.shutting_words(OFFER, 0.25, None)
     assert [lane_words.shutting_words(OFFER, 0.3, days).count(words) for days, words in (
         (3.2, "about 4 days"), (400, "about 58 weeks"), (1_000, "about 3 years"),
@@ -76,8 +76,8 @@ def test_when_a_certificate_could_come_is_said_in_weeks(need: Need | None, has_m
 
 def test_where_nothing_can_be_offered_the_words_say_what_is_missing() -> None:
     assert "there is no estimate" in lane_words.nothing_words(None, 0.05, 30)
-    assert "from 30 settled ones on" in lane_words.nothing_words(None, 0.05, 30)
-    assert "At no threshold were 5 % or fewer" in lane_words.nothing_words(curve(), 0.05, 30)
+    assert "once 30 have settled" in lane_words.nothing_words(None, 0.05, 30)
+    assert "No threshold keeps bad ones within 5 %" in lane_words.nothing_words(curve(), 0.05, 30)
 
 
 def row(agreement: Agreement) -> LaneRow:

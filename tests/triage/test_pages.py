@@ -120,7 +120,7 @@ def test_an_open_row_shows_who_and_what_and_closes_by_its_own_link(client: Clien
     assert page.count('aria-current="true"') == 2, "the row, and the filter in force"
     assert "Why this lane" in page
     assert "Content risk 83 %." in page
-    assert "There is no verdict: the model refused to review it." in page
+    assert "No verdict: the model refused to review it." in page
     assert "<script>alert(1)" not in page
     assert "95 % interval" in page
     assert "What would change the lane" in page

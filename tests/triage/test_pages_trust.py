@@ -63,7 +63,7 @@ def test_a_contributors_page_draws_each_path_with_the_weight_of_every_vouch_and_
     assert drawn.count('class="chip seed"') == drawn.count('class="chip me"') == 2
     for weight in ("1 <span", "0.7 <span", "0.9 <span", "0.31 <span"):
         assert f"</span>{weight}" in drawn
-    assert "They share no account except seeds: without any one account there are still 1 or more." in page
+    assert "They share no account except seeds: without any one account, 1 or more remain." in page
     assert "“&lt;i&gt;solid&lt;/i&gt;⟨U+202E⟩”" in drawn
 
 
@@ -171,7 +171,7 @@ def test_a_maintainer_is_told_what_each_repositorys_own_seeds_would_gain(client:
             1,
             30,
             "Would be trusted with 0.50 or more. 1 person more would be trusted too. If one of them were compromised, "
-            "at most 30 fakes could reach 0.50, all of them by that one account.",
+            "at most 30 fakes could reach 0.50, all through that one account.",
         ),
     ],
 )

@@ -163,7 +163,7 @@ def test_the_dashboard_says_in_one_line_how_well_the_queues_order_did(client: Cl
     )
     keep_backtest(folder, msgspec.structs.replace(run, labels=(*run.labels, ShownLabel(LABEL, (), (), orders))))
     page = text(client, "/dashboard")
-    assert "the first third of the queue holds 56.7 %; oldest first 33.0 %, the model alone 60.6 %." in page
+    assert "the first third of the inbox holds 56.7 %; oldest first 33.0 %, the model alone 60.6 %." in page
     assert "Half wait up to 1.4 days, no first-timer more than 29.2." in page
 
 

@@ -135,8 +135,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("sensitive_paths", "a" * 301, "at most 300 characters"),
     ("sensitive_paths", "a" * 80_000, "longer than 70,000 characters"),
     ("seeds_added", "nobody.example.com", "Nobody seen here has the handle “nobody.example.com”"),
-    ("seeds_added", "no handle", "is no DID"),
-    ("accepted_issuers", "did:web:127.0.0.1", "is no DID"),
+    ("seeds_added", "no handle", "is not a DID"),
+    ("accepted_issuers", "did:web:127.0.0.1", "is not a DID"),
     ("organisation_domains", "https://example.org", "is not a domain"),
     ("organisation_domains", "localhost", "is not a domain"),
 ]

@@ -333,4 +333,4 @@ def test_a_damaged_queue_is_said_in_words(
         refused = send(client, bearer)
     assert refused.status_code == 503
     assert refused.json()["code"] == "not_ready"
-    assert "cannot be used just now, so this was not done" in refused.json()["detail"]
+    assert "the queue to the worker cannot be used just now" in refused.json()["detail"]

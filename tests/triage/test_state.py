@@ -148,7 +148,7 @@ def test_a_slow_clock_of_the_machine_is_told_on_pages_and_to_monitors(client: Cl
 
 
 def test_a_gap_says_how_it_came_about() -> None:
-    reason = "the cursor stood at 2099-12-31 23:59:58, in the future, and was reset to now"
+    reason = "the cursor was at 2099-12-31 23:59:58, in the future, and was reset to now"
     (trouble,) = state.troubles(Status(written_at=1.0), 1.0, 1, recorded=False, gap_reason=reason)
     assert trouble.sentence.endswith(f"may be missing here. The newest: {reason}.")
 
@@ -159,7 +159,7 @@ def test_hosts_that_rest_and_dead_letters_are_told_and_leave_it_live(client: Cli
     assert (tone, said[:4]) == ("live", "Live")
     assert "5 hosts are paused for a while, slow or over the limit: a.test, b.test, c.test and others." in sentences
     beat(letters_dropped=1_200)
-    assert "1,200 more were let go, as more were not kept than DEAD_LETTERS says." in pill(client)[2]
+    assert "1,200 more were dropped: DEAD_LETTERS limits how many are kept." in pill(client)[2]
     assert any("7 shapes of records" in sentence for sentence in sentences)
 
 

@@ -226,7 +226,7 @@ def test_a_clock_is_compared_with_the_stream_only_once_it_was_heard(patient: Pat
     assert "agrees with the stream" in ground.check_clock(patient)[1]
     ok, told = ground.check_clock(replace(patient, status=beat(cursor_us=0)))
     assert ok
-    assert "no event was heard yet" in told
+    assert "no event has arrived yet" in told
 
 
 def test_what_a_restore_kept_aside_is_not_counted_as_a_backup(patient: Patient) -> None:
@@ -255,7 +255,7 @@ def test_events_that_are_not_published_are_told(patient: Patient) -> None:
         ({"LANE_CONDITIONS": ["verdict"]}, "LANE_CONDITIONS"),
         ({"MERGE_ON_FORGE": True}, "MERGE_ON_FORGE"),
         ({"TRUSTED_PROXY": "127.0.0.1", "OPERATOR_NAME": "Ana"}, "set OPERATOR_NAME and OPERATOR_CONTACT"),
-        ({"BIND": "0.0.0.0:80", "OPERATOR_CONTACT": "mailto:a@b.example"}, "nobody is named as who runs this site"),
+        ({"BIND": "0.0.0.0:80", "OPERATOR_CONTACT": "mailto:a@b.example"}, "the site does not say who runs it"),
     ],
 )
 def test_a_risky_setting_is_named(patient: Patient, changes: dict[str, object], told: str) -> None:

@@ -144,7 +144,7 @@ def test_a_drive_that_takes_no_bytes_while_everything_runs_stops_only_what_write
     running.jetstream.release(BEFORE + MORE)
     assert says(running.worker, "cannot be written (files may grow no further there): make it writable")
     status, _, told = answer(running.port, "POST", path, cookies, token)
-    assert (status, "was not done, and nothing is lost" in told) == (503, True)
+    assert (status, "Not done: nothing can be written" in told) == (503, True)
     assert answers_at(running.port, "/metrics")
     let_write(resource.RLIM_INFINITY, running.worker, running.web)
     running.assert_takes(BEFORE + 2 * MORE)
@@ -234,7 +234,7 @@ def test_a_queue_that_is_locked_costs_nobody_their_action_and_works_again_after(
     before, taken = huey.pending_count(), list[str]()
     with django_capture_on_commit_callbacks(execute=True):  # which an action's own transaction ends with
         outbox.put("told", "a", {}, NOW)
-    assert "could not be woken and looks by itself within a minute" in caplog.text
+    assert "could not be woken and looks again within a minute" in caplog.text
     assert huey.pending_count() == before
     takers = {"told": lambda runtime, key, payload: taken.append(key)}
     assert deliver_due(RUNTIME, NOW, takers) == 1  # as the worker's sweep does, which needs no message on the queue

@@ -58,7 +58,7 @@ def test_identities_tie_people_and_the_summary_counts_them(tmp_path: Path) -> No
     [
         ([], "Name a FILE to take, or --remove SOURCE"),
         (["gone.parquet"], "gone.parquet does not exist: name a file"),
-        (["{}/text"], "is no Parquet file that can be read"),
+        (["{}/text"], "is not a Parquet file that can be read"),
         (["{}/text", "--source", "a b"], "cannot name a source"),
         (["{}/text", "--remove", "x"], "Name a FILE to take, or --remove SOURCE"),
         (["{}/text", "--identities", "gone.csv"], "gone.csv does not exist"),

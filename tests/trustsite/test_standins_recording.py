@@ -111,7 +111,7 @@ def test_every_byte_that_flips_in_the_frames_is_noticed_or_harmless(folder: Path
 @pytest.mark.parametrize("data", [b"", b"PAR1 but not really PAR1"])
 def test_an_unreadable_parquet_file_is_named(folder: Path, data: bytes) -> None:
     (folder / "blobs.parquet").write_bytes(data)
-    assert "blobs.parquet is no Parquet file with the columns did, cid and data" in problem(folder)
+    assert "blobs.parquet is not a Parquet file with the columns did, cid and data" in problem(folder)
 
 
 def test_a_damaged_row_about_people_names_its_line(folder: Path) -> None:

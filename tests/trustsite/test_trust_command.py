@@ -53,7 +53,7 @@ def test_it_judges_and_explains_a_graph_without_a_drive_and_writes_nothing_else(
     done = manage("trust", *given, "--out", str(files / "out.csv"), DATA_ROOT=None, HOME=home)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("mara: s 0.5 (first passage 0.01, EigenTrust ")
-    assert "all of it passes the node ana" in done.stdout
+    assert "all of it runs through the node ana" in done.stdout
     assert "        0.01  root > ana > mara\n" in done.stdout
     assert "        0.01  100.0%  ana\n" in done.stdout
     assert (files / "out.csv").read_text().splitlines()[0].replace('"', "") == HEADER
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_one_sentence_and_status_2(manage: Manage, files: Path)
     given = ("--edges", str(files / "edges.csv"), "--seeds", str(files / "seeds.txt"), "--out", str(files / "out.csv"))
     done = manage("trust", *given, DATA_ROOT=None)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "CommandError: 1 of 2 seeds stand in no edge: eve\\u001b[31m.\n"
+    assert done.stderr == "CommandError: 1 of 2 seeds appear in no edge: eve\\u001b[31m.\n"
     assert not (files / "out.csv").exists()
 
 

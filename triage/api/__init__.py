@@ -10,7 +10,7 @@ from triage.api.throttles import Requests
 api = Api(
     title="Sunstead",
     version="1",
-    description="How likely the next contribution of a person is clean, as judged from a repository's seeds, and why.",
+    description="The chance that a person's next pull request stays clean, judged from a repository's seeds, and why.",
     docs_url=None,
     openapi_url="openapi.json",
     auth=Reader(),

@@ -26,7 +26,7 @@ class ApprovedOut(Schema):
     state: str = Field(description="What the forge says of it.", examples=["open"])
     record_cid: str | None = Field(description="CID of the record that was approved.")
     round: int = Field(ge=1, description="The round that was approved, from 1 as on the pages.", examples=[1])
-    patch_ref: str | None = Field(description="Where its patch stands; null: none is known.")
+    patch_ref: str | None = Field(description="Name of its patch; null: none is known.")
     patch_id: str | None = Field(description="Hash of the patch that was approved; null: it was not read.")
     approved_by: str = Field(description="DID of who approved it.", examples=[EXAMPLE_DID])
     approved_at: datetime = Field(description="When it took effect; RFC 3339, UTC.")

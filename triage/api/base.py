@@ -33,13 +33,13 @@ from triage.words import visible
 
 RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
 JSON = "application/json; charset=utf-8"
-OTHER_REPOSITORY = "This token reads one repository alone: name that one in repo (in /queue: repository)."
+OTHER_REPOSITORY = "This token reads one repository only: name it in repo (in /queue: repository)."
 PROBLEM = {"$ref": "#/components/schemas/ProblemOut"}
 ABOUT_REPOSITORY = "A watched repository: its DID, the at-uri of its record, or owner/name; empty for all."
 ABOUT_TEXT = "Words in title, repository or handle, or a DID."
 RepositoryFilter = Annotated[str, Query(description=ABOUT_REPOSITORY, max_length=URI_LIMIT)]
 TextFilter = Annotated[str, Query(description=ABOUT_TEXT, max_length=TEXT_LIMIT)]
-ABOUT_MINE = "1: what the token's person has in hand or approved, or what changed after they approved it."
+ABOUT_MINE = "1: assigned to the token's person, approved by them, or changed after they approved it."
 MineFilter = Annotated[bool, Query(description=ABOUT_MINE, example="1")]
 # What is wrong with a value, by pydantic's name for it; the rest of what it may say is `INVALID`.
 WRONG: Mapping[str, str] = {
@@ -216,7 +216,7 @@ def _as_problem(exc: Exception | type[Exception]) -> ApiProblem:
         case AuthenticationError() | SignInNeeded():
             return ApiProblem(401, HOW_TO_READ, CHALLENGE)
         case PermissionDenied():
-            return ApiProblem(403, str(exc) or "This is not yours to see or do.")
+            return ApiProblem(403, str(exc) or "You don't have access.")
         case Throttled():
             return too_many(exc.wait or 1)
         case HttpError() if isinstance(exc.__cause__, ApiProblem):

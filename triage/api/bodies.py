@@ -10,7 +10,7 @@ from triage.problems import ApiProblem
 
 SMALL = 65_536  # bytes: 100 DIDs take 4 kB, those of did:web some more
 LIMITS = {"/score": SMALL}  # elsewhere Django's own limit holds, DATA_UPLOAD_MAX_MEMORY_SIZE
-NO_JSON = "The body is no JSON in UTF-8: numbers are finite, with at most 4,300 digits, and nesting is not too deep."
+NO_JSON = "The body must be JSON in UTF-8, with finite numbers of at most 4,300 digits and no deep nesting."
 
 
 class StrictParser(Parser):

@@ -28,7 +28,7 @@ class HealthOut(Schema):
     )
     clock_behind_minutes: int = Field(
         ge=0,
-        description="By how much the worker's clock is slow at least: all events are dated ahead of it. 0: it is not.",
+        description="How slow the worker's clock is at least: all events are dated ahead of it. 0: it is not.",
     )
 
 

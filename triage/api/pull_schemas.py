@@ -55,11 +55,11 @@ class PullOut(Schema):
     change: ChangeOut
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
     shadow: bool = Field(description="Its repository is in shadow mode: this is what the lane would be.")
-    sealed: bool = Field(description="Random audits due: nothing else of the decision is told.")
-    calibrated_prob: Share | None = Field(description="Chance that it stays clean; null for not enough evidence.")
+    sealed: bool = Field(description="A random audit is due, so the rest of the decision is hidden.")
+    calibrated_prob: Share | None = Field(description="Chance that it stays clean; null: no score yet.")
     low: Share = Field(description="Lower end of its 95 % interval.")
     high: Share = Field(description="Upper end of its 95 % interval.")
-    cases: Count = Field(description="Settled contributions behind the estimate.")
+    cases: Count = Field(description="Settled pull requests behind the estimate.")
     structural_trust: Share = Field(description="Trust of the author from the repository's seeds, in [0, 1].")
     content_risk: Share | None = Field(description="Risk of the content, in [0, 1]; null: not reviewed.")
     explanation: Text = Field(description="Why, in one line.")
@@ -68,7 +68,7 @@ class PullOut(Schema):
     as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="What computed calibrated_prob.")
     briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
-        None, description="With briefing=1: one to three sentences to be read aloud, none of whose words another wrote."
+        None, description="With briefing=1: one to three sentences to read aloud, without words that others wrote."
     )
 
 

@@ -66,7 +66,7 @@ class ReviewOut(Schema):
     coverage: Share = Field(description="Share of the changed lines that was read.")
     reviewer: str = Field(description="Who read: `deterministic`, or the id of the model.", examples=["deterministic"])
     verdict: Literal["content verdict", "no content verdict"] = Field(
-        description="No verdict: a reading was asked for and is missing, so no fast lane follows."
+        description="No verdict: a requested reading is missing, so it cannot be fast lane."
     )
     missing: str | None = Field(description="Why there is no verdict; null where there is one.")
     cost: CostOut = Field(description="What it cost.")

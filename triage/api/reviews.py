@@ -107,9 +107,9 @@ def _told(job: str, answer: dict | None) -> Status:
     from scoring.review_jobs import BUSY, FAILED, WAITING
 
     if answer is None:
-        raise ApiProblem(404, "This review is not kept, or the worker was started anew meanwhile; send the diff again.")
+        raise ApiProblem(404, "This review is not stored, or the worker was restarted meanwhile; send the diff again.")
     if answer == BUSY:
         raise ApiProblem(503, "Too many diffs wait to be read; send this one again later.", {"Retry-After": "60"})
     if answer == FAILED:
-        raise ApiProblem(500, "The review ended by an error in the program; it was logged by the worker.")
+        raise ApiProblem(500, "The review failed with a program error; see the worker's log.")
     return Status(202, {"job": job, "url": f"/review/pr/{job}"}) if answer == WAITING else Status(200, answer)

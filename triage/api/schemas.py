@@ -60,11 +60,11 @@ class JudgedOut(PersonOut):
     """A contributor with the estimate that every surface shows."""
 
     calibrated_prob: Share | None = Field(
-        description="Chance that the next contribution is merged as sent and needs no revert or fix within "
-        "the window; null for not enough evidence, which is not distrust."
+        description="Chance that the next pull request is merged as sent and needs no revert or fix within "
+        "the window; null: no score yet, which is not distrust."
     )
     interval: IntervalOut = Field(description="95 % interval of calibrated_prob.")
-    cases: Count = Field(description="Settled contributions behind the estimate.")
+    cases: Count = Field(description="Settled pull requests behind the estimate.")
     decision: Lane = Field(description="Lane: fast_lane, normal_queue or needs_human.")
 
 
@@ -84,11 +84,11 @@ class ScoreOut(JudgedOut):
     as_of: datetime = Field(description="What was seen before this moment counted; RFC 3339, UTC.")
     model_version: str = Field(description="What computed calibrated_prob.")
     shadow: bool = Field(
-        description="The repository that decision is about is in shadow mode: it says what the lane would be, and "
-        "nobody is offered to act on it."
+        description="The decision's repository is in shadow mode: decision says what the lane would be, and nobody "
+        "can act on it."
     )
     briefing: Annotated[str, Field(max_length=BRIEFING_LENGTH)] | None = Field(
-        None, description="With briefing=1: one to three sentences to be read aloud, none of whose words another wrote."
+        None, description="With briefing=1: one to three sentences to read aloud, without words that others wrote."
     )
 
 
@@ -96,7 +96,7 @@ class VoucherOut(PersonOut):
     """Somebody who vouches for the contributor and whom trust reaches."""
 
     share: Share = Field(description="Share of the contributor's first-passage trust that arrives over this vouch.")
-    merges: Count = Field(description="How many verified merges the vouch stands for; 0 for a vouch in a record.")
+    merges: Count = Field(description="How many verified merges this vouch represents; 0 for a vouch in a record.")
     evidence: Count = Field(description="How many merged pull requests the vouch names that were verified.")
 
 
@@ -105,12 +105,14 @@ class TrustOut(BaseModel):
 
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where no trust reaches.")
     paths: list[list[PersonOut]] = Field(description="At most three paths, seed first, that share nobody but seeds.")
-    dominator: PersonOut | None = Field(description="The account, no seed, without which this trust would be gone.")
+    dominator: PersonOut | None = Field(
+        description="The account, other than a seed, without which this trust would be gone."
+    )
     vouchers: list[VoucherOut] = Field(description="Who brings how much of it, the most first, at most 20.")
     dependents: list[PersonOut] = Field(description="Who keeps the threshold only through them, at most 20.")
     dependents_total: Count = Field(description="How many these are in all.")
     threshold: Share | None = Field(
-        description="The trust that dependents have now and would not have without them; null for whoever is no "
+        description="The trust that dependents have now and would not have without them; null unless you are a "
         "maintainer."
     )
 
@@ -175,7 +177,7 @@ class LeaderboardRowOut(JudgedOut):
 
     rank: int | None = Field(ge=1, description="From 1; equal figures share one, null without a figure.", examples=[1])
     merged: Count = Field(description="Contributions merged.")
-    reverts: Count = Field(description="Merged contributions that were reverted.")
+    reverts: Count = Field(description="Merged pull requests that were reverted.")
     distance: int | None = Field(ge=0, description="Hops from the nearest seed; null where none reaches.")
     provisional: bool = Field(description="Fewer than five settled pull requests.")
 
@@ -187,7 +189,7 @@ class LeaderboardOut(BaseModel):
     total: Count = Field(description="Contributors over all pages.")
     page: int = Field(ge=1, description="This page, from 1.", examples=[1])
     pages: int = Field(ge=0, description="How many pages there are.", examples=[3])
-    left_out: int = Field(ge=0, description="Contributors who are left out on their own wish.", examples=[0])
+    left_out: int = Field(ge=0, description="Contributors who asked to be left out.", examples=[0])
     seeds: list[PersonOut] = Field(description="Whose judgement was taken as given.")
 
 

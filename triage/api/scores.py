@@ -72,7 +72,7 @@ def get_score(
     repo: Repo = None,
     briefing: Annotated[bool, Query(description="1 adds what is read aloud of it.", example="1")] = False,
     as_of: Annotated[
-        datetime | None, Query(description="Answer with the newest score made of what was seen before; RFC 3339.")
+        datetime | None, Query(description="Use the newest score from before this time; RFC 3339.")
     ] = None,
 ) -> HttpResponse | ScoreOut:
     """The chance that the contributor's next change is clean, the lane that follows, and why."""
@@ -115,11 +115,11 @@ def get_trust(request: Request, did: Did, repo: Repo = None) -> TrustOut:
     check_reach_of(request, repo)
     snapshot = published(request)
     if hidden := read.hidden_because(snapshot, person):
-        raise ApiProblem(404, f"The account {person[:200]} {hidden}, so nothing is told of it meanwhile.")
+        raise ApiProblem(404, f"The account {person[:200]} {hidden}, so it is hidden for now.")
     found = read.explain_trust(snapshot, person, repo or None, policy_from_settings())
     if found is None:
         raise ApiProblem(
-            404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository is so called."
+            404, f"Nobody with the DID {person[:200]} was seen here, or no watched repository has this name."
         )
     return trust_out(found, sees_thresholds(viewing(request)))
 
@@ -175,7 +175,7 @@ def _unknown(snapshot: Snapshot, missing: Sequence[str], repo: str | None) -> li
 
 def _why(did: str, hidden: str | None) -> str:
     if hidden:
-        return f"The account {did[:200]} {hidden}, so it is not judged here meanwhile."
+        return f"The account {did[:200]} {hidden}, so it is not judged for now."
     return f"Nobody with the DID {did[:200]} has been seen here."
 
 
@@ -191,4 +191,4 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except OverflowError as problem:  # the first and last hours that a datetime has, in the zone of another day
-        raise ApiProblem(422, "as_of: this is not a moment of the years 1 to 9999 in UTC.") from problem
+        raise ApiProblem(422, "as_of must be a time in the years 1 to 9999 in UTC.") from problem

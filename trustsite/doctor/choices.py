@@ -48,7 +48,7 @@ RISKS: Sequence[tuple[Callable[[Settings], object], str]] = (
     ),
     (
         lambda of: not (of["OPERATOR_NAME"] and of["OPERATOR_CONTACT"]) and _is_reached(of),
-        "nobody is named as who runs this site: set OPERATOR_NAME and OPERATOR_CONTACT",
+        "the site does not say who runs it: set OPERATOR_NAME and OPERATOR_CONTACT",
     ),
     (lambda of: of["MERGE_ON_FORGE"], "MERGE_ON_FORGE lets this machine merge: switch it off where nobody uses it"),
 )

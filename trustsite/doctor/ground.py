@@ -107,7 +107,7 @@ def check_clock(patient: Patient) -> tuple[bool, str]:
             False,
             f"the newest event is {_minutes(patient.now - newest)} old: the stream is behind, or the clock wrong",
         )
-    compared = "agrees with the stream" if status.cursor_us else "agrees with the worker; no event was heard yet"
+    compared = "agrees with the stream" if status.cursor_us else "agrees with the worker; no event has arrived yet"
     return True, f"{patient.now:%Y-%m-%d %H:%M:%S} UTC {compared}"
 
 

@@ -209,7 +209,7 @@ def _read_blobs(path: Path) -> Mapping[BlobKey, bytes]:
         with pyarrow.parquet.ParquetFile(path) as file:
             return ParquetBlobs(file.read(columns=["did", "cid", "data"]))
     except (pyarrow.ArrowException, OSError, KeyError):
-        message = f"{path} is no Parquet file with the columns did, cid and data: {AGAIN}."
+        message = f"{path} is not a Parquet file with the columns did, cid and data: {AGAIN}."
         raise RecordingProblem(message) from None
 
 

@@ -95,7 +95,7 @@ def test_the_chain_is_followed_to_the_first_and_a_link_that_was_changed_is_found
     later = (NOW + timedelta(hours=1)).isoformat()
     assert verify(path, later).endswith("Since then 3 outcomes became known, 0 of them bad.\n")
     forged = keep_certificate(file.parent, replace(link, previous=links[0].stem, later=link.later[1:]))
-    with pytest.raises(CommandError, match="It does not keep the later outcomes that stood before"):
+    with pytest.raises(CommandError, match="It does not keep the later outcomes that were there before"):
         verify(forged, later)
     links[0].write_bytes(links[0].read_bytes().replace(b'"budget":0.1', b'"budget":0.2'))
     with pytest.raises(CommandError, match="The file before it does not count: its name is not the SHA-256"):

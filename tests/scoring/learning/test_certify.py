@@ -191,7 +191,7 @@ def test_a_successor_adds_what_became_known_later_and_nothing_else() -> None:
     assert extends(succeed(more, name, [Later("22" * 32, to_seconds(NOW) + 90, 0.0, 1.0)]), more) == []
     forged = msgspec.structs.replace(more, budget=0.5)
     assert extends(forged, CERTIFICATE) == ["It changed budget of the certificate that it extends."]
-    assert extends(more, more) == ["It does not keep the later outcomes that stood before."]
+    assert extends(more, more) == ["It does not keep the later outcomes that were there before."]
 
 
 def test_a_successor_is_no_attempt() -> None:

@@ -65,7 +65,7 @@ def test_a_lane_that_watches_is_told_with_its_figures_and_one_choice(ben: Client
     page = text(ben)
     assert "Open the fast lane? Estimated, shut" in page
     assert "About 6 in 10: 42 of 74 settled pull requests of this site's last year. 2 of the 42 were bad." in page
-    assert "The true share is 0.1\N{EN DASH}23.9 % as far as a past can tell." in page
+    assert "The true share is 0.1\N{EN DASH}23.9 % as far as past pull requests can tell." in page
     assert "Open at 60 %: about 6 in 10 let through, 0.1\N{EN DASH}23.9 % of them bad, not certified." in page
     assert "The audit draws 1 in 3 at random, from the first one" in page
     assert "Open the lane Keep watching" in page
@@ -165,7 +165,7 @@ def test_a_form_that_was_made_up_opens_nothing(ben: Client, site: ActingSite) ->
 
 def test_keep_watching_changes_nothing(ben: Client) -> None:
     answer = ben.post("/lane/estimate", form(ben) | {"choice": "watch"}, follow=True)
-    assert "Nothing changed: the lane stays shut and goes on watching." in words_of(answer.content)
+    assert "Nothing changed: the lane stays shut and keeps watching." in words_of(answer.content)
     assert not EstimatedLane.objects.exists()
 
 
@@ -187,7 +187,7 @@ def test_after_an_opening_the_page_says_since_when_by_whom_and_what_it_let_throu
     page = text(ben)
     assert "The fast lane is open, estimated Estimated, open" in page
     assert "Open since 20 Nov 2026, by ben.example" in page
-    assert "It begins at 60 %, estimated, not certified. It was opened on about 6 in 10 let through" in page
+    assert "It starts at 60 %, estimated, not certified. It was opened on about 6 in 10 let through" in page
     drawn = site.result.rows("select count(distinct pull_uri) as n from audit_draws where drawn")[0]["n"]
     assert 0 < drawn < len(OPEN)
     assert f"The audit drew {drawn}; 0 are answered so far." in page
@@ -314,7 +314,7 @@ def test_without_a_settled_history_the_page_says_what_is_missing(
     with acting_site(tmp_path / "other", settings, monkeypatch) as other:
         page = text(other.maintainer(EVA, "eva.example"))
     assert "The fast lane is shut Shut" in page
-    assert "No pull request by people with a record is settled yet, so there is no estimate." in page
+    assert "No pull request by people with a record has settled yet, so there is no estimate." in page
     assert "Nothing to open yet." in page
     assert "Open the lane" not in page
 

@@ -176,7 +176,7 @@ class TestOnTheLanesPage:
         person, uris = Person.objects.get(did=BEN), [row.uri for row in watched[0].rows]
         for uri in uris[: reading_times.FEWEST - 1]:
             ReadingTime.objects.create(person=person, pull_uri=uri, opened_at=site.now, seconds=100)
-        assert f"Time saved: not told yet, as only 4 of {len(uris)} were measured." in ben.get("/lane").content.decode()
+        assert f"Time saved: not shown yet: only 4 of {len(uris)} were measured." in ben.get("/lane").content.decode()
         ReadingTime.objects.create(person=person, pull_uri=uris[-1], opened_at=site.now, seconds=130)
         page = ben.get("/lane").content.decode()
         assert f"Time saved: 9 minutes with the change open, in the 5 of {len(uris)} measured." in page

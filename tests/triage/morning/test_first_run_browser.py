@@ -78,7 +78,7 @@ def names_an_account_that_does_not_answer_and_asks_again(first: FirstSite, page:
 
 def waits_for_the_worker(first: FirstSite, page: Page, mode: Mode) -> None:
     """One turn of the worker answers what it was asked."""
-    expect(page.get_by_text("The worker is asked.")).to_be_visible()
+    expect(page.get_by_text("Asking the worker.")).to_be_visible()
     first.work()
     looks_again(page, mode)
 

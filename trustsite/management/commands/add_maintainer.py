@@ -50,8 +50,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--role",
             choices=Maintainer.Role.values,
-            help="viewer (reads, not a seed), maintainer or admin; without it, who is maintainer or admin there stays "
-            "it, and others become maintainer of a repository or admin of the whole site",
+            help="viewer (reads, not a seed), maintainer or admin. Without it maintainers and admins keep their role, "
+            "and others become maintainer of a repository or admin of the whole site",
         )
 
     def handle(self, *args: object, who: str, repo: list[str], role: str | None, **options: object) -> None:

@@ -22,7 +22,7 @@ class Command(BaseCommand):
 
     help = (
         "List what is approved and not merged yet. With --mbox DIR, write one mailbox a pull request into DIR, exactly "
-        "the approved round, and take away those that are no longer approved; then, in your own clone: "
+        "the approved round. Mailboxes that are no longer approved are removed. Then, in your own clone: "
         "git am --keep-cr DIR/*.mbox"
     )
 

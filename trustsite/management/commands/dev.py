@@ -39,8 +39,8 @@ def told(name: str, status: int) -> str:
     """Why both were stopped, in one sentence; a child that a signal killed (`status` below 0) left no message."""
     if status < 0:
         return (
-            f"The {name} was killed by signal {-status}, so both were stopped. Start again; nothing is lost. Where "
-            "nobody sent that signal, the kernel's log tells whether memory ran out."
+            f"The {name} was killed by signal {-status}, so both were stopped. Start again; nothing is lost. If "
+            "nobody sent that signal, the kernel's log says whether memory ran out."
         )
     return f"The {name} ended, so both were stopped. Its message is above."
 

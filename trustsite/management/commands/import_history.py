@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     help = (
         "Take past pull requests from a Parquet or CSV file (docs/history.md lists the columns). Doing it again "
-        "replaces what stands under the same source."
+        "replaces what the same source held."
     )
     requires_system_checks = ()
 

@@ -15,8 +15,8 @@ class Command(BaseCommand):
     """Has the owner of the store take OSV records; pull requests are checked against them without a network."""
 
     help = (
-        "Take OSV records (JSON, or YAML as PyPA writes it) from a folder or a zip file, such as the all.zip of an "
-        "ecosystem. Doing it again replaces what changed; withdrawn advisories go."
+        "Import OSV records (JSON, or the YAML of PyPA) from a folder or a zip file, such as an ecosystem's all.zip. "
+        "Doing it again replaces what changed; withdrawn advisories go."
     )
     requires_system_checks = ()
 

@@ -24,7 +24,7 @@ class Command(BaseCommand):
     help = (
         "Merge an approved pull request on its knot, in your name: try the merge, make sure that the record is still "
         "the approved one, merge, write the status. Needs MERGE_ON_FORGE=1 and, on standard input, an access token of "
-        "your own data server, which is sent there and nowhere else. Exit 3: merged and not recorded, or not known."
+        "your own data server. The token is sent only there. Exit 3: merged and not recorded, or not known."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

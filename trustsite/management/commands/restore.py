@@ -67,11 +67,11 @@ class Command(BaseCommand):
             )
         if done.unknown:
             self.stdout.write(
-                "The former file could not be read: whoever was erased after the snapshot was made is in it again, so "
-                "erase them once more (`manage.py erase_contributor`)."
+                "The former file could not be read. People erased after the snapshot was made are in it again: erase "
+                "them once more (`manage.py erase_contributor`)."
             )
         self._take_over(done.erase)
-        self.stdout.write("Published. Start the worker: it reads on from there and takes up what people decided since.")
+        self.stdout.write("Published. Start the worker: it continues from there and applies what people decided since.")
 
     def _restore_backup(self, folder: str, replace: bool) -> None:
         done = restore(Path(folder).absolute(), places_from_settings(), replace, wall_now())
@@ -79,7 +79,7 @@ class Command(BaseCommand):
         self._tell(folder, done)
         self._tell_of_webhook()
         self._take_over(done.erase)
-        self.stdout.write("Published. Start worker and web: the worker reads on from there; everybody signs in anew.")
+        self.stdout.write("Published. Start worker and web: the worker reads on from there; everybody signs in again.")
 
     def _tell_of_aside(self, aside: Path | None) -> None:
         if aside:
@@ -93,8 +93,8 @@ class Command(BaseCommand):
             self.stdout.write("The backup holds no keys: those of this drive stay.")
         if done.unknown:
             self.stdout.write(
-                "No tombstones of this drive could be read: whoever was erased after the backup was made is in it "
-                "again, so erase them once more (`manage.py erase_contributor`)."
+                "No tombstones of this drive could be read. People erased after the backup was made are in it again: "
+                "erase them once more (`manage.py erase_contributor`)."
             )
 
     def _tell_of_webhook(self) -> None:

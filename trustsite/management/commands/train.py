@@ -51,8 +51,8 @@ class Command(BaseCommand):
     """Reads a snapshot or a file and writes below MODEL_DIR; the running worker takes the new model by itself."""
 
     help = (
-        "Fit every model to the newest snapshot, keep the simplest that is not beaten, and let it serve unless it is "
-        "worse than the one that does. A model of a FILE of past pull requests is kept and does not serve."
+        "Fit every model to the newest snapshot and keep the simplest that is not beaten. It serves unless it is worse "
+        "than the one that serves now. A model of a FILE of past pull requests is kept and does not serve."
     )
     requires_system_checks = ()
 
@@ -217,9 +217,9 @@ def _found(made: "Certificate") -> str:
     found = made.found
     if found.threshold is not None:
         return (
-            f"The fast lane begins at {percent_in_full(found.threshold)} with a budget of "
-            f"{percent_in_full(made.budget)}: {found.n:.0f} settled pull requests of {found.authors} people stand "
-            f"behind it, {found.k:.0f} of them bad."
+            f"The fast lane starts at {percent_in_full(found.threshold)} with a budget of "
+            f"{percent_in_full(made.budget)}. It rests on {found.n:.0f} settled pull requests of {found.authors} "
+            f"people, {found.k:.0f} of them bad."
         )
     if found.need is None:
         kept = percent_in_full(made.budget)

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--seeds", type=Path, required=True, metavar="FILE", help="text, one node a line")
         parser.add_argument("--denounces", type=Path, metavar="FILE", help="the denounces, with the same columns")
         parser.add_argument("--out", type=Path, metavar="FILE", help="where to write a row a node, .csv or .parquet")
-        parser.add_argument("--explain", metavar="NODE", help="print the paths to this node and what hangs on it")
+        parser.add_argument("--explain", metavar="NODE", help="print the paths to this node and what depends on it")
         parser.add_argument("--as-of", metavar="TIME", help="measure age then (default: the newest created_at)")
 
     def handle(

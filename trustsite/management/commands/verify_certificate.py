@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """FILE, --as-of and --no-store."""
         parser.add_argument("file", type=Path, metavar="FILE", help="a file below MODEL_DIR/certificates, or a copy")
-        parser.add_argument("--as-of", type=_moment, metavar="TIME", help="as it would be told then (default: now)")
+        parser.add_argument("--as-of", type=_moment, metavar="TIME", help="as it would be at that time (default: now)")
         parser.add_argument("--no-store", action="store_true", help="only what follows from the file itself")
 
     def handle(self, *args: object, file: Path, as_of: datetime | None, no_store: bool, **options: object) -> None:
@@ -76,7 +76,7 @@ def _of_chain(file: Path, told: Certificate) -> list[str]:
         if found := extends(told, before):
             return found
         told = before
-    return [f"More than {MOST:,} files stand before it."]
+    return [f"More than {MOST:,} files come before it."]
 
 
 def _words(told: Certificate) -> Iterator[str]:
