@@ -18,6 +18,7 @@ from triage.act_forms import read_seen
 from triage.action_views import acting_page, answer_conflict, to_sign_in
 from triage.actions import ActionProblem, Conflict
 from triage.context import present
+from triage.dids import parse_handle
 from triage.incidents import BAD, banners
 from triage.middleware import Request
 from triage.models import Action, LaneClosure, Person
@@ -37,8 +38,8 @@ SCOPES: Mapping[str, tuple[str, ...]] = {
 NO_INCIDENT = "No incident has this address, or somebody undid its mark."
 NEVER_MERGED = "This pull request was not merged, so it cannot be an incident."
 NEVER_APPROVED = (
-    "No approval of this pull request has taken effect here, so there is nothing that the lane did wrong. "
-    "One of the last seconds is known when this page is loaded again."
+    "No approval of this pull request has taken effect here, so the lane did nothing wrong. "
+    "If it was approved seconds ago, load this page again."
 )
 
 
@@ -89,7 +90,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
 def close(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close the lane at once."""
     told = request.POST
-    scope = _scope(told)
+    scope = _scope(snapshot, told)
     person = require(request, scope.repo_key, Role.MAINTAINER)
     if scope.repo_key and scope.repo_key not in read.repository_names(snapshot):
         raise ActionProblem("Nothing changed: no watched repository has this name.")
@@ -133,12 +134,19 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     return redirect("pull", uri=row.uri)
 
 
-def _scope(told: Mapping[str, str]) -> closing.Scope:
-    """What a form names; with `scope` the part of it that its button is about."""
+def _scope(snapshot: Snapshot, told: Mapping[str, str]) -> closing.Scope:
+    """Read the part of a form that its button is about, with a DID in place of each handle."""
     names = SCOPES.get(told.get("scope", ""))
     if names is None:
         raise ActionProblem("Nothing changed: this button does not exist.")
-    return closing.read_scope(*(told.get(name, "") if name in names else "" for name in SCOPES[""]))
+    given = {name: told.get(name, "").strip() if name in names else "" for name in SCOPES[""]}
+    for name in ("author", "voucher"):
+        if not given[name].startswith("did:") and (handle := parse_handle(given[name])):
+            known = read.dids_of_handles(snapshot, [handle])
+            if handle not in known:
+                raise ActionProblem(f"Nobody seen here has the handle “{handle}”. Check it, or write their DID.")
+            given[name] = known[handle]
+    return closing.read_scope(**given)
 
 
 def find_mark(key: str) -> Action:

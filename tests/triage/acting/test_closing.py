@@ -74,7 +74,13 @@ def test_the_pull_requests_own_page_offers_no_fast_lane_either(site: ActingSite,
 def test_a_lane_is_closed_for_exactly_what_was_named(
     site: ActingSite, ben: Client, named: dict[str, str], closed: set[str]
 ) -> None:
-    close(ben, **named)
+    handle = {name: did.removeprefix("did:plc:")[:8] + ".example" for name, did in named.items()}
+    assert close(ben, **handle) == 400, "nobody has this handle yet"
+    with site.result.store.write() as txn:
+        for name, did in named.items():
+            txn.execute("update contributors set handle = ?, handle_verified = true where did = ?", [handle[name], did])
+    site.publish()
+    assert close(ben, **{name: f"@{each}" for name, each in handle.items()}) == 302
     assert fast_rows(ben) == 3 - len(closed)
     site.work()
     assert {uri for uri, lane in lanes(site).items() if lane == NORMAL} == closed
