@@ -1,4 +1,4 @@
-"""Labels that stand on pull requests, as people who may push set them, read from a snapshot."""
+"""Labels that people with push access set on pull requests, read from a snapshot."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
@@ -9,12 +9,12 @@ from scoring.answers import Person
 from scoring.shaping import persons
 
 SHOWN = 20  # labels of one pull request
-LONGEST = 40  # characters of a name, as sh.tangled.label.definition bounds it, and of a value
+LONGEST = 40  # characters of a name, which the forge bounds so, and of a value
 PLAIN = ("", "null", "true")  # values that say no more than that the label is set
 OPERAND = '[{"key":"VARCHAR","value":"VARCHAR"}]'
 
-# Who may label is the forge's rule: whoever may push (sh.tangled.label.op). Anybody can write the record, so the rest
-# counts for nothing. The last word about a label and its value holds; within one record adding outweighs removing.
+# Only people with push access may label, by the forge's rule. Anybody can write the record, so the rest counts for
+# nothing. The last word about a label and its value holds; within one record adding outweighs removing.
 # The definition may lie on an account that is not read here: then the key of its record names the label.
 STANDING = f"""
 with allowed as (

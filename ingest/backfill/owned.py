@@ -106,12 +106,11 @@ def _did(fetcher: Fetcher, who: str) -> str:
     try:
         return resolve_handle(fetcher, who)
     except FetchProblem as problem:
-        advice = (
-            "Check the network. Try again in a minute."
-            if problem.retry
-            else "Check the spelling, or give the account's DID."
-        )
-        raise OwnerProblem(f"{who} leads to no account: {problem}. {advice}") from problem
+        if problem.retry:
+            why = f"{who} could not be looked up: {problem}. Check the network. Try again in a minute."
+        else:
+            why = f"{who} leads to no account: {problem}. Check the spelling, or give the account's DID."
+        raise OwnerProblem(why) from problem
 
 
 def _why_not(account: Account, who: str, problem: FetchProblem) -> str:

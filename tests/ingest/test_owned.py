@@ -118,7 +118,7 @@ def nowhere(_: Query) -> Body:
     ("others", "who", "sentence"),
     [
         ({"atproto-did": absent}, HANDLE, "ana.example.test leads to no account"),
-        ({"atproto-did": dead}, HANDLE, "Try again in a minute."),
+        ({"atproto-did": dead}, HANDLE, "ana.example.test could not be looked up: "),
         ({"audit": absent}, ANA, "is not an account: the directory does not know"),
         ({"audit": dead}, ANA, "could not be looked up in the directory"),
         ({"audit": nowhere}, ANA, "keeps no records: its DID document names no data server"),

@@ -94,8 +94,8 @@ def test_everything_that_got_through_is_said_the_nearest_to_the_lane_first() -> 
     found["bombing"].append({"moved": 4})
     found["scores"][OURS]["self_lift"] = 1.2
     told = got_through(found)
-    assert [sentence.split(" ")[0] for sentence in told] == ["Whoever", "One", "One", "Fakes", "Somebody"]
-    assert "up to 20 vouches" in told[0]
+    assert [sentence.split(" ")[0] for sentence in told] == ["With", "One", "One", "Fakes", "Somebody"]
+    assert "up to 20 bought vouches" in told[0]
     assert "7 of them" in told[0]
     assert "3 fakes" in told[1]
     assert "37 fakes" in told[2]

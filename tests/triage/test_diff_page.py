@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from django.template.loader import render_to_string
+from msgspec.structs import replace
 
 from ingest.patches import read_patch
 from scoring.content.change import Line
@@ -20,7 +21,7 @@ from triage.diff_notes import masks
 from triage.diff_page import DiffPage, change_page, comparison_page
 from triage.diff_quotes import quoted_lines
 from triage.diff_rows import FOLDED, HTML, How, Room, file_views, shown
-from triage.review_words import review_view
+from triage.review_words import review_notes, review_view
 
 SECRET = "token = 'ghp_0123456789abcdefghij'"
 HIDDEN = re.compile("[\u0000-\u0008\u000b-\u001f\u200b-\u200c\u202a-\u202e\u2066-\u2069\ufeff\u00ad\ue000]")
@@ -207,6 +208,16 @@ def test_a_flag_of_a_model_is_found_by_the_words_of_its_place() -> None:
     assert f'<tr id="{page.findings[0].anchor}" class="told">' in file.rows
     assert [note.place for _, note in file.notes] == ["sum.py"]
     assert [(id_, note.place) for id_, note in page.loose] == [("", "title")]
+
+
+def test_a_finding_and_the_flag_made_of_it_are_told_once_though_its_link_was_removed() -> None:
+    """28 of 29 findings stood twice, once as "(deterministic)" flags in which the link was taken out."""
+    said = "It comes from {} which is not the usual registry."
+    found = replace(finding("sum.py", 11), explanation=said.format("https://mirror.example/x?y,"))
+    same = ShownFlag(found.type, found.severity, "sum.py:11", said.format("(link removed)"))
+    notes = review_notes(review(found, flags=(same, replace(same, location="sum.py:12"))))
+    shown = [(note.place, "mirror.example" in note.text) for note in notes]
+    assert shown == [("sum.py:11", True), ("sum.py:12", False)]
 
 
 def test_findings_on_lines_that_are_not_shown_stand_at_their_file() -> None:

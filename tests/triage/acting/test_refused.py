@@ -45,7 +45,10 @@ def test_nobody_approves_what_they_sent(site: ActingSite, ben: Client, headers: 
 
 def test_what_is_flagged_is_approved_only_with_a_reason(site: ActingSite, ana: Client) -> None:
     with site.result.store.write() as txn:
-        txn.execute("update current_decisions set lane = 'needs_human' where pull_uri = ?", [OFFERED])
+        warned = json.dumps([{"code": "denounced_by_seed", "params": {}}])
+        txn.execute(
+            "update current_decisions set lane = 'needs_human', reasons = ? where pull_uri = ?", [warned, OFFERED]
+        )
     site.publish()
     for note in ("", "  "):
         answer = ana.post("/act", site.form(note=note))
