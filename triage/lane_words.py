@@ -240,6 +240,14 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
     )
 
 
+def shut_words(budget: float) -> str:
+    """Say why a lane that shut itself cannot be opened anew, and when it can."""
+    return (
+        "You can't open it again yet. What shut it now counts in the past, and no threshold keeps your budget of "
+        f"{percent_in_full(budget)} there. You can once the past keeps it again, or after you raise the budget."
+    )
+
+
 def watched_words(history: LaneHistory, days: int) -> str:
     """Say under the title that the lane only watches, and the days that the rows below cover."""
     if history.began is None:
