@@ -13,33 +13,41 @@ import numpy as np
 
 MOST = 5_000  # audits for which a lane is followed; a budget of 1 % that is broken twofold takes 604
 MONTH_DAYS = 365.25 / 12
+ANSWERS = 12_175  # of the audit in a year, where 100 a day go through and 1 in 3 is audited
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmRule:
     """When audited outcomes shut the lane: a bet against the budget that has grown 1 / `delta` times.
 
-    The bet is tuned to a rate of `times` the budget. It never falls below `floor`, so that a lane that was good for
-    long is found out as soon as one that is new; with the defaults a lane exactly at a budget of 5 % is shut wrongly in
-    about 4 of 100 years. Raises ValueError for values that no bet can be made with.
+    The bet is tuned to a rate of `times` the budget. `start` of it is placed at once and the rest in equal parts over
+    `answers` outcomes, and as much after them, so that a lane that was good for long is found out nearly as soon as one
+    that is new. After n outcomes a lane exactly at its budget was shut wrongly with a chance of at most `delta` times
+    the part that was placed by then (docs/method.md). Raises ValueError for values that no bet can be made with.
     """
 
     budget: float
     delta: float
     times: float = 2.0
-    floor: float = 1e-3
+    start: float = 0.8
+    answers: int = ANSWERS
 
     def __post_init__(self) -> None:
         if not (0 < self.budget < 1 and 0 < self.delta < 1):
             raise ValueError("budget and delta must lie between 0 and 1")
-        if not (self.times > 1 and 0 < self.floor <= 1):
-            raise ValueError("times must be above 1 and floor in (0, 1]")
+        if not (self.times > 1 and 0 < self.start <= 1 and self.answers > 0):
+            raise ValueError("times must be above 1, start in (0, 1] and answers above 0")
 
     @property
     def stake(self) -> float:
         """How much of the bet a case moves, capped where a clean one would end it."""
         worse = min(self.times * self.budget, (1 + self.budget) / 2)
         return (worse - self.budget) / (self.budget * (1 - self.budget))
+
+    @property
+    def part(self) -> float:
+        """How much is placed before each outcome."""
+        return (1 - self.start) / self.answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class Alarm:
     An alarm stays raised: a person opens the lane again, or the next certificate does.
     """
 
-    value: float = 1.0
+    value: float
     raised_at: int | None = None
 
 
@@ -60,9 +68,9 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
     whatever the odds of the draw. Where they stand among outcomes that everybody sees, `weights` are 1 / odds, else 1:
     a bet of so many times the stake stays fair. What it would lose beyond everything is not asked of it.
     """
-    value, raised_at, limit = 1.0, None, 1 / rule.delta
+    value, raised_at, limit = rule.start, None, 1 / rule.delta
     for number, (one, weight) in enumerate(zip(bad, weights or repeat(1.0), strict=False), 1):
-        value = max(value * (1 + weight * rule.stake * (float(one) - rule.budget)), rule.floor)
+        value = (value + rule.part) * max(1 + weight * rule.stake * (float(one) - rule.budget), 0.0)
         if raised_at is None and value >= limit:
             raised_at = number
     return Alarm(value, raised_at)
@@ -71,8 +79,8 @@ def watch(bad: Iterable[bool], rule: AlarmRule, weights: Iterable[float] | None 
 def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | None:
     """Return after how many answered audits a lane with this rate is shut with this chance; None: not within MOST.
 
-    `rate` is its share of bad ones. Exact for a bet that never fell to its floor, which can only bring the alarm
-    forward. After n audits the bet depends only on how many were bad, so the chance of each such number is carried from
+    `rate` is its share of bad ones. Exact for what is placed at the start; the rest can only bring the alarm forward.
+    After n audits that depends only on how many were bad, so the chance of each such number is carried from
     audit to audit.
     """
     lost, won = log1p(-rule.stake * rule.budget), log1p(rule.stake * (1 - rule.budget))
@@ -82,7 +90,7 @@ def audits_to_shut(rule: AlarmRule, rate: float, chance: float = 0.5) -> int | N
         grown[:-1] += open_by_bad * (1 - rate)
         grown[1:] += open_by_bad * rate
         # The fewest bad ones among so many that raise the alarm; slightly less, since the bet is a product of floats.
-        raised = max(ceil((-log(rule.delta) - number * lost) / (won - lost) - 1e-9), 0)
+        raised = max(ceil((-log(rule.delta * rule.start) - number * lost) / (won - lost) - 1e-9), 0)
         shut += float(grown[raised:].sum())
         open_by_bad = grown[:raised]
         if shut >= chance:

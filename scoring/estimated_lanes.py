@@ -86,6 +86,11 @@ def estimated_lanes(rows: Rows, now: datetime) -> tuple[EstimatedLane, ...]:
     return tuple(_shown(row, known.get(row["repository_id"], {}), people) for row in standing)
 
 
+def opening_keys(rows: Rows, now: datetime) -> dict[str, str]:
+    """Return the key of the standing opening of each repository by its repo_key."""
+    return {row["repo_key"]: row["opening_key"] for row in rows.rows(NAMED, {"now": now})}
+
+
 def offer_of_row(row: Mapping[str, Any]) -> Offer:
     """Return the figures on which an opening was made."""
     return Offer(**{name: row[name] for name in FIGURES}, model=row.get("model") or "")

@@ -29,7 +29,7 @@ from scoring.answers import (
     VouchLine,
     VouchWorth,
 )
-from scoring.estimated_lanes import EstimatedLane, estimated_lanes
+from scoring.estimated_lanes import EstimatedLane, estimated_lanes, opening_keys
 from scoring.lane_closures import Closure, closed_because
 from scoring.lane_history import LaneHistory, LaneRow, LaneSum, lane_sum
 from scoring.objections import RecordObjection, is_left_out, record_objections
@@ -201,6 +201,7 @@ __all__ = [
     "offers",
     "opened_lane",
     "opened_since",
+    "opening_keys",
     "outcome_in_words",
     "past_actions",
     "persons",

@@ -1,6 +1,6 @@
 """The queue and its rows as pages show them: what `scoring.read` found, with what people did since that snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,6 +13,7 @@ from scoring.read import Approved, ChangedApproval, Incident, PastAction, Queue,
 from triage import snoozing
 from triage.auditing import unsealed
 from triage.closing import lowered, lowered_row, standing_closures
+from triage.estimated import decided_since
 from triage.forms import QueueFilters
 from triage.naming import named
 
@@ -25,7 +26,10 @@ def queue(snapshot: Snapshot, query: QueueQuery) -> Queue:
     """`read.queue` without snoozed rows, with what people closed and answered since that snapshot."""
     query = unsnoozed(snapshot, query)
     found = _queues.get(snapshot, query, lambda: read.queue(snapshot, query))
-    groups = tuple(replace(group, rows=tuple(unsealed(snapshot, row) for row in group.rows)) for group in found.groups)
+    shut = decided_since(snapshot).shut
+    groups = tuple(
+        replace(group, rows=tuple(_shut(unsealed(snapshot, row), shut) for row in group.rows)) for group in found.groups
+    )
     return lowered(replace(found, groups=groups), standing_closures(snapshot))
 
 
@@ -45,14 +49,18 @@ def prepare(snapshot: Snapshot) -> None:
 
 def pulls(snapshot: Snapshot, uris: Sequence[str]) -> tuple[QueueRow, ...]:
     """`read.pulls` likewise."""
-    closures = standing_closures(snapshot)
-    return tuple(lowered_row(unsealed(snapshot, row), closures) for row in read.pulls(snapshot, uris))
+    closures, shut = standing_closures(snapshot), decided_since(snapshot).shut
+    return tuple(lowered_row(_shut(unsealed(snapshot, row), shut), closures) for row in read.pulls(snapshot, uris))
 
 
 def pull(snapshot: Snapshot, uri: str) -> QueueRow | None:
     """`read.pull` likewise."""
-    row = read.pull(snapshot, uri)
-    return lowered_row(unsealed(snapshot, row), standing_closures(snapshot)) if row else None
+    return next(iter(pulls(snapshot, [uri])), None)
+
+
+def _shut(row: QueueRow, shut: Collection[str]) -> QueueRow:
+    """Return the row in shadow mode where a person shut the lane of its repository since the snapshot."""
+    return replace(row, shadow=True) if row.repository_key in shut else row
 
 
 def approved(snapshot: Snapshot) -> tuple[Approved, ...]:

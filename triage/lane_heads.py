@@ -1,7 +1,7 @@
 """Says in a few words what a fast lane rests on, what it let through and how that turned out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ingest.snapshot import Snapshot
@@ -10,6 +10,7 @@ from scoring.figures import bad_percent, budget_percent, visible_name
 from scoring.kept import PerSnapshot
 from scoring.read import LaneState
 from triage import lane_words
+from triage.estimated import Since, decided_since
 from triage.permissions import Roles, sees_thresholds
 
 KINDS = {"certified": "certified", "estimated": "estimated", "by_hand": "threshold set by hand"}
@@ -29,8 +30,9 @@ _states = PerSnapshot[tuple[LaneState, ...]](1)
 
 
 def lane_states(snapshot: Snapshot) -> tuple[LaneState, ...]:
-    """Return `read.lane_states`, read once for each snapshot, since the frame of every page needs it."""
-    return _states.get(snapshot, "", lambda: read.lane_states(snapshot))
+    """Return `read.lane_states`, in shadow mode where a person shut the lane since; every page's frame needs it."""
+    found, shut = _states.get(snapshot, "", lambda: read.lane_states(snapshot)), decided_since(snapshot).shut
+    return tuple(replace(one, shadow=True) if one.repository in shut else one for one in found)
 
 
 def site_notice(snapshot: Snapshot, exact: bool, otherwise: str) -> str:
@@ -51,10 +53,11 @@ def lane_head(snapshot: Snapshot, roles: Roles, repository: str, now: datetime) 
     Readers who may not see thresholds get the basis, but no figure that reveals a threshold.
     """
     exact = sees_thresholds(roles, repository or None)
-    return _heads.get(snapshot, (repository, exact), lambda: _head(snapshot, repository, exact, now))
+    since = decided_since(snapshot)
+    return _heads.get(snapshot, (repository, exact, since), lambda: _head(snapshot, repository, exact, since, now))
 
 
-def _head(snapshot: Snapshot, repository: str, exact: bool, now: datetime) -> LaneHead | None:
+def _head(snapshot: Snapshot, repository: str, exact: bool, since: Since, now: datetime) -> LaneHead | None:
     states = [one for one in lane_states(snapshot) if repository in ("", one.repository)]
     able = [one for one in states if one.is_open]
     if not able:
@@ -63,7 +66,8 @@ def _head(snapshot: Snapshot, repository: str, exact: bool, now: datetime) -> La
     shown = [one for one in able if one.shadow == would]
     kinds = _listed(shown)
     if would:
-        words = f"{kinds}, lane shut"
+        is_opening = any(one.repository in since.opened for one in shown)
+        words = f"{kinds}, {'just opened: waiting for the worker' if is_opening else 'lane shut'}"
     else:
         shares = {one.repository: one.offer.bad / one.offer.let_through for one in read.estimated_lanes(snapshot, now)}
         words = _figured(shown, shares) if exact else ""

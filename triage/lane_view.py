@@ -151,6 +151,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
         "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
+        "not_again": lane_words.shut_words(past.budget) if state == "shut_itself" else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),
         "confidence": percent_in_full(round(1 - delta, 9)),

@@ -153,9 +153,15 @@ def risk_words(offer: Offer, a_month: float) -> str:
 def shutting_words(offer: Offer, share: float, days: float | None) -> str:
     """Say when a lane that was opened on an estimate shuts itself; `share` of what it lets through is audited.
 
-    `days` is how long it takes at this pace until half of all lanes twice as bad are found out; None: unknown.
+    `days` is how long it takes at this pace until half of all lanes twice as bad from the start are found out; None:
+    unknown. One that was good before takes 3.2 to 3.9 times as long (docs/measurements.md).
     """
-    found = "" if days is None else f" A lane twice as bad is found after {_time_words(days)} at this pace (median)."
+    found = (
+        ""
+        if days is None
+        else f" A lane twice as bad from the start is found after {_time_words(days)} at this pace (median), one that "
+        "turns bad later after three to four times as long."
+    )
     return (
         f"When the audit ({one_in(share)}) or the outcomes show that more than {bad_percent(offer.bad_high)} are "
         f"bad.{found} Then only a person opens it again."
@@ -230,6 +236,14 @@ def nothing_words(curve: LaneCurve | None, budget: float, fewest: int) -> str:
         f"No threshold keeps bad ones within {percent_in_full(budget)}, out of {count_words(curve.cases)} "
         f"{SOURCES[curve.source]}, or too few would go through to tell. More settled ones can change that, and so can "
         "a larger budget in the settings."
+    )
+
+
+def shut_words(budget: float) -> str:
+    """Say why a lane that shut itself cannot be opened anew, and when it can."""
+    return (
+        "You can't open it again yet. What shut it now counts in the past, and no threshold keeps your budget of "
+        f"{percent_in_full(budget)} there. You can once the past keeps it again, or after you raise the budget."
     )
 
 

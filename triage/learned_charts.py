@@ -172,7 +172,9 @@ def figures_table(models: Sequence[ShownFigures]) -> Table:
 def _figures(one: ShownFigures) -> tuple[str, ...]:
     low, high = one.ece_band
     edges = "none" if low is None or high is None else f"{low:.3f} to {high:.3f}"
-    return one.name, f"{one.n:,}", *(_auc(value) for value in (one.auc, one.brier, one.log_loss, one.ece)), edges
+    is_outside = one.ece is not None and high is not None and one.ece > high
+    error = f"{_auc(one.ece)}, too large" if is_outside else _auc(one.ece)
+    return one.name, f"{one.n:,}", *(_auc(value) for value in (one.auc, one.brier, one.log_loss)), error, edges
 
 
 def budgets(key: str, lanes: Sequence[ShownBudget]) -> Plot | None:
@@ -217,7 +219,8 @@ def _kept(kept: int, drawn: int, never: int) -> str:
 def budget_table(lanes: Sequence[ShownBudget]) -> Table:
     """The lanes as rows."""
     return Table(
-        ("Lane", "Let through", "Of", "People", "Bad", "Share", "95 % interval"), tuple(_budget(one) for one in lanes)
+        ("Lane", "Let through", "Of", "People", "Bad", "Share", "95 % interval", "Newcomers, bad"),
+        tuple(_budget(one) for one in lanes),
     )
 
 
@@ -226,7 +229,8 @@ def _budget(one: ShownBudget) -> tuple[str, ...]:
     edges = "none" if low is None or high is None else f"{bad_interval(low, high)} %"
     share = "none" if one.rate is None else bad_percent(one.rate)
     counts = (f"{one.lane:,}", f"{one.n:,}", f"{one.authors:,}", f"{one.bad:,}")
-    return f"{percent_in_full(one.budget)}, {WAYS[one.way]}", *counts, share, edges
+    newcomers = "unknown" if one.newcomers is None else f"{one.newcomers:,}, {one.newcomers_bad:,}"
+    return f"{percent_in_full(one.budget)}, {WAYS[one.way]}", *counts, share, edges, newcomers
 
 
 def _axes(frame: Frame) -> tuple[Stroke, ...]:

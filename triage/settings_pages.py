@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -21,6 +22,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from scoring import read
 from scoring.read import WatchedRepository
 from scoring.repository_settings import DIDS, RepositorySettings, SettingsProblem
+from triage.estimated import end_by_watching
 from triage.lane_offers import shadow_offer
 from triage.middleware import Request
 from triage.naming import names
@@ -94,7 +96,10 @@ def _save(request: Request, found: WatchedRepository, after: RepositorySettings)
     person, text = require(request, found.key, MAY_CHANGE), request.POST.get("version", "")
     seen = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
     try:
-        told = SAVED if save(person, found, after, seen, timezone.now()) else SAME
+        with transaction.atomic():
+            told = SAVED if save(person, found, after, seen, timezone.now()) else SAME
+            if after.shadow:
+                end_by_watching(person, found, timezone.now())
     except ChangedMeanwhile:
         return _page(request, found, typed_of(newest(found)), {"": LATE}, status=409)
     messages.success(request, told)

@@ -20,7 +20,7 @@ Edges = tuple[float | None, float | None]
 
 
 class ShownFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one model did in the test: `name` says which, None stands where nothing is defined."""
+    """How one model did in the test: `name` says which, and on whom; None stands where nothing is defined."""
 
     name: Words
     n: Size
@@ -68,6 +68,8 @@ class ShownBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bad: Size
     rate: Unit | None
     rate_ci: Edges
+    newcomers: Size | None = None  # of the lane, and how many of these were bad; None in older files
+    newcomers_bad: Size | None = None
 
 
 class ShownOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,15 +114,19 @@ def shown_backtest(found: Mapping[str, Any], besides: Mapping[str, Any], at: dat
 
 def _label(label: str, figures: Mapping[str, Any], besides: Mapping[str, Any]) -> ShownLabel:
     parts = {"change": figures, "person": figures["person"]}
-    tests = tuple(_test(scope, parts[scope], besides[scope]) for scope in SCOPES)
-    lanes = figures["gate"]["without_push_holders"].get("budgets", {})
+    gate = figures["gate"]["without_push_holders"]
+    tests = tuple(_test(scope, parts[scope], gate, besides[scope]) for scope in SCOPES)
+    lanes = gate.get("budgets", {})
     orders = tuple(ShownOrder(name, **one) for name, one in figures["order"].items())
     return ShownLabel(label, tests, tuple(_budgets(lanes)), orders)
 
 
-def _test(scope: str, part: Mapping[str, Any], beside: Mapping[str, Any]) -> ShownTest:
-    """Without push-holders' own: nobody has to judge those."""
-    models = part["without_push_holders"]["models"]
+def _test(scope: str, part: Mapping[str, Any], gate: Mapping[str, Any], beside: Mapping[str, Any]) -> ShownTest:
+    """Without push-holders' own: nobody has to judge those. Newcomers, and what the gate takes, beside the models."""
+    outside = part["without_push_holders"]
+    models = {**outside["models"], f"{part['test']['model']}, newcomers": outside["newcomers"]}
+    if scope == "change":
+        models |= {"gate: the lower of the two": gate["test"], "gate, newcomers": gate["newcomers"]}
     why = [f"{one['name']}: {one['why']}" for one in beside["decision"]["trials"][1:]]
     return ShownTest(
         scope,
@@ -151,7 +157,7 @@ def _budgets(lanes: Mapping[str, Mapping[str, Any]]) -> Iterator[ShownBudget]:
 def _budget(way: Literal["recipe", "certificate"], budget: float, n: int, lane: Mapping[str, Any]) -> ShownBudget:
     low, high = lane["rate_ci"]
     counts = (n, lane["lane"], lane["authors"], lane["false_approvals"])
-    return ShownBudget(way, budget, *counts, lane["rate"], (low, high))
+    return ShownBudget(way, budget, *counts, lane["rate"], (low, high), lane["newcomers"], lane["newcomers_bad"])
 
 
 def keep_backtest(folder: Path, shown: ShownBacktest) -> Path:

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
@@ -16,6 +17,10 @@ from trustsite.drive import demo_place
 from trustsite.standins.recording import write_recording
 from trustsite.world import World
 
+HEAD = re.compile(
+    r"Fast lane \d+,\s*estimated: [\d.]+ % like these needed work.*let through [\d,]+ of [\d,]+ in 30 days: \d",
+    re.DOTALL,
+)
 AUDIT = re.compile(r"Audit\s*$")
 SETTLED = """
 select distinct pull_uri from audit_draws semi join (from pull_requests where state = 'merged') using (pull_uri)
@@ -61,6 +66,18 @@ def signed_in(
     window.close()
 
 
+def shadow_report(page: Page) -> str:
+    """Return the address of the report of the repository whose lane the page offers to open."""
+    key = page.locator("form[action='/lane/estimate'] input[name='repository']").get_attribute("value") or ""
+    return f"/settings/repository?{urlencode({'repository': key})}"
+
+
+def check_head(page: Page) -> None:
+    """Check that the queue says of an open estimated lane on what it rests and what came of it in 30 days."""
+    page.goto("/")
+    expect(page.locator(".group-head.fast")).to_contain_text(HEAD)
+
+
 def settled_in_the_lane(root: Path) -> list[str]:
     """The at-uris of what the demo's estimated lane let through or drew, and a maintainer merged."""
     with closing(SnapshotReader(demo_place(root).root / "snapshots")) as reader, reader.pin() as rows:
@@ -87,6 +104,15 @@ def answer_audit_with_no(page: Page) -> None:
     form.get_by_label("Because").fill("It forgets the last key.")
     form.get_by_role("button", name="Answer and show the rest").click()
     expect(page.locator("main")).to_contain_text("It forgets the last key.")
+
+
+def mark_what_went_through(page: Page, root: Path) -> None:
+    """Say of each pull request that the demo's estimated lane let through and somebody merged that it needed a fix."""
+    for uri in settled_in_the_lane(root):
+        page.goto(f"/history/{uri}")
+        page.get_by_label("Outcome", exact=True).select_option("needed_fix")
+        page.get_by_label("What happened").fill("Older clients could not read what it writes.")
+        page.get_by_role("button", name="Save", exact=True).click()
 
 
 def wait_until_shut(page: Page, lane: str) -> None:

@@ -11,9 +11,10 @@ from tests.triage.lane_life import (
     answer_audit_with_no,
     close_and_open_again,
     drawn_row,
+    mark_what_went_through,
     served_demo,
     served_replay,
-    settled_in_the_lane,
+    shadow_report,
     signed_in,
     wait_until_shut,
 )
@@ -52,10 +53,7 @@ def test_the_demo(browser: Browser, tmp_path: Path) -> None:
         page.goto(f"/history/{world.pulls['went_wrong'][0]}")
         page.get_by_role("link", name="What was known then").click()
         take("demo-incident", page.url)
-        for uri in settled_in_the_lane(tmp_path):
-            page.goto(f"/history/{uri}")
-            page.get_by_label("Outcome", exact=True).select_option("needed_fix")
-            page.get_by_role("button", name="Mark outcome").click()
+        mark_what_went_through(page, tmp_path)
         wait_until_shut(page, lane)
         take("demo-lane-shut", lane)
         page.goto(lane)
@@ -68,6 +66,8 @@ def test_the_replay(browser: Browser, tmp_path: Path) -> None:
     with ExitStack() as stack:
         page, take = pictures(stack, browser, stack.enter_context(served_replay(build_world(), tmp_path)))
         take("replay-queue", "/")
+        take("replay-lane-watching", "/lane")
+        take("replay-shadow-report", shadow_report(page))
         page.goto("/lane")
         page.get_by_role("button", name="Open the lane").click()
         lane = page.url

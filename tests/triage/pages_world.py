@@ -280,6 +280,10 @@ class DrawnWorld:
         """Nothing went through lately."""
         return read.LaneSum(0, 0, 0, 0)
 
+    def opening_keys(self, snapshot: object, now: datetime) -> dict[str, str]:
+        """Nobody opened a lane on an estimate."""
+        return {}
+
     def estimated_lanes(self, snapshot: object, now: datetime) -> tuple[read.EstimatedLane, ...]:
         """Nobody opened one."""
         return ()
@@ -409,7 +413,7 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
         "unmarked_merges",
         "settled",
     )
-    pages += ("lane_states", "lane_sum", "estimated_lanes", "lane_past", "watched_repositories")
+    pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
     pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles")
     for name in (*pages, "fares", "lane_results", "score"):
         if world:

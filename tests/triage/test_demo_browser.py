@@ -9,11 +9,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.triage.lane_life import (
     answer_audit_with_no,
+    check_head,
     close_and_open_again,
     drawn_row,
+    mark_what_went_through,
     served_demo,
     served_replay,
-    settled_in_the_lane,
+    shadow_report,
     signed_in,
     wait_until_shut,
 )
@@ -77,6 +79,7 @@ def test_the_opened_lane_says_on_what_it_rests_and_who_opened_it(page: Page, wor
     expect(opened).to_contain_text("by ana.example.test")
     expect(opened.get_by_role("table")).to_contain_text("merged as sent")
     expect(page.locator("main")).not_to_contain_text("set by hand")
+    check_head(page)
 
 
 def test_the_incident_keeps_what_the_approval_saw(page: Page, world: World) -> None:
@@ -143,11 +146,7 @@ def test_on_the_demo_marks_shut_the_lane_and_a_person_opens_and_closes_it(
     address, root = fresh_demo
     lane = f"/lane?repository={world.watched['lantern']}"
     with signed_in(browser, address, 1440) as page:
-        for uri in settled_in_the_lane(root):
-            page.goto(f"/history/{uri}")
-            page.get_by_label("Outcome", exact=True).select_option("needed_fix")
-            page.get_by_label("What happened").fill("Older clients could not read what it writes.")
-            page.get_by_role("button", name="Save", exact=True).click()
+        mark_what_went_through(page, root)
         wait_until_shut(page, lane)
         expect(page.locator("main")).to_contain_text("5 of 5 pull requests that it let through turned out bad")
         page.get_by_role("button", name="Open the lane").click()
@@ -158,6 +157,11 @@ def test_on_a_replay_answers_to_the_audit_shut_the_lane_and_a_person_opens_and_c
     replay: str, browser: Browser
 ) -> None:
     with signed_in(browser, replay, 1440) as page:
+        page.goto("/lane")
+        watched = page.locator("article", has_text="What it would have done in the last 30 days")
+        expect(watched.get_by_role("table")).to_contain_text("still open")
+        page.goto(shadow_report(page))
+        expect(page.locator("main")).to_contain_text("would have been fast lane")
         page.goto("/lane")
         page.get_by_role("button", name="Open the lane").click()
         expect(page.locator("article", has_text="Open since")).to_contain_text("by ana.example.test")

@@ -52,7 +52,8 @@ def test_risk_is_told_by_the_month_and_bad_ones_are_rounded_up() -> None:
 def test_what_shuts_the_lane_and_how_long_that_takes_is_said() -> None:
     told = lane_words.shutting_words(OFFER, 1 / 3, 90)
     assert told.startswith("When the audit (1 in 3) or the outcomes show that more than 8.7 % are bad.")
-    assert "A lane twice as bad is found after about 13 weeks at this pace (median)" in told
+    assert "A lane twice as bad from the start is found after about 13 weeks at this pace (median)" in told
+    assert "one that turns bad later after three to four times as long" in told
     assert "found after" not in lane_words.shutting_words(OFFER, 0.25, None)
     assert [lane_words.shutting_words(OFFER, 0.3, days).count(words) for days, words in (
         (3.2, "about 4 days"), (400, "about 58 weeks"), (1_000, "about 3 years"),

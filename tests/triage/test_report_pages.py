@@ -16,6 +16,7 @@ from scoring.learning.certificate import ToldNeed
 from scoring.learning.shown_backtest import (
     ShownBacktest,
     ShownBudget,
+    ShownFigures,
     ShownLabel,
     ShownOrder,
     ShownQuarter,
@@ -128,8 +129,14 @@ def whole_backtest() -> ShownBacktest:
     """With every chart; a hostile text where a name or a reason stands."""
     run = backtest()
     series = (ShownSeries(HOSTILE[2], (ShownQuarter("2025-01", 0.8), ShownQuarter("2025-04", 0.9))),)
-    test = msgspec.structs.replace(run.labels[0].tests[0], bins=SCOPE.bins, series=series, why=(HOSTILE[0],))
-    lanes = (ShownBudget("recipe", 0.05, 200, 60, 9, 2, 0.033, (0.0, 0.08)),)
+    models = (
+        ShownFigures("blend", 212, 0.81, 0.12, 0.4, 0.021, (0.006, 0.029)),
+        ShownFigures("gate: the lower of the two", 212, 0.8, 0.13, 0.42, 0.063, (0.008, 0.031)),
+    )
+    test = msgspec.structs.replace(
+        run.labels[0].tests[0], models=models, bins=SCOPE.bins, series=series, why=(HOSTILE[0],)
+    )
+    lanes = (ShownBudget("recipe", 0.05, 200, 60, 9, 2, 0.033, (0.0, 0.08), 7, 2),)
     return msgspec.structs.replace(run, labels=(ShownLabel("label_merge", (test,), lanes),))
 
 
@@ -140,6 +147,9 @@ def test_the_backtest_is_drawn_in_the_sites_own_charts_with_its_tables(client: C
     assert "Merged at all" in page
     assert '<th scope="row">Apr 2025</th><td class="number">0.900</td>' in page
     assert "1 of 1 lanes kept the budget (dashed)" in page
+    assert '<td class="number">7, 2</td>' in page, "newcomers of the lane, and how many were bad"
+    assert '<td class="number">0.021</td><td class="number">0.006 to 0.029</td>' in page
+    assert '<td class="number">0.063, too large</td><td class="number">0.008 to 0.031</td>' in page
     assert not any(mark in page for mark in ("<script>alert", "onload=alert(3)>"))
 
 

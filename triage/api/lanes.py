@@ -11,6 +11,7 @@ from triage.access import viewing
 from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import Count, Share
 from triage.context import present
+from triage.lane_heads import lane_states
 from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.token_access import held_to
@@ -66,12 +67,13 @@ class LanesStateOut(BaseModel):
 def get_lanes(request: Request) -> LanesStateOut:
     """On what the fast lane of each watched repository with something open rests, or why it is shut.
 
-    What people closed by hand since is in `/queue` and on the page. A token for one repository gets its lane alone.
+    A lane that a person shut is in shadow mode at once; one that a person opened opens with the next decisions. What
+    people closed by hand since is in `/queue` and on the page. A token for one repository gets its lane alone.
     """
     snapshot = published(request)
     roles, only = viewing(request), held_to(request)
     opened = {one.repository: one for one in read.estimated_lanes(snapshot, present(snapshot))}
-    found = [one for one in read.lane_states(snapshot) if not only or one.repository == only]
+    found = [one for one in lane_states(snapshot) if not only or one.repository == only]
     return LanesStateOut(
         lanes=[_out(one, opened.get(one.repository), sees_thresholds(roles, one.repository)) for one in found],
         snapshot=snapshot.number,

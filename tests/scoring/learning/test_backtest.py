@@ -118,14 +118,22 @@ def test_the_page_is_told_the_figures_of_the_table(ran: tuple[dict, dict, list[s
     assert shown is not None
     label, (told,) = found["labels"]["label_merge"], shown.labels
     assert [one.serves for one in told.tests] == [label["test"]["model"], label["person"]["test"]["model"]]
-    outside = label["without_push_holders"]["models"]
-    assert {one.name: (one.n, one.auc, one.ece) for one in told.tests[0].models} == {
-        name: (one["n"], one["auc"], one["ece"]) for name, one in outside.items()
+    outside, gate = label["without_push_holders"], label["gate"]["without_push_holders"]
+    rows = {**outside["models"], f"{told.tests[0].serves}, newcomers": outside["newcomers"]}
+    rows |= {"gate: the lower of the two": gate["test"], "gate, newcomers": gate["newcomers"]}
+    assert {one.name: (one.n, one.auc, one.ece, list(one.ece_band)) for one in told.tests[0].models} == {
+        name: (one["n"], one["auc"], one["ece"], one["ece_band"]) for name, one in rows.items()
     }
+    assert [one.name for one in told.tests[1].models][-1] == f"{told.tests[1].serves}, newcomers"
     assert sum(one.n for one in told.tests[0].bins) == label["test"]["n"]
-    gate = label["gate"]["without_push_holders"]["budgets"]
-    recipe = {str(one.budget): (one.n, one.lane, one.bad) for one in told.budgets if one.way == "recipe"}
-    assert recipe == {budget: (one["n"], one["lane"], one["false_approvals"]) for budget, one in gate.items()}
+    assert {
+        str(one.budget): (one.n, one.lane, one.bad, one.newcomers, one.newcomers_bad)
+        for one in told.budgets
+        if one.way == "recipe"
+    } == {
+        budget: (one["n"], one["lane"], one["false_approvals"], one["newcomers"], one["newcomers_bad"])
+        for budget, one in gate["budgets"].items()
+    }
 
 
 def test_the_bar_ends_where_it_said(ran: tuple[dict, dict, list[str]]) -> None:

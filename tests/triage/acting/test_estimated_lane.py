@@ -1,6 +1,6 @@
 """A lane that a maintainer opens on an estimate, until the bet shuts it and somebody opens it anew."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,10 +21,11 @@ from tests.ingest.stream import REPO
 from tests.triage.acting_site import ActingSite
 from tests.triage.estimated_site import CABIN, ELSEWHERE, MANY, OFFER, OWN, estimated_site
 from triage import estimated
+from triage.act_forms import written_choice
 from triage.actions import ActionProblem
 from triage.erasure import forget_account
 from triage.estimated import end_estimated_lane, open_estimated_lane, undo_estimated_lane
-from triage.models import Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
+from triage.models import Action, Change, EstimatedLane, OutboxEntry, Person, RepositoryChoice
 
 pytestmark = pytest.mark.django_db
 BEN, EVE = "did:plc:" + "3" * 24, "did:plc:" + "5" * 24
@@ -227,6 +228,76 @@ def test_undo_restores_shadow_mode_and_leaves_nothing_open(site: ActingSite) -> 
     assert repository(site).settings.shadow
     assert state(site).basis == "shut"
     assert {decided(site)[uri][0] for uri in MANY if uri not in drawn(site)} == {"normal_queue"}
+
+
+def end(site: ActingSite, made: EstimatedLane) -> None:
+    end_estimated_lane(person(), made, repository(site), "it let a bad one in", site.now)
+
+
+def undo(site: ActingSite, made: EstimatedLane) -> None:
+    undo_estimated_lane(person(), made, repository(site), site.now)
+
+
+def undo_outside_shadow_mode(site: ActingSite, made: EstimatedLane) -> None:
+    made.was_shadow = False
+    undo(site, made)
+
+
+def watch(site: ActingSite, made: EstimatedLane) -> None:
+    form = {"repository": REPO, "shadow": "on", "version": str(repository(site).settings.version)}
+    answer = site.maintainer(BEN, "ben.example").post("/settings/shadow", form)
+    assert (answer.status_code, EstimatedLane.objects.get().ended_because) == (302, "shadow mode was switched on")
+
+
+@pytest.mark.parametrize("shut_by_hand", [end, undo, undo_outside_shadow_mode, watch])
+def test_a_lane_that_a_person_shuts_is_shut_on_every_surface_before_the_worker_knows(
+    site: ActingSite, shut_by_hand: Callable[[ActingSite, EstimatedLane], None]
+) -> None:
+    made, ben = open_lane(site), site.maintainer(BEN, "ben.example")
+    fast = next(uri for uri in MANY if uri not in drawn(site))
+    with site.reader.pin() as shown:
+        assert shown is not None
+        chosen = {"pull": [written_choice(fast, read.subjects(shown, [fast])[fast].seen, 0)], "confirmed": "yes"}
+    queue, before = ben.get("/?bucket=fast_lane"), ben.get("/lanes")
+    assert 'class="pick"' in queue.content.decode()
+    shut_by_hand(site, made)
+
+    page = ben.get("/?bucket=fast_lane", headers={"If-None-Match": queue["ETag"]}).content.decode()
+    assert 'class="pick"' not in page
+    assert "Would be fast lane" in page
+    assert "estimated, lane shut" in page
+    assert 'class="pill fast"' not in ben.get(f"/pull/{fast}").content.decode()
+    (here,) = [
+        one
+        for one in ben.get("/lanes", headers={"If-None-Match": before["ETag"]}).json()["lanes"]
+        if one["repository"] == REPO
+    ]
+    assert here["shadow"]
+    assert ben.get("/pull", {"uri": fast}, headers={"Accept": "application/json"}).json()["shadow"]
+    assert all(one["shadow"] for one in ben.get("/queue?bucket=fast_lane").json()["pull_requests"])
+    assert "The fast lane's threshold" not in ben.get("/digest").content.decode()
+    assert ben.post("/act/bulk", chosen).status_code == 409
+    assert ben.post("/act", site.form(uri=fast)).status_code == 409
+    assert not Action.objects.exists()
+    assert state(site).is_open, "the worker was not told yet"
+
+
+def test_a_lane_that_a_person_opens_lets_nothing_through_before_the_worker_drew_its_audit(
+    site: ActingSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_curve, "present_offer", lambda *asked: OFFER)
+    site.result.policy = replace(site.result.policy, lane_traffic=51)
+    site.result.judge()
+    site.publish()
+    open_estimated_lane(person(), repository(site), OFFER, site.now)
+    ben = site.maintainer(BEN, "ben.example")
+    page = ben.get("/").content.decode()
+    assert 'class="pick"' not in page
+    assert "estimated, just opened: waiting for the worker" in page
+    site.work()
+    page = ben.get("/").content.decode()
+    assert 'class="pick"' in page
+    assert "waiting for the worker" not in page
 
 
 def test_only_whoever_opened_it_takes_it_back_and_only_at_once(site: ActingSite) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from ingest.snapshot import Snapshot
 from scoring import lane_curve, read
 from tests.ingest.stream import REPO, SEED
 from tests.pipeline import Later
@@ -245,6 +247,9 @@ def test_a_lane_that_shut_itself_says_why_on_every_page(ben: Client, site: Actin
     page = text(ben)
     assert "The estimated fast lane shut itself Estimated, shut" in page
     assert "shut itself in this repository: 5 of 5 audited pull requests were bad" in page
+    assert "You can't open it again yet." in page
+    assert "no threshold keeps your budget of 5 % there" in page
+    assert "Open the lane" not in page
     assert "Approve" not in text(ben, "/")
     assert "The estimated fast lane shut itself in this repository" in text(ben, "/dashboard")
 
@@ -294,6 +299,18 @@ def test_the_queue_says_on_what_an_open_lane_rests(ben: Client, reader: Client, 
     assert not re.search(r"(from|at|below|threshold) (0\.60|60 %)", told)
     assert "The fast lane's threshold is estimated, not certified." in told
     assert "lane is shut" not in told
+
+
+def test_the_queue_says_what_a_certificate_promises(
+    ben: Client, site: ActingSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def certified(snapshot: Snapshot) -> tuple[read.LaneState, ...]:
+        return tuple(replace(one, basis="certified", budget=0.1, bad=None) for one in states(snapshot))
+
+    opened(ben, site)
+    states = read.lane_states
+    monkeypatch.setattr(read, "lane_states", certified)
+    assert re.search(r"Fast lane \d, certified: at most 10 % · let through \d of 20 in 30 days: \d", text(ben, "/"))
 
 
 def test_the_shadow_report_offers_to_open_once_ten_of_its_rows_are_settled(
