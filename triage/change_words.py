@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scoring.figures import bad_interval, percent_in_full
 from triage.settings_form import change_words
 
 WORDS: Mapping[str, str] = {
@@ -47,8 +48,7 @@ NAMES: Mapping[str, str] = {
     "source": "from",
     "let_through": "would have let through",
     "bad": "bad ones of these",
-    "bad_low": "bad share at least",
-    "bad_high": "bad share at most",
+    "bad_low": "true share of bad ones, in percent",
     "model": "counted with model",
 }
 VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
@@ -77,7 +77,8 @@ CODES: Mapping[str, Mapping[object, str]] = {
         "starter": "the past of the starter model's projects",
     },
 }
-HIDDEN = frozenset({"key", "batch", "pull_uri"})  # identifiers that join tables and tell a reader nothing
+# Identifiers that join tables and tell a reader nothing, and the upper end of an interval that is told at its lower end.
+HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 
 
 def what_words(what: str) -> str:
@@ -90,6 +91,9 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
     changes = details.get("changes")
     if isinstance(changes, dict):
         return change_words(changes)
+    if "bad_high" in details:
+        interval = bad_interval(details["bad_low"], details["bad_high"])
+        details = {**details, "bad_low": interval, "threshold": percent_in_full(details["threshold"])}
     shown = ((name, value) for name, value in details.items() if name not in HIDDEN and value != "")
     return tuple(f"{NAMES.get(name, name)}: {_value(name, value)}" for name, value in shown)
 
@@ -100,5 +104,7 @@ def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:
 
 
 def _value(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,g}"
     is_word = value is None or isinstance(value, bool | str)  # 1 is no True
     return {**VALUES, **CODES.get(name, {})}.get(value, str(value)) if is_word else str(value)

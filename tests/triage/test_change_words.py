@@ -23,6 +23,16 @@ def test_settings_are_said_as_on_their_own_page() -> None:
     assert told_details({"changes": {"shadow": [True, False]}}) == ("Shadow mode: on, now off.",)
 
 
+def test_the_figures_of_an_opened_lane_are_counts_and_percents() -> None:
+    details = {"threshold": 0.75, "cases": 208.0, "bad": 12.0, "bad_low": 0.04228617312125449, "bad_high": 0.2282842915}
+    assert told_details(details) == (
+        "threshold: 75 %",
+        "cases: 208",
+        "bad ones of these: 12",
+        "true share of bad ones, in percent: 4.2–22.9",
+    )
+
+
 def test_a_mark_says_how_it_turned_out() -> None:
     assert told_details({"key": "k", "batch": "", "outcome": "needed_fix"}) == ("outcome: needed a fix",)
     assert told_details({"key": "k", "batch": "", "outcome": ""}) == ()
