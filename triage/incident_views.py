@@ -18,6 +18,7 @@ from triage.act_forms import read_seen
 from triage.action_views import acting_page, answer_conflict, to_sign_in
 from triage.actions import ActionProblem, Conflict
 from triage.context import present
+from triage.dids import parse_handle
 from triage.incidents import BAD, banners
 from triage.middleware import Request
 from triage.models import Action, LaneClosure, Person
@@ -89,7 +90,7 @@ def incident(request: Request, snapshot: Snapshot, key: str) -> HttpResponse:
 def close(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Close the lane at once."""
     told = request.POST
-    scope = _scope(told)
+    scope = _scope(snapshot, told)
     person = require(request, scope.repo_key, Role.MAINTAINER)
     if scope.repo_key and scope.repo_key not in read.repository_names(snapshot):
         raise ActionProblem("Nothing changed: no watched repository has this name.")
@@ -133,12 +134,24 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
     return redirect("pull", uri=row.uri)
 
 
-def _scope(told: Mapping[str, str]) -> closing.Scope:
-    """What a form names; with `scope` the part of it that its button is about."""
+def _scope(snapshot: Snapshot, told: Mapping[str, str]) -> closing.Scope:
+    """What a form names, people by handle or DID; with `scope` the part of it that its button is about."""
     names = SCOPES.get(told.get("scope", ""))
     if names is None:
         raise ActionProblem("Nothing changed: this button does not exist.")
-    return closing.read_scope(*(told.get(name, "") if name in names else "" for name in SCOPES[""]))
+    repo_key, *people = (told.get(name, "") if name in names else "" for name in SCOPES[""])
+    return closing.read_scope(repo_key, *(_did_of(snapshot, text) for text in people))
+
+
+def _did_of(snapshot: Snapshot, text: str) -> str:
+    """Return the DID of a handle, anything else as it is; ActionProblem for a handle of nobody here."""
+    handle = parse_handle(text)
+    if handle is None:
+        return text
+    known = read.dids_of_handles(snapshot, {handle})
+    if handle not in known:
+        raise ActionProblem(f"Nothing was closed. Nobody seen here has the handle “{handle}”. Write their DID.")
+    return known[handle]
 
 
 def find_mark(key: str) -> Action:
