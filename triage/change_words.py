@@ -77,7 +77,7 @@ CODES: Mapping[str, Mapping[object, str]] = {
         "starter": "the past of the starter model's projects",
     },
 }
-# Identifiers that join tables and tell a reader nothing, and the upper end of an interval that is told at its lower end.
+# Identifiers that join tables and tell a reader nothing, and the end of an interval that stands beside its other end.
 HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 
 

@@ -29,7 +29,7 @@ def test_the_figures_of_an_opened_lane_are_counts_and_percents() -> None:
         "threshold: 75 %",
         "cases: 208",
         "bad ones of these: 12",
-        "true share of bad ones, in percent: 4.2–22.9",
+        "true share of bad ones, in percent: 4.2\N{EN DASH}22.9",
     )
 
 

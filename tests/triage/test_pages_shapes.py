@@ -90,9 +90,7 @@ def test_a_pill_rounds_down_so_that_it_never_looks_like_a_threshold_it_missed() 
 
 
 def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_flag() -> None:
-    assert bare(pills.pill(verdict_of(Lane.FAST_LANE, 0.93), True)) == pills.Pill(
-        "would", "93 %", "Would be fast lane"
-    )
+    assert bare(pills.pill(verdict_of(Lane.FAST_LANE, 0.93), True)) == pills.Pill("would", "93 %", "Would be fast lane")
     assert pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1), True) == pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1))
     assert pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7), True) == pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7))
 
