@@ -9,11 +9,11 @@ from scoring.answers import Person
 from scoring.shaping import persons
 
 SHOWN = 20  # labels of one pull request
-LONGEST = 40  # characters of a name, as sh.tangled.label.definition bounds it, and of a value
+LONGEST = 40  # characters of a name, as the definition of a label bounds it, and of a value
 PLAIN = ("", "null", "true")  # values that say no more than that the label is set
 OPERAND = '[{"key":"VARCHAR","value":"VARCHAR"}]'
 
-# Who may label is the forge's rule: whoever may push (sh.tangled.label.op). Anybody can write the record, so the rest
+# Who may label is the forge's rule: whoever may push. Anybody can write the record, so the rest
 # counts for nothing. The last word about a label and its value holds; within one record adding outweighs removing.
 # The definition may lie on an account that is not read here: then the key of its record names the label.
 STANDING = f"""
