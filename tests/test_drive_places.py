@@ -26,7 +26,7 @@ def test_demo_and_replay_have_folders_of_their_own(tmp_path: Path) -> None:
         assert place("replay", *arguments) == replay
     for arguments in (("--replay", "recording"), ("--replay=recording",)):
         assert place("digest", *arguments) == replay
-    assert place("redteam", "--demo") == place("demo")
+    assert place("redteam", "--demo") == place("backtest", "--demo") == place("demo")
     assert place("redteam", "--replay", "recording", "--json") == replay
     assert place("redteam") == place("digest") == place("replay") == drive.Place("drive", tmp_path)
     assert place("worker", "--demo") == place("web", "demo") == drive.Place("drive", tmp_path)

@@ -81,7 +81,13 @@ def act(request: Request, snapshot: Snapshot) -> HttpResponse:
     if incident := opened_by(made):
         return HttpResponseClientRedirect(incident) if request.htmx else HttpResponseRedirect(incident)
     said = acting.done_words([made], snapshot)
-    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next=made.kind in actions.ENDINGS)
+    opens_next = made.kind in actions.ENDINGS and not _goes_on_to_merge(request)
+    return answer_rows(request, snapshot, [subject.uri], now, said, opens_next)
+
+
+def _goes_on_to_merge(request: Request) -> bool:
+    """Return whether "Approve and merge" was pressed: the pull request stays open and shows how to merge it."""
+    return request.GET.get("then") == "merge"
 
 
 def _check_approvable(snapshot: Snapshot, wanted: Wanted, subject: Subject) -> None:
@@ -210,6 +216,7 @@ def _row_context(
         "bucket": bucket,
         "count": rows.count_of(found, bucket) if bucket else 0,
         "fragment": True,
+        "opens_merge": _goes_on_to_merge(request),
         "next": reverse("queue") + filters.search() if in_pane else safe_next(request),
     }
 

@@ -1,9 +1,9 @@
 """The log of changes in words. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from scoring.figures import bad_interval, bad_percent, percent_in_full
+from scoring.figures import bad_interval, percent_in_full
 from triage.settings_form import change_words
 
 WORDS: Mapping[str, str] = {
@@ -49,8 +49,7 @@ NAMES: Mapping[str, str] = {
     "let_through": "would have let through",
     "bad": "bad ones of these",
     "cases": "settled pull requests",
-    "bad_low": "bad share at least",
-    "bad_high": "bad share at most",
+    "bad_low": "true share of bad ones, in percent",
     "model": "counted with model",
 }
 VALUES: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
@@ -79,16 +78,8 @@ CODES: Mapping[str, Mapping[object, str]] = {
         "starter": "the past of the starter model's projects",
     },
 }
-EN_DASH = "\N{EN DASH}"
-FIGURES: Mapping[str, Callable[[float], str]] = {
-    "threshold": percent_in_full,
-    "bad_low": lambda share: f"{bad_interval(share, share).partition(EN_DASH)[0]} %",
-    "bad_high": bad_percent,
-    "cases": lambda count: f"{count:,.0f}",
-    "let_through": lambda count: f"{count:,.0f}",
-    "bad": lambda count: f"{count:,.0f}",
-}
-HIDDEN = frozenset({"key", "batch", "pull_uri"})  # identifiers that join tables and tell a reader nothing
+# Identifiers that join tables and tell a reader nothing, and the end of an interval that stands beside its other end.
+HIDDEN = frozenset({"key", "batch", "pull_uri", "bad_high"})
 
 
 def what_words(what: str) -> str:
@@ -101,6 +92,9 @@ def told_details(details: Mapping[str, Any]) -> tuple[str, ...]:
     changes = details.get("changes")
     if isinstance(changes, dict):
         return change_words(changes)
+    if "bad_high" in details:
+        interval = bad_interval(details["bad_low"], details["bad_high"])
+        details = {**details, "bad_low": interval, "threshold": percent_in_full(details["threshold"])}
     shown = ((name, value) for name, value in details.items() if name not in HIDDEN and value != "")
     return tuple(f"{NAMES.get(name, name)}: {_value(name, value)}" for name, value in shown)
 
@@ -111,7 +105,7 @@ def is_everywhere(what: str, details: Mapping[str, Any]) -> bool:
 
 
 def _value(name: str, value: Any) -> str:
-    if name in FIGURES and isinstance(value, int | float):
-        return FIGURES[name](value)
+    if isinstance(value, float):
+        return f"{value:,g}"
     is_word = value is None or isinstance(value, bool | str)  # 1 is no True
     return {**VALUES, **CODES.get(name, {})}.get(value, str(value)) if is_word else str(value)

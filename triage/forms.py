@@ -132,6 +132,11 @@ class ListFilters:
         """The same for `scoring.read.settled`."""
         return SettledQuery(self.text, self.repository, self.outcome, self.page)
 
+    @property
+    def by_author(self) -> str:
+        """How the addresses of pull requests begin that the account whose DID is searched sent; "" without one."""
+        return f"at://{self.text}/" if self.text.startswith("did:") else ""
+
     def on_page(self, page: int) -> str:
         """The query string of another page of this view."""
         values = {"q": self.text, "repository": self.repository, "outcome": self.outcome}

@@ -135,18 +135,23 @@ def answer_audit(request: Request, snapshot: Snapshot) -> HttpResponse:
 
 
 def _scope(snapshot: Snapshot, told: Mapping[str, str]) -> closing.Scope:
-    """Read the part of a form that its button is about, with a DID in place of each handle."""
+    """What a form names, people by handle or DID; with `scope` the part of it that its button is about."""
     names = SCOPES.get(told.get("scope", ""))
     if names is None:
         raise ActionProblem("Nothing changed: this button does not exist.")
-    given = {name: told.get(name, "").strip() if name in names else "" for name in SCOPES[""]}
-    for name in ("author", "voucher"):
-        if not given[name].startswith("did:") and (handle := parse_handle(given[name])):
-            known = read.dids_of_handles(snapshot, [handle])
-            if handle not in known:
-                raise ActionProblem(f"Nobody seen here has the handle “{handle}”. Check it, or write their DID.")
-            given[name] = known[handle]
-    return closing.read_scope(**given)
+    repo_key, *people = (told.get(name, "") if name in names else "" for name in SCOPES[""])
+    return closing.read_scope(repo_key, *(_did_of(snapshot, text) for text in people))
+
+
+def _did_of(snapshot: Snapshot, text: str) -> str:
+    """Return the DID of a handle, anything else as it is; ActionProblem for a handle of nobody here."""
+    handle = parse_handle(text)
+    if handle is None:
+        return text
+    known = read.dids_of_handles(snapshot, {handle})
+    if handle not in known:
+        raise ActionProblem(f"Nothing was closed. Nobody seen here has the handle “{handle}”. Write their DID.")
+    return known[handle]
 
 
 def find_mark(key: str) -> Action:

@@ -24,6 +24,7 @@ from triage import estimated, lane_words, reading_times
 from triage.access import safe_next
 from triage.action_views import acting_page
 from triage.context import present
+from triage.dids import LONGEST_DID
 from triage.incident_views import for_maintainers
 from triage.incidents import banners
 from triage.lane_charts import lane_plot
@@ -228,6 +229,7 @@ def _closures(
         "closures": [(one, words, roles.role(one.repository)) for one, words in banners(request, snapshot)],
         "maintainer": Role.MAINTAINER,
         "repositories": places,
+        "author": visible(request.GET.get("author", "")[:LONGEST_DID]),
         "may_close_everywhere": role_of(request.user, "") >= Role.MAINTAINER,
     }
 

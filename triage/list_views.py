@@ -44,7 +44,8 @@ def settled(request: Request, snapshot: Snapshot) -> HttpResponse:
 def incidents(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Incidents in the repositories that the viewer maintains, open ones first."""
     filters = read_list(request.GET)
-    page = Paginator(incidents_of(viewing(request)), PAGE).get_page(filters.page)
+    found = incidents_of(viewing(request)).filter(pull_uri__startswith=filters.by_author)
+    page = Paginator(found, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [mark.pull_uri for mark in page])
     lines = [(mark, subjects.get(mark.pull_uri)) for mark in page]
     return render(request, "incidents.html", {"filters": filters, "page": page, "lines": lines})
@@ -66,9 +67,14 @@ def handle_incident(request: Request, snapshot: Snapshot) -> HttpResponse:
 def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Audits due and answered in the repositories that the viewer maintains."""
     filters, roles = read_list(request.GET), viewing(request)
-    due, keys = lists.audits_due(snapshot, roles), roles.keys(Role.MAINTAINER)
+    due = [one for one in lists.audits_due(snapshot, roles) if one.uri.startswith(filters.by_author)]
+    keys = roles.keys(Role.MAINTAINER)
     mine = Q() if "" in keys else Q(repo_key__in=keys)
-    given = AuditAnswer.objects.filter(mine).select_related("person").order_by("-made_at", "-pk")
+    given = (
+        AuditAnswer.objects.filter(mine, pull_uri__startswith=filters.by_author)
+        .select_related("person")
+        .order_by("-made_at", "-pk")
+    )
     page = Paginator(given, PAGE).get_page(filters.page)
     subjects = read.subjects(snapshot, [one.pull_uri for one in page])
     answered = [(one, subjects.get(one.pull_uri)) for one in page]

@@ -7,7 +7,7 @@ from scoring.figures import percent, percent_interval
 from scoring.read import ContributorScore, QueueRow
 from scoring.verdict import Lane, Verdict
 
-Kind = Literal["fast", "review", "flag", "unknown"]
+Kind = Literal["fast", "would", "review", "flag", "person", "unknown"]
 LANE_KINDS: dict[Lane, Kind] = {Lane.NEEDS_HUMAN: "flag", Lane.NORMAL_QUEUE: "review", Lane.FAST_LANE: "fast"}
 # What stands behind the word "Flagged"; whatever else sends a change to a person finds nothing in it or in its author.
 WARNINGS = frozenset({"denounced_by_seed", "low_probability", "high_flag", "content_risk_high"})
@@ -41,8 +41,8 @@ def pill(verdict: Verdict, shadow: bool = False) -> Pill:
     track = None if probability is None else (round(100 * low, 1), round(100 * probability, 1), round(100 * high, 1))
     interval = percent_interval(low, high) if number else ""
     if shadow and verdict.lane is Lane.FAST_LANE:
-        return Pill("unknown", number, "Would be fast lane", interval, track)
-    kind = "unknown" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
+        return Pill("would", number, "Would be fast lane", interval, track)
+    kind = "person" if is_unblamed(verdict) else LANE_KINDS[verdict.lane]
     word = f"{lane_word(verdict)}, estimated" if is_estimated(verdict) else lane_word(verdict)
     return Pill(kind, number, word, interval, track)
 

@@ -14,10 +14,12 @@ from scoring.explain_decided import CHANGE_CLAUSES
 from triage.act_forms import written_choice
 from triage.acting import RowActs
 from triage.pills import Pill
-from triage.rows import CI_WORDS, RowView
-from triage.words import visible
+from triage.rows import RowView
+from triage.words import brief_age, visible
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
+CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI failed", "running": "CI running", "never_ran": "no CI"}
+CHANGED_BRIEF = "Changed after approval"  # the pane says whose
 LABELS = 3  # named in a line; the pane names all
 KEPT = 500  # lines: six first pages of the queue, in 2 MB
 LONGEST = 1_000  # characters of what strangers write in a line, beyond which it is drawn anew each time
@@ -67,9 +69,9 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         item.label,
         f"{changed[0].upper()}{changed[1:]}" if is_cause else item.decided,
         item.reason,
-        item.age,
+        brief_age(item.age),
         row.ci or "",
-        CI_WORDS[row.ci] if row.ci else "",
+        CI_BRIEF[row.ci] if row.ci else "",
         "" if row.files is None else f"+{row.added or 0:,} \N{MINUS SIGN}{row.removed or 0:,}",
         row.comments,
         _labels(row.labels),
@@ -78,7 +80,7 @@ def row_line(item: RowView, act: RowActs | None, opened: str = "") -> RowLine:
         done,
         bool(act and act.is_decided and act.undo_left_ms),
         looked_at,
-        "" if is_cause else changed,
+        CHANGED_BRIEF if changed and not is_cause else "",
         item.pill,
         _pick(item, act),
     )

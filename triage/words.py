@@ -33,6 +33,12 @@ def duration_words(seconds: float) -> str:
     return "just now"
 
 
+def brief_age(words: str) -> str:
+    """Shorten an age for a row: "3 days" reads "3 d"."""
+    number, _, unit = words.partition(" ")
+    return f"{number} {'min' if unit[0] == 'm' else unit[0]}" if words[:1].isdigit() else words
+
+
 def interval_sentence(estimate: Estimate) -> str:
     """P(clean) in words with its interval and what it rests on."""
     if estimate.probability is None:

@@ -108,7 +108,7 @@ def _named(command: str, arguments: Sequence[str]) -> argparse.Namespace:
         for option in (("-v", "--verbosity"), ("--settings",), ("--pythonpath",)):
             parser.add_argument(*option)
         parser.add_argument("replay", nargs="?", default="")
-    if command in ("digest", "redteam", "why"):
+    if command in ("backtest", "digest", "redteam", "why"):
         parser.add_argument("--demo", action="store_true")
         parser.add_argument("--replay", default="")
     try:

@@ -1,11 +1,14 @@
 """Running the real worker against a recorded stream, in this process: what demo, replay and tests share."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -90,6 +93,24 @@ def progress_bar(worker: Worker, recording: Recording) -> Generator[Callable[[],
             bar.update(bisect_right(times, worker.cursor_us()) - bar.n)
 
         yield show
+
+
+@contextmanager
+def reports_beside(*place: str) -> Generator[None]:
+    """Write what the pages /redteam and /backtest show, in children of low priority that end with the block.
+
+    `place` names the store to the commands, as in "--demo". What they say is in LOG_DIR.
+    """
+    settings.LOG_DIR.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"FALSE_APPROVAL_BUDGET": str(settings.FALSE_APPROVAL_BUDGET)}
+    with ExitStack() as ends:
+        for command in ("redteam", "backtest"):
+            words = ends.enter_context((settings.LOG_DIR / f"{command}.log").open("wb"))
+            line = ["nice", "-n", "19", sys.executable, str(settings.BASE_DIR / "manage.py"), command, *place]
+            child = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
+            ends.callback(child.wait)
+            ends.callback(child.terminate)
+        yield
 
 
 def serve_beside(stopped: threading.Event) -> None:

@@ -89,7 +89,7 @@ const keyed = (key) => {
   const row = current();
   if (key === "j" || key === "k") return beside(row, key === "j" ? 1 : -1)?.querySelector(".row-link");
   if (key in steps && byId("open")) return stepped(key);
-  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => one.checkVisibility());
+  const found = every(`[data-key~="${CSS.escape(key)}"]`).filter((one) => key[1] || one.checkVisibility());
   return found.find((one) => row?.contains(one)) ?? found.find((one) => !rowOf(one));
 };
 on("keydown", (event) => {

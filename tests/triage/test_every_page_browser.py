@@ -142,3 +142,7 @@ def test_a_maintainer_finds_every_page_of_theirs_from_the_frame_by_keyboard(page
     page.keyboard.press("Enter")
     page.wait_for_url("**/settings")
     expect(page.locator(".menu [aria-current]")).to_have_text("Settings")
+    for key, path in {"i": "/", "d": "/dashboard", "l": "/lane", "p": "/leaderboard", "s": "/settings"}.items():
+        page.locator("body").press("g")
+        page.keyboard.press(key)
+        page.wait_for_url(f"**{path}")

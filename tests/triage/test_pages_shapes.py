@@ -90,9 +90,7 @@ def test_a_pill_rounds_down_so_that_it_never_looks_like_a_threshold_it_missed() 
 
 
 def test_in_shadow_mode_a_pill_says_what_the_lane_would_be_and_a_flag_stays_a_flag() -> None:
-    assert bare(pills.pill(verdict_of(Lane.FAST_LANE, 0.93), True)) == pills.Pill(
-        "unknown", "93 %", "Would be fast lane"
-    )
+    assert bare(pills.pill(verdict_of(Lane.FAST_LANE, 0.93), True)) == pills.Pill("would", "93 %", "Would be fast lane")
     assert pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1), True) == pills.pill(verdict_of(Lane.NEEDS_HUMAN, 0.1))
     assert pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7), True) == pills.pill(verdict_of(Lane.NORMAL_QUEUE, 0.7))
 
@@ -106,7 +104,7 @@ def test_not_enough_evidence_has_no_number_and_a_flag_stays_a_flag_without_one()
 @pytest.mark.parametrize("code", ["objection_open", "attestation_missing"])
 def test_a_person_is_asked_in_neutral_words_where_nothing_was_found(code: str) -> None:
     asked = replace(verdict_of(Lane.NEEDS_HUMAN, 0.6), reasons=(Reason(code, {}), Reason("track_record", {"cases": 5})))
-    assert bare(pills.pill(asked)) == pills.Pill("unknown", "60 %", "For a person")
+    assert bare(pills.pill(asked)) == pills.Pill("person", "60 %", "For a person")
     found = replace(asked, reasons=(*asked.reasons, Reason("content_risk_high", {})))
     assert bare(pills.pill(found)) == pills.Pill("flag", "60 %", "Flagged")
 

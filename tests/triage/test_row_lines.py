@@ -72,8 +72,8 @@ def test_a_line_names_three_labels_and_counts_the_rest_and_markup_in_them_stays_
 
 def test_an_age_is_told_anew_once_it_is_another() -> None:
     line, later = (row_line(view(ROW.opened_at + timedelta(hours=hours)), acts()) for hours in (3, 4))
-    assert "3 hours" in draw_line(line)
-    assert "4 hours" in draw_line(later)
+    assert "<span>3 h</span>" in draw_line(line)
+    assert "<span>4 h</span>" in draw_line(later)
 
 
 def test_nobody_is_shown_what_another_may_do_or_has_done() -> None:

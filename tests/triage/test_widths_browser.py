@@ -149,6 +149,28 @@ def test_titles_are_whole_on_a_tablet_and_an_avatar_keeps_its_name(admin: Client
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+# Of each row: whether what decided is whole, and which of the facts up to its age or CI are out of sight.
+FACTS = """() => [...document.querySelectorAll('.row-text')].map(text => {
+  const inside = (one, box) => one.right <= box.right + 1 && one.bottom <= box.bottom + 1 && one.width > 0;
+  const [title, facts] = [text.querySelector('h3'), text.querySelector('p')].map(one => one.getBoundingClientRect());
+  return [[...text.querySelector('strong').getClientRects()].every(one => inside(one, title)),
+    [...text.querySelectorAll('p > :not(:last-child)')].map(one => one.getBoundingClientRect())
+      .filter(one => !inside(one, facts)).length];
+})"""
+
+
+@pytest.mark.parametrize("width", [1344, 390])
+def test_every_row_shows_what_decided_whole_with_author_repository_and_age(
+    admin: Client, open_page: OpenPage, width: int
+) -> None:
+    page = open_page(width, admin)
+    page.goto("/")
+    page.locator(".row-text bdi").first.evaluate("one => one.textContent = 'a-very-long-name'.repeat(9)")
+    shown = page.evaluate(FACTS)
+    assert len(shown) > 1
+    assert shown == [[True, 0]] * len(shown)
+
+
 def test_the_focus_is_never_lost_on_a_phone(admin: Client, open_page: OpenPage) -> None:
     page = open_page(390, admin)
     page.goto("/")

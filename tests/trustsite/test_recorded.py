@@ -1,5 +1,6 @@
 """Pages that are served beside a worker in its process: by threads of which none is left once it is stopped."""
 
+import os
 import sys
 import tempfile
 import threading
@@ -14,7 +15,7 @@ from tests.trustsite.busy import answers_at
 from tests.trustsite.ports import free_port
 from tests.waiting import LONG_SECONDS, wait_for
 from trustsite.management.commands.dev import told
-from trustsite.recorded import serve_beside
+from trustsite.recorded import reports_beside, serve_beside
 
 
 def answer(environ: dict[str, object], start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
@@ -39,6 +40,25 @@ def test_a_worker_that_is_stopped_leaves_neither_a_port_nor_a_thread_of_its_page
         beside.join(LONG_SECONDS)
     assert not answers_at(port, "/")
     wait_for(lambda: not any(one.name.startswith("waitress") for one in threading.enumerate()), what="their end")
+
+
+TELL = "import os, sys, time; print(os.getpid(), os.nice(0), *sys.argv[1:], flush=True); time.sleep(600)"
+
+
+def test_reports_are_made_beside_a_site_at_low_priority_and_end_with_it(settings: Settings, tmp_path: Path) -> None:
+    settings.BASE_DIR, settings.LOG_DIR = tmp_path, tmp_path / "logs"
+    (tmp_path / "manage.py").write_text(TELL)
+    logs = [settings.LOG_DIR / f"{command}.log" for command in ("redteam", "backtest")]
+    with reports_beside("--replay", "recording"):
+        wait_for(lambda: all(log.read_text().endswith("recording\n") for log in logs))
+    told = [log.read_text().split() for log in logs]
+    assert [words[1:] for words in told] == [
+        ["19", "redteam", "--replay", "recording"],
+        ["19", "backtest", "--replay", "recording"],
+    ]
+    for words in told:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(words[0]), 0)
 
 
 @pytest.mark.parametrize(("status", "why"), [(1, "Its message is above"), (-9, "killed by signal 9")])

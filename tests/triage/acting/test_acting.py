@@ -16,6 +16,7 @@ from tests.triage.acting_site import ANA, HTMX, NOON, ActingSite, approved, last
 from triage import outbox
 from triage.erasure import account_of, forget_account
 from triage.models import Action, Change, Lease, OutboxEntry
+from triage.rows import row_anchor
 from triage.tokens import create_token
 
 pytestmark = pytest.mark.django_db
@@ -239,6 +240,14 @@ def test_an_approved_round_shows_its_maintainer_how_to_merge_it(
     a_new_round(site.result)
     site.work()
     assert words not in page(ana), "the approval is void"
+
+
+def test_approve_and_merge_keeps_the_pull_request_open_and_shows_how_to_merge_it(site: ActingSite, ana: Client) -> None:
+    headers = {"HX-Request": "true", "HX-Target": "open"}
+    answer = ana.post("/act?then=merge", site.form(next="/"), headers=headers).content.decode()
+    assert f'data-row="{row_anchor(OFFERED)}"' in answer
+    assert '<details class="say" name="say" open><summary class="button primary">Merge…' in answer
+    assert "manage.py approved" in answer
 
 
 def page(client: Client) -> str:

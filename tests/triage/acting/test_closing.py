@@ -169,11 +169,20 @@ def test_a_form_without_a_csrf_token_is_refused(site: ActingSite, ben: Client) -
 
 
 @pytest.mark.parametrize(
-    "form", [{"because": "  "}, {"because": "x" * 501}, {"author": "mara"}, {"voucher": "x; drop"}]
+    "form",
+    [{"because": "  "}, {"because": "x" * 501}, {"author": "mara"}, {"author": "no.example"}, {"voucher": "x; drop"}],
 )
 def test_what_has_no_reason_or_names_nobody_closes_nothing(site: ActingSite, ben: Client, form: dict[str, str]) -> None:
     assert close(ben, **form) == 400
     assert not LaneClosure.objects.exists()
+
+
+def test_a_handle_is_taken_where_the_network_confirms_it(
+    site: ActingSite, ben: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "dids_of_handles", lambda rows, handles: {"mara.example": MARA} if handles else {})
+    assert close(ben, author="@Mara.example") == 302
+    assert LaneClosure.objects.get().author == MARA
 
 
 def test_hostile_words_are_shown_and_never_obeyed(site: ActingSite, ben: Client) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -76,6 +77,10 @@ def test_open_incidents_come_first_and_are_counted_in_the_queue_and_on_the_dashb
     assert order_of(page) == [NEXT, OTHER], "open before handled"
     assert "Handled by <bdi>ana.example</bdi>" in page
     assert "Incidents (1 open)" in page_of(ben, "/")
+    for author in (MARA, ANA):
+        found = order_of(page_of(ben, f"/incidents?q={author}"))
+        assert found == [uri for uri in (NEXT, OTHER) if uri.startswith(f"at://{author}/")]
+    assert f"/incidents?q={quote(MARA)}" in page_of(ben, f"/c/{MARA}"), "their page leads there"
     handle(ben, keys[1], "0")
     assert order_of(page_of(ben, "/incidents")) == [OTHER, NEXT]
     told = [one.what for one in Change.objects.filter(what__startswith="incident.").order_by("pk")]

@@ -108,7 +108,7 @@ def test_one_link_leads_to_where_it_is_said_that_one_was_not_fine(
     page = open_page(client=ana)
     page.goto("/")
     question = page.locator("section", has=page.get_by_role("heading", name="all fine?"))
-    question.get_by_text("Which").click()
+    question.locator("summary").click()
     question.get_by_role("link", name="Not fine").first.click()
     page.locator("#outcome").select_option("needed_fix")
     page.locator("button[value=outcome]").click()

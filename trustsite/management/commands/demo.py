@@ -22,7 +22,7 @@ from trustsite.live_gather import LiveProblem
 from trustsite.live_told import as_object, lines, plain
 from trustsite.month import Month
 from trustsite.one_click import name_of, open_account
-from trustsite.recorded import open_worker, run_beside, serve_beside, wait_until_settled
+from trustsite.recorded import open_worker, reports_beside, run_beside, serve_beside, wait_until_settled
 from trustsite.standins import StandIns
 from trustsite.story import tell
 from trustsite.worker import Worker
@@ -121,7 +121,8 @@ class Command(BaseCommand):
             with worker.store.read() as rows:
                 name = name_of(rows, did)
             self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; sign in there as {name} in one click.")
-            serve_beside(worker.consumer.stop_flag)
+            with reports_beside("--demo"):
+                serve_beside(worker.consumer.stop_flag)
 
     def _tell(self, worker: Worker, world: World, before: read.QueueRow) -> None:
         with worker.store.read() as rows:

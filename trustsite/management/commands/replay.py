@@ -12,7 +12,14 @@ from ingest.archive import COUNT
 from ingest.transaction import Rows
 from trustsite.drive import replay_place
 from trustsite.one_click import offer_busiest
-from trustsite.recorded import open_worker, progress_bar, run_beside, serve_beside, wait_until_settled
+from trustsite.recorded import (
+    open_worker,
+    progress_bar,
+    reports_beside,
+    run_beside,
+    serve_beside,
+    wait_until_settled,
+)
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording, RecordingProblem, open_recording
 from trustsite.worker import Worker
@@ -54,22 +61,23 @@ class Command(BaseCommand):
         settings.WHOLE_STREAM = True
         with StandIns(recording) as peers:
             worker = open_worker(peers, recording, f"replay:{recording.fingerprint}", ())
-            run_beside(worker, lambda: self._follow(worker, recording, serve))
+            run_beside(worker, lambda: self._follow(worker, recording, Path(folder) if serve else None))
 
-    def _follow(self, worker: Worker, recording: Recording, serve: bool) -> None:
+    def _follow(self, worker: Worker, recording: Recording, folder: Path | None) -> None:
         began = time.monotonic()
         with progress_bar(worker, recording) as show:
             wait_until_settled(worker, show)
         with worker.store.read() as rows:
             counts = summary(rows)
         self.stdout.write(json.dumps(counts | {"seconds": round(time.monotonic() - began, 1)}))
-        if serve:
+        if folder:
             worker.publisher.publish_now()
             call_command("migrate", verbosity=0, interactive=False)
             with worker.store.read() as rows:
                 offered = offer_busiest(rows)
             self.stderr.write(f"Serving on http://{settings.BIND} until Ctrl-C; {offered}.")
-            serve_beside(worker.consumer.stop_flag)
+            with reports_beside("--replay", str(folder)):
+                serve_beside(worker.consumer.stop_flag)
 
 
 def summary(rows: Rows) -> dict[str, int]:
