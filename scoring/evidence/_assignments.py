@@ -274,6 +274,8 @@ class _Expansion:
         return self.root.find_all(config)
 
     def _define(self, name: str, _target: "SgNode", value: "SgNode", is_appended: bool) -> None:
+        if value.kind() == "expression_list" and len(value.children()) == 1:  # Go has one around each value
+            value = value.children()[0]
         reach = value.range()
         text, rows = self._filled(reach.start.index, reach.end.index)
         promised = _PROMISED.match(text)
@@ -328,7 +330,8 @@ class _Expansion:
         """Return the value as it has to be written at this place; None where it cannot stand there."""
         kind, before = parent.kind(), self.text[use.range().start.index - 1]
         if kind == "encapsed_string":
-            return None if chosen.is_literal or before == "{" else f'" . ({chosen.value}) . "'
+            value = chosen.value if chosen.is_literal else f"({chosen.value})"
+            return None if before == "{" else f'" . {value} . "'
         if "string" in kind and kind != "template_substitution":
             return None
         if use.kind() == "shorthand_property_identifier":
