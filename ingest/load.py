@@ -17,7 +17,7 @@ import msgspec
 from ingest.batch import Batch, Events, events_of, read_batch
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.early import MOST_WAITING, MOST_WAITING_BYTES, Early
-from ingest.frames import Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
+from ingest.frames import LATEST_US, Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
 from ingest.intake import Hour, sentence
 from ingest.log import Appended, Arriving, append_events
 from ingest.long_texts import BYTES
@@ -81,11 +81,11 @@ def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
 
 
 def store_batch(
-    store: Store, source: str, batch: Batch, early: Sequence[Early] = (), moves_cursor: bool = True
+    store: Store, source: str, batch: Batch, early: Sequence[Early] = (), until_us: int = LATEST_US
 ) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
 
-    The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
+    The cursor moves to the newest frame, but no further than `until_us`, and never back.
     """
     commits = batch.commits
     read = read_frames(batch.raws) if commits is None else []
@@ -93,12 +93,12 @@ def store_batch(
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
         waiting = _add_early(txn, source, early)
         if commits is not None and not _name_erased(txn.tombstones, commits):
-            newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
+            newest = max(cursor, min(max(commits.times_us), until_us))
             _move(txn, source, newest, 0)
             appended = _append_commits(txn, store, Arriving(source, commits))
             return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest)
         read = read if commits is None else commits.frames()
-        newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
+        newest = max(cursor, min(max((item.time_us for item in read), default=0), until_us))
         admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
         _move(txn, source, newest, admitted.strangers)
         letters = waiting + _add_unread(txn, source, admitted.unread)
