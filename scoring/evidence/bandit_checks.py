@@ -88,7 +88,7 @@ CHECKS: dict[str, _Check] = {
 }
 # A function that hands its first argument to a shell, or does with `shell=True`.
 _COMMAND = re.compile(r"\b(?:system|popen|getoutput|getstatusoutput|run|call|check_call|check_output|Popen)\b")
-# What a command is put together with; a call is one of `format` or `join`.
+# The parts of a command that is put together; a call is one of `format` or `join`.
 _PARTS = (ast.Constant, ast.Name, ast.BinOp, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Call)
 _PARTS += (ast.Attribute, ast.Add, ast.Mod, ast.expr_context)
 _BINDING = (ast.arg, ast.alias, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
