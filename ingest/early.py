@@ -2,8 +2,8 @@
 
 Without this one frame dated 2099 would move the cursor there for good: after a reconnect the server is asked for what
 comes after 2099 and answers with the live tail. A frame dated a minute ahead would do the same for a minute, and a v1
-server sends live frames among those that it still replays. So a frame moves the cursor only as far as its neighbours
-confirm. Recordings have no such frames, since their clock is their own.
+server sends live frames among those that it still replays. So a server is asked to go on from a time that several
+frames in a row have reached. Recordings have no such frames, since their clock is their own.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,11 @@ AHEAD = timedelta(minutes=5)
 MOST_WAITING, MOST_WAITING_BYTES = 500, 32_000_000
 # So many early frames in a row, with none on time between, are put down to this machine's clock and not to the frames.
 IN_A_ROW = 10
-# The cursor goes on asking from where so many frames in a row agree: fewer that are dated ahead skip nothing.
+# A server is asked again for what came after the newest time that so many frames in a row have reached: fewer that are
+# dated ahead skip nothing.
 AGREEING = 5
-# A stream is asked again for what it sent this long before the cursor (v1 reorders where replay turns live). A frame
-# may be this far ahead of the frames that agree and still be the cursor.
+# A server is asked again for so much before the place to go on at (v1 reorders where replay turns live), which may thus
+# be this far ahead of the frames that agree.
 REWIND_US = 5_000_000
 # A clock that is further behind lets no TLS certificate pass (they are valid for 90 days), so frames are at fault.
 SLOWEST_CLOCK = timedelta(days=90)
@@ -50,7 +51,7 @@ class Divided:
     """A batch without its early frames, those that are to be kept, and whether the connection is to end here.
 
     At such an end the frames behind the last one on time are in neither: they come again, as no cursor passed them.
-    The batch may move the cursor up to `until_us`.
+    After it a server may be asked to go on at `until_us` at the latest.
     """
 
     batch: Batch

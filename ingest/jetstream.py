@@ -98,7 +98,8 @@ class Listener(threading.Thread):
         self._began_late = False  # whether the server said itself that it keeps less
         self._early = EarlyFrames()
         self._slow_clock = (float("-inf"), 0)  # when frames last showed that the clock is slow, and by how many minutes
-        self.cursor_us = 0  # time_us up to which the stream was handled, 0 before anything is known of it
+        self._resume_us = 0  # up to where neighbours confirm the frames handled: a server goes on there
+        self.cursor_us = 0  # time_us of the newest frame handled, 0 before anything is known of it
         self.problem: str | None = None  # why nothing comes in just now, in words
         self.ended_because: str | None = None  # the error that ended it unasked; a renewed one would listen again
 
@@ -184,7 +185,7 @@ class Listener(threading.Thread):
 
     async def _listen(self, url: str) -> None:
         source = self._subscription.source
-        self.cursor_us = await asyncio.to_thread(self._begin)
+        await asyncio.to_thread(self._begin)
         seq = await asyncio.to_thread(dialects.last_seq, self._store, source, url) if dialects.is_v2(url) else None
         self._url, self._began_late = url, False
         try:
@@ -195,15 +196,17 @@ class Listener(threading.Thread):
             self._began_late = True
             await self._follow(url, self._asked_us())
 
-    def _begin(self) -> int:
-        """The cursor to go on at; one that lies in the future is reset first."""
+    def _begin(self) -> None:
+        """Read the cursor to go on at; one that lies in the future is reset first."""
         source = self._subscription.source
-        cursor_us = self._store.bind(source)
+        self.cursor_us = self._store.bind(source)
         gap = reset_future_cursor(self._store, source) if self._subscription.is_live else None
-        if gap is None:
-            return cursor_us
-        self._on_gap(gap)
-        return gap.to_us
+        if gap is not None:
+            self._on_gap(gap)
+            self.cursor_us = gap.to_us
+        with self._store.read() as rows:
+            sql = "select coalesce(resume_us, cursor_us) from ingest_state where source = ?"
+            self._resume_us = rows.value(sql, [source])
 
     def _asked_us(self) -> int:
         """The time to start at; without one the server would start at the live tail.
@@ -212,9 +215,9 @@ class Listener(threading.Thread):
         """
         if not self._subscription.is_live:
             oldest = OLDEST_LIVE_US if dialects.is_v2(self._url) else OLDEST_RECORDED_US
-            return max(self.cursor_us - REWIND_US, oldest)
+            return max(self._resume_us - REWIND_US, oldest)
         rewind = REWIND_US if self._url == self._handled_url else OTHER_SERVER_US
-        return max(min(self.cursor_us, self._now_us()) - rewind, OLDEST_LIVE_US)
+        return max(min(self._resume_us, self._now_us()) - rewind, OLDEST_LIVE_US)
 
     def _now_us(self) -> int:
         return to_microseconds(self._store.wall())
@@ -294,8 +297,9 @@ class Listener(threading.Thread):
             if self._is_first:
                 self._note_gap(divided.batch)
             source, until_us = self._subscription.source, divided.until_us
-            self.cursor_us = store_batch(self._store, source, divided.batch, divided.early, until_us).cursor_us
-            if until_us >= self.cursor_us:
+            stored = store_batch(self._store, source, divided.batch, divided.early, until_us)
+            self.cursor_us, self._resume_us = stored.cursor_us, stored.resume_us
+            if until_us >= self._resume_us:
                 self._handled_url = self._url
             if divided.ends:  # the number stands for frames that are not stored: go on by the time
                 self._keep_seq(None)
@@ -330,7 +334,7 @@ class Listener(threading.Thread):
         first_us, quiet = first_time(batch), self._subscription.quiet_seconds
         if quiet is None or first_us is None:
             return
-        gap = find_gap(self._subscription.source, self.cursor_us, first_us, 0.0 if self._began_late else quiet)
+        gap = find_gap(self._subscription.source, self._resume_us, first_us, 0.0 if self._began_late else quiet)
         if gap is not None and record_gap(self._store, gap):
             self._on_gap(gap)
         self._is_first = False

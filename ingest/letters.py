@@ -80,8 +80,7 @@ def read_due_frames(store: Store) -> int:
         if not rows:
             return read
         for source, group in groupby(rows, lambda row: row["source"]):
-            batch = read_batch([_text(store, row["body"]) for row in group])
-            store_batch(store, source, batch, until_us=0)  # what a connection has yet to bring may be older
+            store_batch(store, source, read_batch([_text(store, row["body"]) for row in group]), moves_cursor=False)
         with store.write() as txn:
             gone = [row["letter_id"] for row in rows]
             txn.execute("delete from dead_letters where letter_id in (select unnest(?))", [gone])

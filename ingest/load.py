@@ -49,6 +49,7 @@ class Loaded:
     events: int
     letters: int
     cursor_us: int
+    resume_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,17 @@ def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
 
 
 def store_batch(
-    store: Store, source: str, batch: Batch, early: Sequence[Early] = (), until_us: int = LATEST_US
+    store: Store,
+    source: str,
+    batch: Batch,
+    early: Sequence[Early] = (),
+    until_us: int = LATEST_US,
+    moves_cursor: bool = True,
 ) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
 
-    The cursor moves to the newest frame, but no further than `until_us`, and never back.
+    A server is asked to go on at the cursor or at `until_us`, whichever is earlier, and never further back than before.
+    The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
     """
     commits = batch.commits
     read = read_frames(batch.raws) if commits is None else []
@@ -93,17 +100,17 @@ def store_batch(
         cursor = txn.value("select cursor_us from ingest_state where source = ?", [source])
         waiting = _add_early(txn, source, early)
         if commits is not None and not _name_erased(txn.tombstones, commits):
-            newest = max(cursor, min(max(commits.times_us), until_us))
-            _move(txn, source, newest, 0)
+            newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
+            resume = _move(txn, source, newest, until_us, 0)
             appended = _append_commits(txn, store, Arriving(source, commits))
-            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest)
+            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest, resume)
         read = read if commits is None else commits.frames()
-        newest = max(cursor, min(max((item.time_us for item in read), default=0), until_us))
+        newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
         admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
-        _move(txn, source, newest, admitted.strangers)
+        resume = _move(txn, source, newest, until_us, admitted.strangers)
         letters = waiting + _add_unread(txn, source, admitted.unread)
         appended = _append(txn, source, admitted)
-        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest)
+        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest, resume)
 
 
 def start_at(store: Store, source: str, time_us: int) -> None:
@@ -113,12 +120,17 @@ def start_at(store: Store, source: str, time_us: int) -> None:
         txn.execute(sql, [time_us, source])
 
 
-def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
+def _move(txn: Transaction, source: str, cursor_us: int, until_us: int, strangers: int) -> int:
+    """Move the cursor; returns where a server is asked to go on."""
+    before = txn.value("select coalesce(resume_us, cursor_us) from ingest_state where source = ?", [source])
+    resume_us = max(before, min(cursor_us, until_us))
     txn.execute(
-        "update ingest_state set cursor_us = $cursor, dropped_strangers = dropped_strangers + $strangers, "
+        "update ingest_state set cursor_us = $cursor, resume_us = nullif($resume, $cursor), "
+        "dropped_strangers = dropped_strangers + $strangers, "
         "moved_clock = case when $cursor > cursor_us then $wall else moved_clock end where source = $source",
-        {"cursor": cursor_us, "strangers": strangers, "wall": txn.wall(), "source": source},
+        {"cursor": cursor_us, "resume": resume_us, "strangers": strangers, "wall": txn.wall(), "source": source},
     )
+    return resume_us
 
 
 def load_listing(store: Store, listed: Sequence[Listed]) -> int:

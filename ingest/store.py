@@ -293,7 +293,7 @@ class Store:
             bound = txn.value("select value from meta where key = 'source'")
             if bound is None:
                 txn.execute("insert into meta values ('source', ?)", [source])
-                txn.execute("insert into ingest_state values (?, 0, 0, null, null, ?)", [source, self.wall()])
+                txn.execute("insert into ingest_state values (?, 0, 0, null, null, ?, null)", [source, self.wall()])
             elif bound != source:
                 raise StoreProblem(
                     f"{self.path} was filled from {bound!r} and this run reads {source!r}: "

@@ -118,7 +118,7 @@ def empty_loader(url: str, count: int, folder: Path) -> tuple[float, float]:
         taken += len(batch.commits or batch.raws)
         if taken >= count:
             done.set()
-        return Loaded(0, 0, 0)
+        return Loaded(0, 0, 0, 0)
 
     store.bind("bench")
     listener = Listener(store, Subscription("bench", [url], []), lambda: None)

@@ -149,7 +149,7 @@ def test_a_frame_of_2099_costs_nothing_that_is_written_while_the_socket_is_down(
         assert cursor(store) == FIRST_US + 59 * SECOND
         server.drop_connections()
         server.release(61)  # what was written meanwhile: a server that is asked for 2099 passes it over
-        wait_for(lambda: rows(store, COUNT) == [(55,)])
+        wait_for_frame(store, 60)
     settled(store)
     assert rows(store, DENOUNCED) == [(1,)]
     assert waiting(store) == [from_microseconds(FAR_US)]
@@ -272,8 +272,7 @@ def test_a_store_whose_cursor_is_in_the_future_goes_on_from_now_with_a_gap(
     assert cursor(store) == FAR_US
     with served(peer, frames, hold_after=500) as server:
         listen(server.url)
-        wait_for_frames(store, 451)
-        assert cursor(store) == to_microseconds(clock.now)
+        wait_for(lambda: cursor(store) == FIRST_US + 499 * SECOND)
     (reason,) = rows(store, "select reason from gaps")
     assert reason == ("the cursor stood at 2099-12-31 23:59:58, in the future, and was reset to now",)
 
@@ -343,10 +342,9 @@ def test_a_server_a_few_minutes_ahead_is_never_asked_for_the_future(store: Store
     with served(JetstreamV2, frames) as server:
         load(store, SOURCE, frames[:50])
         listen(server.url)
-        wait_for_frames(store, 90)
+        wait_for_frame(store, 99)
         assert isinstance(server, JetstreamV2)
         assert server.asked == [to_microseconds(clock.now - AHEAD) - REWIND_US]
-    assert cursor(store) == FIRST_US + 49 * SECOND, "no cursor is ahead of now"
 
 
 def test_a_host_of_events_is_never_asked_for_the_future(store: Store, clock: Clock) -> None:
@@ -408,7 +406,7 @@ def test_frames_at_before_and_ahead_of_the_clock_in_any_order_all_arrive_and_mov
                 server.release(None)
                 wait_for_frames(store, len(frames))
             moved = cursor(store)
-            assert moved <= to_microseconds(clock.now), seed
+            assert moved <= to_microseconds(clock.now + AHEAD), seed
             clock.now = from_microseconds(FAR_US)
             read_due_frames(store)
             assert (taken_in(store), letters(store), cursor(store)) == (len(frames), [], moved), seed
@@ -435,7 +433,6 @@ def test_a_server_whose_clock_was_set_back_is_asked_for_what_it_sends_since(
     with served(Jetstream, frames, hold_after=200) as server:
         listen(server.url)
         wait_for_frames(store, 180)
-        assert cursor(store) == to_microseconds(clock.now)
         clock.now = at(300)
         server.drop_connections()
         server.release(400)
@@ -455,7 +452,7 @@ def streams(draw: st.DrawFn) -> list[tuple[int, int]]:
 
 
 @given(streams(), st.lists(st.integers(1, 12), min_size=60, max_size=60), st.integers(0, 900 * SECOND))
-def test_no_cursor_passes_what_a_server_has_sent_nor_the_clock(
+def test_no_server_is_asked_to_go_on_after_what_it_has_sent_nor_after_now(
     frames: list[tuple[int, int]], sizes: list[int], behind_us: int
 ) -> None:
     finder, now_us, at_frame = EarlyFrames(), FIRST_US + 900 * SECOND - behind_us, 0
@@ -468,7 +465,7 @@ def test_no_cursor_passes_what_a_server_has_sent_nor_the_clock(
         assert divided.until_us <= min(part[-1][0] + REWIND_US, now_us)
 
 
-def test_frames_a_second_apart_move_the_cursor_at_once() -> None:
+def test_frames_a_second_apart_are_confirmed_at_once() -> None:
     finder, frames = EarlyFrames(), written(100)
     for place in range(AGREEING - 1, 100):
         begins = place if place >= AGREEING else 0

@@ -22,7 +22,7 @@ SAME = ("repositories", "repository_aliases", "watched_repositories", "maintaine
 CHANGED = (
     "insert into old.scores by name select * exclude (trust_measure, inputs, data_version) from scores",
     "insert into old.meta select key, case key when 'schema_version' then '1' else value end from meta",
-    "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
+    "insert into old.ingest_state by name select * exclude (server_seq, server, resume_us) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
     "insert into old.contributors by name select * exclude archived_rev from contributors",
     "insert into old.dead_letters by name select * exclude (event_seq, due_clock) "
