@@ -92,9 +92,10 @@ class Listener(threading.Thread):
         self._heard = time.monotonic()
         self._is_first = True  # whether a gap may lie before what this connection brings next
         self._store_failures = 0
-        self._url = self._handled_url = ""  # of the server at hand; of the one whose frames have reached the cursor
+        self._url = ""
+        self._is_same = False  # whether the place to go on at is one that frames of this server have reached
         self._heard_us = 0  # the wall clock when the newest chunk came in
-        self._seq_is_kept = True  # whether the store may hold a number of a server's own
+        self._kept: tuple[str, int | None] | None = None  # the server and the number of its own that the store holds
         self._began_late = False  # whether the server said itself that it keeps less
         self._early = EarlyFrames()
         self._slow_clock = (float("-inf"), 0)  # when frames last showed that the clock is slow, and by how many minutes
@@ -187,6 +188,7 @@ class Listener(threading.Thread):
         source = self._subscription.source
         await asyncio.to_thread(self._begin)
         seq = await asyncio.to_thread(dialects.last_seq, self._store, source, url) if dialects.is_v2(url) else None
+        self._is_same = await asyncio.to_thread(dialects.is_same_server, self._store, source, url)
         self._url, self._began_late = url, False
         try:
             await self._follow(url, seq if seq is not None else self._asked_us())
@@ -216,7 +218,7 @@ class Listener(threading.Thread):
         if not self._subscription.is_live:
             oldest = OLDEST_LIVE_US if dialects.is_v2(self._url) else OLDEST_RECORDED_US
             return max(self._resume_us - REWIND_US, oldest)
-        rewind = REWIND_US if self._url == self._handled_url else OTHER_SERVER_US
+        rewind = REWIND_US if self._is_same else OTHER_SERVER_US
         return max(min(self._resume_us, self._now_us()) - rewind, OLDEST_LIVE_US)
 
     def _now_us(self) -> int:
@@ -299,8 +301,7 @@ class Listener(threading.Thread):
             source, until_us = self._subscription.source, divided.until_us
             stored = store_batch(self._store, source, divided.batch, divided.early, until_us)
             self.cursor_us, self._resume_us = stored.cursor_us, stored.resume_us
-            if until_us >= self._resume_us:
-                self._handled_url = self._url
+            self._is_same |= until_us >= self._resume_us
             if divided.ends:  # the number stands for frames that are not stored: go on by the time
                 self._keep_seq(None)
                 return ClockProblem("sends only events that are dated ahead of this machine's clock: set it by NTP")
@@ -341,9 +342,11 @@ class Listener(threading.Thread):
 
     def _keep_seq(self, seq: int | None) -> None:
         """After the frames, never before: a number that is behind them repeats some, one ahead would lose them."""
-        if seq is not None or self._seq_is_kept:
-            dialects.keep_seq(self._store, self._subscription.source, self._url, seq)
-            self._seq_is_kept = seq is not None
+        is_kept = seq is not None or (self._is_same and self._subscription.is_live)
+        place = self._url if is_kept else "", seq
+        if place != self._kept:
+            dialects.keep_seq(self._store, self._subscription.source, *place)
+            self._kept = place
 
 
 def _first(error: BaseException) -> str:

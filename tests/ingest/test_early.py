@@ -439,6 +439,23 @@ def test_a_server_whose_clock_was_set_back_is_asked_for_what_it_sends_since(
         wait_for_frames(store, 360)
 
 
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_listener_that_begins_again_at_the_same_server_asks_for_five_seconds_only(
+    store: Store, clock: Clock, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    follow = Listener._follow
+    monkeypatch.setattr(Listener, "_follow", lambda *arguments: asked.append(arguments[2]) or follow(*arguments))
+    frames, is_v2 = written(500), peer is JetstreamV2
+    with served(peer, frames, hold_after=400) as server:
+        for number in (399, 499):
+            with listening(store, server.url):
+                wait_for_frame(store, number)
+            server.release(500)
+    again = asked[1:]
+    assert again == ([400] if is_v2 else [FIRST_US + 399 * SECOND - REWIND_US])
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> list[tuple[int, int]]:
     """Draw a stream: when the server sent each frame, and how it is dated, fewer than AGREEING in a row ahead of it."""
