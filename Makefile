@@ -48,7 +48,7 @@ test: ## every test; ARGS="-k name" for some
 	$(call into,dev,--own); $(PYTEST)
 
 prove: ## the same tests with the full counts (an hour or more); figures go to docs/measurements.md
-	$(call into,dev,--own); export PROVE=1; $(PYTEST)
+	$(call into,dev,--own); export PROVE=1 PYTEST_ADDOPTS="-o faulthandler_timeout=7200"; $(PYTEST)
 
 lint: ## style, format and types
 	$(call into,dev,--own); export RUFF_CACHE_DIR="$$root/cache/ruff"; \

@@ -147,9 +147,18 @@ def last_seq(store: Store, source: str, url: str) -> int | None:
     return told["server_seq"] if told is not None and told["server"] == _server(url) else None
 
 
+def is_same_server(store: Store, source: str, url: str) -> bool:
+    """Whether this server's frames have reached the place to go on at."""
+    with store.read() as rows:
+        return rows.value("select server from ingest_state where source = ?", [source]) == _server(url)
+
+
 def keep_seq(store: Store, source: str, url: str, seq: int | None) -> None:
-    """Remember a server's number once what it stands for is stored; None from a server that gives none."""
-    server = _server(url) if seq is not None else None
+    """Remember a server and its number once what it stands for is stored; None from a server that gives none.
+
+    Without an address no server is remembered.
+    """
+    server = _server(url) if url else None
     with store.write() as txn:
         txn.execute("update ingest_state set server_seq = ?, server = ? where source = ?", [seq, server, source])
 

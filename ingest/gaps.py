@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 NOTHING_BEFORE = "the stream was never listened to before"
 # The first event that a frame from the future brought: nothing was missed before it was logged. 0 where none says.
 FIRST_AHEAD = "select min(loaded_clock) from events where source = ? and seen_at > loaded_clock + ?::interval"
+RESET = "update ingest_state set cursor_us = ?, resume_us = null, moved_clock = ? where source = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,6 @@ def reset_future_cursor(store: Store, source: str) -> Gap | None:
         reason = f"the cursor was at {from_microseconds(row['cursor_us']):%F %T}, in the future, and was reset to now"
         gap = Gap(source, to_microseconds(since) if since else 0, to_microseconds(now), reason)
         _keep(txn, gap)
-        txn.execute("update ingest_state set cursor_us = ?, moved_clock = ? where source = ?", [gap.to_us, now, source])
+        txn.execute(RESET, [gap.to_us, now, source])
     log.warning("a gap in the stream: %s", gap.reason)
     return gap

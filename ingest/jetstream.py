@@ -1,7 +1,8 @@
 """The Jetstream listener: one supervised thread that turns a socket into logged events and survives everything.
 
 Protocols: ingest/dialects.py. It resumes five seconds before its cursor (delivery is at least once, and v1 reorders
-where replay turns live), or at the number that a v2 server gave its newest frame; the event ids drop what repeats.
+where replay turns live), five minutes more at another server, or at the number that a v2 server gave its newest frame;
+the event ids drop what repeats.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby
 
 import duckdb
@@ -19,7 +21,7 @@ from ingest import dialects
 from ingest.batch import Batch, Events, joined, read_batch
 from ingest.clock import to_microseconds
 from ingest.dialects import Told
-from ingest.early import ClockProblem, Divided, EarlyFrames
+from ingest.early import AHEAD, REWIND_US, ClockProblem, Divided, EarlyFrames
 from ingest.frames import LARGEST_FRAME
 from ingest.gaps import Gap, find_gap, first_time, record_gap, reset_future_cursor
 from ingest.hosts import Hosts
@@ -32,7 +34,8 @@ from ingest.store import Store, StoreProblem
 
 log = logging.getLogger(__name__)
 
-REWIND_US = 5_000_000
+# What was handled of one server may stand later in another's stream: each gives an event the time at which it saw it.
+OTHER_SERVER_US = REWIND_US + AHEAD // timedelta(microseconds=1)
 # What a server is asked for where nothing was handled before: the oldest it keeps (36 hours). Live from 10^15, since
 # a v2 server takes what is below for a number of its own; a recording may be older than that (2001).
 OLDEST_LIVE_US, OLDEST_RECORDED_US = 1_000_000_000_000_000, 1
@@ -87,13 +90,16 @@ class Listener(threading.Thread):
         self._limit = LARGEST_FRAME
         self._pending = 0  # frames received and not stored yet
         self._heard = time.monotonic()
-        self._is_first = True  # whether nothing of this connection was stored yet
+        self._is_first = True  # whether a gap may lie before what this connection brings next
         self._store_failures = 0
         self._url = ""
-        self._seq_is_kept = True  # whether the store may hold a number of a server's own
+        self._is_same = False  # whether the place to go on at is one that frames of this server have reached
+        self._heard_us = 0  # the wall clock when the newest chunk came in
+        self._kept: tuple[str, int | None] | None = None  # the server and the number of its own that the store holds
         self._began_late = False  # whether the server said itself that it keeps less
         self._early = EarlyFrames()
         self._slow_clock = (float("-inf"), 0)  # when frames last showed that the clock is slow, and by how many minutes
+        self._resume_us = 0  # up to where neighbours confirm the frames handled: a server goes on there
         self.cursor_us = 0  # time_us of the newest frame handled, 0 before anything is known of it
         self.problem: str | None = None  # why nothing comes in just now, in words
         self.ended_because: str | None = None  # the error that ended it unasked; a renewed one would listen again
@@ -180,8 +186,9 @@ class Listener(threading.Thread):
 
     async def _listen(self, url: str) -> None:
         source = self._subscription.source
-        self.cursor_us = await asyncio.to_thread(self._begin)
+        await asyncio.to_thread(self._begin)
         seq = await asyncio.to_thread(dialects.last_seq, self._store, source, url) if dialects.is_v2(url) else None
+        self._is_same = await asyncio.to_thread(dialects.is_same_server, self._store, source, url)
         self._url, self._began_late = url, False
         try:
             await self._follow(url, seq if seq is not None else self._asked_us())
@@ -191,25 +198,28 @@ class Listener(threading.Thread):
             self._began_late = True
             await self._follow(url, self._asked_us())
 
-    def _begin(self) -> int:
-        """The cursor to go on at; one that lies in the future is reset first."""
+    def _begin(self) -> None:
+        """Read the cursor to go on at; one that lies in the future is reset first."""
         source = self._subscription.source
-        cursor_us = self._store.bind(source)
+        self.cursor_us = self._store.bind(source)
         gap = reset_future_cursor(self._store, source) if self._subscription.is_live else None
-        if gap is None:
-            return cursor_us
-        self._on_gap(gap)
-        return gap.to_us
+        if gap is not None:
+            self._on_gap(gap)
+            self.cursor_us = gap.to_us
+        with self._store.read() as rows:
+            sql = "select coalesce(resume_us, cursor_us) from ingest_state where source = ?"
+            self._resume_us = rows.value(sql, [source])
 
     def _asked_us(self) -> int:
         """The time to start at; without one the server would start at the live tail.
 
         Never ahead of now: what a server whose clock is a few minutes slow sends next would be passed over.
         """
-        is_live = self._subscription.is_live
-        oldest = OLDEST_LIVE_US if is_live or dialects.is_v2(self._url) else OLDEST_RECORDED_US
-        newest = min(self.cursor_us, self._now_us()) if is_live else self.cursor_us
-        return max(newest - REWIND_US, oldest)
+        if not self._subscription.is_live:
+            oldest = OLDEST_LIVE_US if dialects.is_v2(self._url) else OLDEST_RECORDED_US
+            return max(self._resume_us - REWIND_US, oldest)
+        rewind = REWIND_US if self._is_same else OTHER_SERVER_US
+        return max(min(self._resume_us, self._now_us()) - rewind, OLDEST_LIVE_US)
 
     def _now_us(self) -> int:
         return to_microseconds(self._store.wall())
@@ -219,7 +229,9 @@ class Listener(threading.Thread):
         address = dialects.address(url, self._subscription.collections, cursor)
         async with Relay(address, self._limit, reads=not dialects.is_v2(url)) as relay:
             inbox = Inbox()
-            self._pending, self._is_first, self._heard = 0, True, time.monotonic()
+            self._pending, self._heard = 0, time.monotonic()
+            # A server that is asked for a number of its own says so where it keeps less.
+            self._is_first = cursor > dialects.LARGEST_SEQ or not dialects.is_v2(url)
             self._early = EarlyFrames()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._store_frames(inbox))
@@ -240,7 +252,7 @@ class Listener(threading.Thread):
         try:
             async for chunk in relay:
                 self._pending += len(chunk)
-                self._heard = time.monotonic()
+                self._heard, self._heard_us = time.monotonic(), self._now_us()
                 if not inbox.put(chunk):
                     await inbox.room()
         except FrameTooLarge:
@@ -264,7 +276,7 @@ class Listener(threading.Thread):
 
     async def _flush(self, chunks: list[Chunk]) -> None:
         if chunks:
-            ended = await asyncio.shield(asyncio.to_thread(self._write, tuple(chunks)))
+            ended = await asyncio.shield(asyncio.to_thread(self._write, tuple(chunks), self._heard_us))
             self._pending -= sum(map(len, chunks))
             self._heard = time.monotonic()  # while the store was slow nothing was read, which is no silence of the peer
             chunks.clear()
@@ -273,19 +285,23 @@ class Listener(threading.Thread):
             if ended is not None:
                 raise ended
 
-    def _write(self, chunks: Sequence[Chunk]) -> Exception | None:
-        """Store frames; the error that ends the connection where the server says one or this machine's clock is slow.
+    def _write(self, chunks: Sequence[Chunk], heard_us: int) -> Exception | None:
+        """Store frames that came in by `heard_us`.
 
-        The gap before them comes first, so that no kill is between a gap and what is behind it.
+        Returns the error that ends the connection where the server says one or this machine's clock is slow. The gap
+        before them comes first, so that no kill is between a gap and what is behind it.
         """
         require_room(self._store.path)
         for told, batch in self._batches(chunks):
-            self._began_late |= told.began_late
-            divided = self._divide(batch)
+            if told.began_late:
+                self._began_late = self._is_first = True
+            divided = self._divide(batch, heard_us)
             if self._is_first:
                 self._note_gap(divided.batch)
-            stored = store_batch(self._store, self._subscription.source, divided.batch, divided.early)
-            self.cursor_us = stored.cursor_us
+            source, until_us = self._subscription.source, divided.until_us
+            stored = store_batch(self._store, source, divided.batch, divided.early, until_us)
+            self.cursor_us, self._resume_us = stored.cursor_us, stored.resume_us
+            self._is_same |= until_us >= self._resume_us
             if divided.ends:  # the number stands for frames that are not stored: go on by the time
                 self._keep_seq(None)
                 return ClockProblem("sends only events that are dated ahead of this machine's clock: set it by NTP")
@@ -294,11 +310,11 @@ class Listener(threading.Thread):
                 return ConnectionResetError(told.error)
         return None
 
-    def _divide(self, batch: Batch) -> Divided:
+    def _divide(self, batch: Batch, heard_us: int) -> Divided:
         """The batch without the frames of a live stream that are dated ahead."""
         if not self._subscription.is_live:
             return Divided(batch)
-        divided = self._early.divide(batch, self._now_us())
+        divided = self._early.divide(batch, heard_us)
         if self._early.behind_us:
             if not self.clock_behind_minutes:
                 log.warning("this machine's clock seems slow: the newest events are dated ahead of it; set it by NTP")
@@ -319,16 +335,18 @@ class Listener(threading.Thread):
         first_us, quiet = first_time(batch), self._subscription.quiet_seconds
         if quiet is None or first_us is None:
             return
-        gap = find_gap(self._subscription.source, self.cursor_us, first_us, 0.0 if self._began_late else quiet)
+        gap = find_gap(self._subscription.source, self._resume_us, first_us, 0.0 if self._began_late else quiet)
         if gap is not None and record_gap(self._store, gap):
             self._on_gap(gap)
         self._is_first = False
 
     def _keep_seq(self, seq: int | None) -> None:
         """After the frames, never before: a number that is behind them repeats some, one ahead would lose them."""
-        if seq is not None or self._seq_is_kept:
-            dialects.keep_seq(self._store, self._subscription.source, self._url, seq)
-            self._seq_is_kept = seq is not None
+        is_kept = seq is not None or (self._is_same and self._subscription.is_live)
+        place = self._url if is_kept else "", seq
+        if place != self._kept:
+            dialects.keep_seq(self._store, self._subscription.source, *place)
+            self._kept = place
 
 
 def _first(error: BaseException) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from ingest.batch import Batch, Events, events_of, read_batch
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.early import MOST_WAITING, MOST_WAITING_BYTES, Early
-from ingest.frames import Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
+from ingest.frames import LATEST_US, Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
 from ingest.intake import Hour, sentence
 from ingest.log import Appended, Arriving, append_events
 from ingest.long_texts import BYTES
@@ -49,6 +49,7 @@ class Loaded:
     events: int
     letters: int
     cursor_us: int
+    resume_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,16 @@ def load(store: Store, source: str, raws: Sequence[bytes | str]) -> Loaded:
 
 
 def store_batch(
-    store: Store, source: str, batch: Batch, early: Sequence[Early] = (), moves_cursor: bool = True
+    store: Store,
+    source: str,
+    batch: Batch,
+    early: Sequence[Early] = (),
+    until_us: int = LATEST_US,
+    moves_cursor: bool = True,
 ) -> Loaded:
     """Store a batch of frames and move the source's cursor, all or nothing; early frames wait as dead letters.
 
+    A server is asked to go on at the cursor or at `until_us`, whichever is earlier, and never further back than before.
     The cursor stays for frames that come from no connection: what a connection has yet to bring may be older.
     """
     commits = batch.commits
@@ -94,16 +101,16 @@ def store_batch(
         waiting = _add_early(txn, source, early)
         if commits is not None and not _name_erased(txn.tombstones, commits):
             newest = max(cursor, max(commits.times_us)) if moves_cursor else cursor
-            _move(txn, source, newest, 0)
+            resume = _move(txn, source, newest, until_us, 0)
             appended = _append_commits(txn, store, Arriving(source, commits))
-            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest)
+            return Loaded(appended.events, waiting + _add_full(txn, appended.full), newest, resume)
         read = read if commits is None else commits.frames()
         newest = max([cursor, *(item.time_us for item in read)]) if moves_cursor else cursor
         admitted = _admit(store, batch.raws or [b""] * len(read), read, cursor)
-        _move(txn, source, newest, admitted.strangers)
+        resume = _move(txn, source, newest, until_us, admitted.strangers)
         letters = waiting + _add_unread(txn, source, admitted.unread)
         appended = _append(txn, source, admitted)
-        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest)
+        return Loaded(appended.events, letters + _add_full(txn, appended.full), newest, resume)
 
 
 def start_at(store: Store, source: str, time_us: int) -> None:
@@ -113,12 +120,17 @@ def start_at(store: Store, source: str, time_us: int) -> None:
         txn.execute(sql, [time_us, source])
 
 
-def _move(txn: Transaction, source: str, cursor_us: int, strangers: int) -> None:
+def _move(txn: Transaction, source: str, cursor_us: int, until_us: int, strangers: int) -> int:
+    """Move the cursor; returns where a server is asked to go on."""
+    before = txn.value("select coalesce(resume_us, cursor_us) from ingest_state where source = ?", [source])
+    resume_us = max(before, min(cursor_us, until_us))
     txn.execute(
-        "update ingest_state set cursor_us = $cursor, dropped_strangers = dropped_strangers + $strangers, "
+        "update ingest_state set cursor_us = $cursor, resume_us = nullif($resume, $cursor), "
+        "dropped_strangers = dropped_strangers + $strangers, "
         "moved_clock = case when $cursor > cursor_us then $wall else moved_clock end where source = $source",
-        {"cursor": cursor_us, "strangers": strangers, "wall": txn.wall(), "source": source},
+        {"cursor": cursor_us, "resume": resume_us, "strangers": strangers, "wall": txn.wall(), "source": source},
     )
+    return resume_us
 
 
 def load_listing(store: Store, listed: Sequence[Listed]) -> int:

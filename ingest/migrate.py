@@ -67,6 +67,7 @@ ADDED = (
     ("audit_draws", "estimated boolean"),
     ("audits", "estimated boolean"),
     ("estimated_lanes", "model varchar"),
+    ("ingest_state", "resume_us bigint"),
 )
 # Until version 4 a pull request was drawn for the audit once for all its rounds: that draw stands for the newest one.
 DRAWN_ONCE = """

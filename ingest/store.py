@@ -26,7 +26,7 @@ from ingest.unopened import is_out_of_memory, why_unopened
 log = logging.getLogger(__name__)
 
 SCHEMA = Path(__file__).with_name("schema")  # statements in the order of the file names
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 # With it the worker and its reader keep below 500 MB where 300,000 events come at once, with 256 not; a scoring pass
 # over 20,000 people and 40 repositories needs 130.
 MEMORY_MB = 160
@@ -293,7 +293,7 @@ class Store:
             bound = txn.value("select value from meta where key = 'source'")
             if bound is None:
                 txn.execute("insert into meta values ('source', ?)", [source])
-                txn.execute("insert into ingest_state values (?, 0, 0, null, null, ?)", [source, self.wall()])
+                txn.execute("insert into ingest_state values (?, 0, 0, null, null, ?, null)", [source, self.wall()])
             elif bound != source:
                 raise StoreProblem(
                     f"{self.path} was filled from {bound!r} and this run reads {source!r}: "

@@ -14,8 +14,9 @@ create table ingest_state (
   cursor_us bigint not null,          -- time_us of the newest frame handled, unix microseconds
   dropped_strangers bigint not null,  -- identity and account events of DIDs that never wrote here
   server_seq bigint,                  -- a v2 server's own number of that frame; null: the stream is v1
-  server varchar,                     -- host that gave the number: it means nothing to another
-  moved_clock timestamp not null      -- when the cursor last moved: it was in the future if it was later than this
+  server varchar,                     -- host that gave the number and the times: they mean less to another
+  moved_clock timestamp not null,     -- when the cursor last moved: it was in the future if it was later than this
+  resume_us bigint                    -- the part of cursor_us that neighbours confirm (ingest/early.py); null: all of it
 );
 
 -- Spans that the stream did not bring: a server that began later than it was asked to.

@@ -17,7 +17,7 @@ FINDINGS_LIMIT = 200  # of one scanner on one change: more tell a person nothing
 
 @cache
 def scanners() -> dict[str, Scan]:
-    """Every scanner by its id, in the order of their file names."""
+    """Return every scanner by its id, in the order of their file names."""
     names = sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
     modules = [import_module(f"{__name__}.{name}") for name in names]
     return {module.SCANNER: module.scan for module in modules}

@@ -1,4 +1,4 @@
-"""What a change adds as one text, so that a pattern reads a whole change in one call and its hit finds its line."""
+"""Joins all that a change adds into one text: a pattern reads it in one call, and a hit is traced to its line."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from scoring.content.submission import Submission
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a line of the text comes from; without file and line: what was said beside the change."""
+    """The origin of a line of the text. Without file and line: something said beside the change."""
 
     file: FileChange | None
     line: Line | None
@@ -26,7 +26,7 @@ class AddedText:
     places: tuple[Place, ...]
 
     def index(self, offset: int) -> int:
-        """The number of the line, from 0, that holds this offset."""
+        """Return the number of the line, from 0, that holds this offset."""
         return bisect_right(self.starts, offset) - 1
 
     def line(self, index: int) -> str:
@@ -37,7 +37,7 @@ class AddedText:
 
 
 def added_text(submission: Submission) -> AddedText:
-    """Every added line of the change, then title, description, discussion and the messages of its mails."""
+    """Join every added line of the change, then title, description, discussion and the messages of its mails."""
     places, lines = [], []
     for file in submission.change.files:
         spend()
@@ -56,12 +56,12 @@ def added_text(submission: Submission) -> AddedText:
 
 
 def removed_text(submission: Submission) -> str:
-    """Every line that the change takes away, joined by line feeds."""
+    """Join every line that the change removes by line feeds."""
     return "\n".join(line.text for file in submission.change.files for line in file.removed())
 
 
 def said(submission: Submission) -> Iterator[str]:
-    """What was written beside the change: title, description, discussion, commit messages; nothing empty."""
+    """Yield the texts beside the change that are not empty: title, description, discussion, commit messages."""
     yield from filter(None, (submission.title, submission.description, *(text for _, text in submission.discussion)))
     for mail in submission.change.mails:
         yield from filter(None, (mail.subject, mail.message))

@@ -55,7 +55,7 @@ _NOT_A_SECRET = re.compile(
 
 
 def find_urls(text: str) -> Iterator[Hit]:
-    """Passwords in URLs with a host that is not this machine, and in connection strings of databases."""
+    """Find passwords in URLs whose host is not this machine, and in connection strings of databases."""
     if "://" in text:
         for match in _URL.finditer(text):
             if not _is_harmless(match["secret"], match["host"], match["user"]):
@@ -77,7 +77,7 @@ def _url_hit(match: re.Match[str]) -> Hit:
 
 
 def _is_harmless(secret: str, host: str, user: str) -> bool:
-    """A placeholder, a password that everybody tries first, or a host that nobody else reaches."""
+    """Return whether it is a placeholder, a password that everybody tries first, or a host that nobody else reaches."""
     weak = _WEAK.fullmatch(secret) or secret.lower() == user.lower()
     return bool(
         weak
@@ -89,13 +89,13 @@ def _is_harmless(secret: str, host: str, user: str) -> bool:
 
 
 def find_assigned(text: str) -> Iterator[Hit]:
-    """Quoted values that are assigned to the name of a secret and look random."""
+    """Find quoted values that look random and are assigned to a name like `password`."""
     for match in _ASSIGNED.finditer(text):
         yield from _assigned_hit(match)
 
 
 def find_settings(text: str) -> Iterator[Hit]:
-    """The same without quotes, one assignment a line: only for files whose values may stand bare."""
+    """Find such values without quotes, one assignment a line: only in files that write values bare."""
     for match in _SETTING.finditer(text):
         yield from _assigned_hit(match)
 

@@ -158,14 +158,14 @@ class _Definition:
 
 
 def expand(text: str, grammar: str, root: "SgNode") -> Expanded:
-    """The text with values filled in; the text itself where the grammar is not known or nothing is assigned."""
+    """Fill the values in; the text stays as it is where the grammar is not known or nothing is assigned."""
     if grammar not in GRAMMAR_KINDS or len(text) > SOURCE_CHARACTERS:
         return Expanded(text)
     return _Expansion(text, grammar, root).run()
 
 
 class _Expansion:
-    """One fragment while its values are filled in, from its beginning to its end."""
+    """A fragment while its values are filled in, from its beginning to its end."""
 
     def __init__(self, text: str, grammar: str, root: "SgNode") -> None:
         self.text, self.grammar, self.root = text, grammar, root
@@ -240,7 +240,7 @@ class _Expansion:
             kept.pop(next((place for place, one in enumerate(kept) if one.is_literal), 0))
 
     def _assigned(self) -> Iterator[tuple[str, "SgNode", "SgNode", bool]]:
-        """Name, its node, the node of the value, and whether the value is added to what the name held."""
+        """Yield each name, its node, the node of its value, and whether the value is appended to the one before."""
         for node in self._nodes(GRAMMAR_KINDS[self.grammar].definitions):
             spend()
             children = node.children()
@@ -274,6 +274,8 @@ class _Expansion:
         return self.root.find_all(config)
 
     def _define(self, name: str, _target: "SgNode", value: "SgNode", is_appended: bool) -> None:
+        if value.kind() == "expression_list" and len(value.children()) == 1:  # Go has one around each value
+            value = value.children()[0]
         reach = value.range()
         text, rows = self._filled(reach.start.index, reach.end.index)
         promised = _PROMISED.match(text)
@@ -291,12 +293,12 @@ class _Expansion:
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
 
     def _scope(self, node: "SgNode") -> tuple[int, int]:
-        """The offsets of the function that a node stands in, of the whole text where there is none."""
+        """Return the offsets of the function around a node, or of the whole text where there is none."""
         function = next((one.range() for one in node.ancestors() if _SCOPES.search(one.kind())), None)
         return (function.start.index, function.end.index) if function else (0, len(self.text))
 
     def _filled(self, start: int, end: int) -> tuple[str, frozenset[int]]:
-        """The source between two offsets on one row, with the edits that lie in it."""
+        """Return the source between two offsets as one row, with the edits that lie in it."""
         pieces, rows, at = [], frozenset[int](), start
         for first, last, text, _, came in self.edits[bisect_right(self.starts, start - 1) :]:
             if first >= at and last <= end:
@@ -328,7 +330,8 @@ class _Expansion:
         """Return the value as it has to be written at this place; None where it cannot stand there."""
         kind, before = parent.kind(), self.text[use.range().start.index - 1]
         if kind == "encapsed_string":
-            return None if chosen.is_literal or before == "{" else f'" . ({chosen.value}) . "'
+            value = chosen.value if chosen.is_literal else f"({chosen.value})"
+            return None if before == "{" else f'" . {value} . "'
         if "string" in kind and kind != "template_substitution":
             return None
         if use.kind() == "shorthand_property_identifier":
@@ -340,7 +343,7 @@ class _Expansion:
         return None if is_named else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
-        """The last value in the same function, a literal only where the name never holds anything else."""
+        """Return the last value in the same function, a literal only where the name never holds anything else."""
         definitions = self.known.get(name, [])
         visible = [one for one in definitions if one.scope[0] <= place < one.scope[1]]
         changing = [one for one in visible if not one.is_literal]
@@ -348,7 +351,7 @@ class _Expansion:
             last = changing[-1]
             if not self._is_deeper(last, place):
                 return last
-            # What a branch sets may not hold here: a value of a visitor that was set before it still can.
+            # A branch that sets the name may not run: then a visitor's value that was set before it still holds.
             sent = (one for one in reversed(changing) if visitor_values().search(one.value))
             return next(sent, None if name in parameters else last)
         return visible[-1] if visible and name not in parameters else None
@@ -399,7 +402,7 @@ def _indent(text: str, start: int) -> int:
 
 
 def _is_dynamic(value: "SgNode") -> bool:
-    """Whether a string has parts that are not fixed."""
+    """Return whether a string has parts that are not fixed."""
     return any(
         "string" not in child.kind() and "escape" not in child.kind() for child in value.children() if child.is_named()
     )

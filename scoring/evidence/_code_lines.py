@@ -1,4 +1,4 @@
-"""Which lines of a change are code that runs: a conservative reading by line, since hunks begin anywhere. Pure."""
+"""Tells lines of code that runs from others, line by line and cautiously, since hunks begin anywhere. Pure."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from scoring.evidence._weight import cut
 
 LINE_LENGTH = 2_000
 COMMENT = re2.compile(r"^\s*(#|//|/\*|\*|<!--|--\s|;|\"\"\"|''')")
-# What a sentence of a docstring hardly looks like; an unusual statement is missed rather than a sentence taken for one.
+# Matches statements and hardly a sentence of a docstring. It rather misses a statement than takes a sentence for one.
 STATEMENT = re2.compile(
     r"^\s*(async def |def |class \w+[(:{]|import [\w.{*]|from [\w.]+ import |return\b[^.]*$|raise [\w.]+\b|"
     r"(if|elif|for|while|with|except|else|try)\b.*:\s*$|(if|for|while|switch)\s*\(.*[{;]\s*$|const \w|let \w|var \w|"
@@ -22,17 +22,17 @@ STATEMENT = re2.compile(
 
 
 def is_code_file(file: FileChange) -> bool:
-    """Whether a file is code of the project itself, in a language that rules exist for."""
+    """Return whether a file is code of the project itself, in a language that has rules."""
     return language_of_file(file) not in ("other", "config", "template", "sql") and role(file.path) == "code"
 
 
 def code_files(change: Change) -> list[FileChange]:
-    """The files of a change that are code of the project itself."""
+    """Return the files of a change that are code of the project itself."""
     return [file for file in change.files if is_code_file(file)]
 
 
 def changed_code(file: FileChange) -> Iterator[Line]:
-    """Added and removed lines that look like statements, comments and blank lines left out."""
+    """Yield the added and removed lines that look like statements, without comments and blank lines."""
     for hunk in file.hunks:
         spend()
         for line in hunk.lines:
@@ -41,10 +41,10 @@ def changed_code(file: FileChange) -> Iterator[Line]:
 
 
 def is_statement(text: str) -> bool:
-    """Whether a line looks like code that runs."""
+    """Return whether a line looks like code that runs."""
     return STATEMENT.search(cut(text, LINE_LENGTH)) is not None and not is_comment(text)
 
 
 def is_comment(text: str) -> bool:
-    """Whether a line is a comment, or the edge of one."""
+    """Return whether a line is a comment, or begins or ends one."""
     return COMMENT.search(cut(text, LINE_LENGTH)) is not None

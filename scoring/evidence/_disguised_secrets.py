@@ -1,6 +1,6 @@
-"""Secrets that a change spells otherwise than they are: in pieces, as escapes, in base 64, with hidden characters.
+"""Finds secrets in disguise: in pieces, as escapes, in base 64, with hidden characters.
 
-Only the shapes of known issuers are looked for: what an issuer did not shape is nothing once it is put together.
+Only the token shapes of known issuers are looked for: any other text, put together, could be anything.
 """
 
 import re
@@ -18,7 +18,7 @@ from scoring.evidence._unicode import HIDDEN
 WINDOW = 300  # characters around a joint that are read: no token without a shape of its own is longer
 READINGS = 2_000  # of one change: each takes .1 ms
 _WITHIN = r"[\w+/=.-]"
-# Where one literal ends and the next begins: with an operator between them, or with nothing, over a line end too.
+# The joint between two literals: an operator or nothing, with or without a line end.
 _OPERATOR = r"[ \t]{0,80}(?:\+|\.\.?|<>|&|~|\|\|)?[ \t]{0,8}"
 _JOINT = re.compile(
     rf"(?<={_WITHIN})"
@@ -36,7 +36,7 @@ _PRINTED = re.compile(rb"[\t\n\r\x20-\x7e]+")
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A part of the text as it is meant. `cuts` are (offset in `plain`, characters left out up to there)."""
+    """A part of the text without its disguise. `cuts`: (offset in `plain`, characters left out up to there)."""
 
     plain: str
     start: int
@@ -45,12 +45,12 @@ class _Reading:
     cuts: tuple[tuple[int, int], ...] = ()
 
     def origin(self, place: int) -> int:
-        """The offset in the text of an offset in `plain`."""
+        """Return the offset in the text for an offset in `plain`."""
         return self.start + place + max((left for at, left in self.cuts if at <= place), default=0)
 
 
 def find_disguised(text: str) -> Iterator[Hit]:
-    """Tokens and private keys in what the text means; each hit spans what it is spelled with."""
+    """Find tokens and private keys in the text without its disguise; each hit spans the disguised text."""
     for _, reading in zip(range(READINGS), _readings(text), strict=False):
         lower = reading.plain.lower()
         for rule in (rule for rule in RULES if not rule.spans):
@@ -85,7 +85,7 @@ def _readings(text: str) -> Iterator[_Reading]:
 
 
 def _without(text: str, joint: re.Pattern[str], how: str) -> Iterator[_Reading]:
-    """The text around the places where `joint` matches, without these; those near each other together."""
+    """Yield the text around each match of `joint` without the match; near ones together."""
     group: list[re.Match[str]] = []
     for found in joint.finditer(text):
         if group and found.start() - group[-1].end() > WINDOW:
@@ -111,7 +111,7 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _decoded(run: str) -> str:
-    """The text that stands in base 64; empty where it is none."""
+    """Decode base 64; return an empty text where it is not base 64."""
     try:
         data = b64decode(run + "=" * (-len(run) % 4))
     except (Error, ValueError):

@@ -1,4 +1,4 @@
-"""What was written, as a model would read it: without disguise, in lower case, folded lines joined.
+"""Folds texts as a model would read them: without disguise, in lower case, wrapped lines joined.
 
 Blocks of lines that belong together become one line each, with the way back from an offset to the line that it came
 from.
@@ -41,7 +41,7 @@ _UNSPACED = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a folded line comes from. `text` is the line as it was written."""
+    """The origin of a folded line. `text` is the line as it was written."""
 
     carrier: Carrier
     text: str
@@ -58,12 +58,12 @@ class Folded:
     sources: list[Source] = field(default_factory=list)
 
     def index(self, offset: int) -> int:
-        """The number of the source, from 0, that stands at this byte."""
+        """Return the number of the source, from 0, that stands at this byte."""
         return max(bisect_right(self.starts, offset) - 1, 0)
 
 
 def folded(submission: Submission) -> Folded:
-    """What the author wrote: file names, added lines of every file but lock files, the talk beside the change."""
+    """Fold file names, added lines of every file but lock files, and the talk beside the change."""
     result, parts, size = Folded(), [], 0
     for block in _blocks(submission):
         for part, source in _joined(block):
@@ -79,7 +79,7 @@ def folded(submission: Submission) -> Folded:
 
 
 def _blocks(submission: Submission) -> Iterator[list[Source]]:
-    """Lines that are read together: consecutive added lines, a whole text of the talk, a file name."""
+    """Yield lines that are read together: consecutive added lines, a whole text of the talk, a file name."""
     for file in submission.change.files:
         yield [Source("name", file.path, file)]
         if is_lock_file(file.path):
@@ -100,7 +100,7 @@ def _blocks(submission: Submission) -> Iterator[list[Source]]:
 
 
 def _joined(block: list[Source]) -> Iterator[tuple[str, Source]]:
-    """Each line of a block with what joins it to the next: a blank, or nothing where a word or a script goes on."""
+    """Yield each line of a block with its joint to the next: a blank, or nothing where a word or a script goes on."""
     for number, source in enumerate(block):
         text = fold(source.text)
         if number + 1 < len(block) and text:
@@ -112,7 +112,7 @@ def _joined(block: list[Source]) -> Iterator[tuple[str, Source]]:
 
 
 def fold(text: str) -> str:
-    """One line, plain: escapes decoded, look-alikes and accents folded to Latin, marks of comments taken off."""
+    """Fold one line: decode escapes, turn look-alikes and accents into Latin letters, take marks of comments off."""
     if "\\" in text:
         text = _ESCAPE.sub(_unescaped, _QUOTE_ESCAPE.sub(r"\1", text))
     if "&" in text:
@@ -144,14 +144,14 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _latin(text: str) -> str:
-    """Without what has no width, compatible forms made plain, words that only look Latin made Latin, accents off."""
+    """Drop characters without width and accents, make compatible forms plain and words that only look Latin Latin."""
     text = unicodedata.normalize("NFKC", revealed(text))
     text = _WORD.sub(_as_latin, _FOREIGN_MARK.sub(" ", text))
     return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text)))
 
 
 def _as_latin(found: re.Match[str]) -> str:
-    """A word whose every letter has a Latin twin becomes that; a real word of another script stays."""
+    """Replace a word whose every letter has a Latin twin; a real word of another script stays."""
     if found[0].isascii():
         return found[0]
     plain = found[0].translate(confusables())

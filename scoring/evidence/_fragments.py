@@ -22,7 +22,7 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
 
 def fragment_of(hunk: Hunk, language: str) -> NewSide:
-    """Context and added lines in order; for Python below the blocks that they would have to stand in."""
+    """Return context and added lines in order; for Python below the heads of the blocks around them."""
     kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
     texts = [_clean(line.text) if line is not None else "" for line in kept]
     opened = _opened(texts, _clean(hunk.section), language)
@@ -64,7 +64,7 @@ def cleaned(side: NewSide) -> NewSide:
 
 
 def continued(lines: list[Line]) -> list[Line]:
-    """Each command that is written over several of these lines as one line, with the number of its first."""
+    """Join each command that is written over several lines into one, with the number of its first line."""
     commands: list[list[Line]] = []
     is_open = False
     for line in lines:
@@ -81,7 +81,7 @@ def _as_one(command: list[Line]) -> Line:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether brackets nest deeper than DEPTH, in strings and comments too: a bound, not a measure."""
+    """Return whether brackets nest deeper than DEPTH, counting those in strings and comments too."""
     depth = 0
     for bracket in text.encode("utf-8", "replace").translate(None, _NO_BRACKETS):
         depth = depth + 1 if bracket in b"([{" else max(depth - 1, 0)
@@ -97,7 +97,7 @@ def _clean(text: str) -> str:
 
 
 def _python_blocks(texts: list[str], section: str) -> list[str]:
-    """Heads of the blocks around the first line, outermost first: one for each depth that a later line returns to.
+    """Return heads of the blocks around the first line, outermost first: one for each depth that later lines return to.
 
     `section` is the function that git names for the hunk: it stands above where the first line is deeper than it.
     """
@@ -131,5 +131,5 @@ def _below(heads: list[str], section: str, first: int) -> list[str]:
 
 
 def _head(line: str) -> str:
-    """What has to stand above a line that closes a block: `except` follows a `try`, `else` an `if`."""
+    """Return the head that a line needs above it: `except` follows a `try`, `else` an `if`."""
     return "try:" if line.startswith(("except", "finally")) else "if True:"

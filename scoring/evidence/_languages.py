@@ -1,4 +1,4 @@
-"""The language of a file by its name, as far as rules exist for it. Pure."""
+"""Tells the language of a file by its name, for languages that have rules. Pure."""
 
 import re
 from typing import Literal
@@ -100,7 +100,7 @@ NAMES: dict[Language, tuple[str, ...]] = {
 
 
 def language_of(path: str) -> Language:
-    """The language that rules are chosen by; "other" for text of no language that has rules of its own."""
+    """Return the language whose rules apply; "other" for text in a language without rules of its own."""
     clean = clean_path(path).lower()
     return next((language for language, names in NAMES.items() if first_match(names, clean)), "other")
 
@@ -122,7 +122,7 @@ _INTERPRETED: dict[str, Language] = {
 
 
 def language_of_file(file: FileChange) -> Language:
-    """The language by name, else by the interpreter in its first line; a program without either is a shell's."""
+    """Return the language by the file's name, else by the interpreter in its first line, else shell for a program."""
     named = language_of(file.path)
     if named != "other":
         return named

@@ -1,4 +1,4 @@
-"""Licences by phrases of their headers and texts: short marks of our own, each enough to tell one from the others."""
+"""Recognises licences by short phrases of their headers and texts, each enough to tell one from the others."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ COPYRIGHT = re.compile(r"\bcopyright\b.{0,20}(?:\(c\)|©|\d{4})|\(c\) ?\d{4}|©"
 
 
 def named_licences(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
-    """The licences that lines name, each with the line where its name begins; a name may go on in the next line."""
+    """Yield the licences that lines name, each with the line where its name begins; a name may span two lines."""
     texts = [_COMMENT.sub("", line.text[:1_000]).lower() for line in lines]
     for place, line in enumerate(lines):
         joined = " ".join(texts[place : place + 2])
@@ -45,7 +45,7 @@ def named_licences(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
 
 
 def holder_of(line: Line) -> str | None:
-    """What a copyright line says but for years and signs; None where it is none."""
+    """Return the holder that a copyright line names, without years and signs; None for any other line."""
     text = line.text[:1_000]
     if COPYRIGHT.search(text) is None:
         return None

@@ -1,4 +1,4 @@
-"""How deep a tree of Python nests: checks that climb from each text to its statement take the square of it. Pure."""
+"""Measures how deep a tree of Python nests: checks that climb from each text to its statement take the square of it."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Values that stand where a secret would: placeholders, documented examples, references to another place."""
+"""Recognises values that are not secrets: placeholders, documented examples, references to another place."""
 
 import re
 from collections import Counter
@@ -27,20 +27,20 @@ _PUBLISHED = (
 
 
 def entropy(value: str) -> float:
-    """Shannon entropy of the value's own characters, in bits a character; 0 for an empty one."""
+    """Return the Shannon entropy of the characters of a value, in bits a character; 0 for an empty one."""
     length = len(value)
     return -sum(count / length * log2(count / length) for count in Counter(value).values()) if length else 0.0
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether the value says of itself that it is none: an example, a reference, one character over and over."""
+    """Return whether the value is plainly not a secret: an example, a reference, one character over and over."""
     if _WORDS.search(value) or _REFERENCE.search(value) or any(key in value for key in _PUBLISHED):
         return True
     return len(set(value)) <= max(3, len(value) // 16) and len(value) >= 8
 
 
 def is_random(value: str, bits: float) -> bool:
-    """Whether at least `bits` of entropy a character stand in the value, less what its shortness takes away.
+    """Return whether the value has at least `bits` of entropy a character, fewer where it is short.
 
     A random text of n characters cannot show more than log2(n): 20 hexadecimal digits show about 3.4 of their 4 bits.
     """

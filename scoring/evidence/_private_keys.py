@@ -17,7 +17,7 @@ _LINE_END = re.compile(r"\\[nr]")
 
 
 def find_private_keys(text: str) -> Iterator[Hit]:
-    """Each first line of a key that a key's body follows: code that only names the line has none."""
+    """Find each first line of a key that is followed by the key itself; code that only names the line is not."""
     for begin in _BEGIN.finditer(text):
         window = _LINE_END.sub("\n", text[begin.end() : begin.end() + _WINDOW]).partition("-----END")[0]
         body = "".join(_BODY.findall(window))

@@ -1,4 +1,4 @@
-"""How much prose reads like words to an automated reviewer: a linear model over hashed runs of letters.
+"""Scores how much prose reads like words to an automated reviewer: a linear model over hashed runs of letters.
 
 The weights stand in prose_weights.json, which `python -m scoring.learning.prose_training` makes. A text's score is the
 sum of the weights of its runs of SIZES characters, divided by the root of their number, plus the bias.
@@ -46,21 +46,21 @@ class Model:
 
 @cache
 def shipped_model() -> Model:
-    """The model that stands beside this module."""
+    """Read the model that stands beside this module."""
     told = json.loads(Path(__file__).with_name("prose_weights.json").read_text(encoding="utf-8"))
     small = np.frombuffer(base64.b85decode(told["weights"]), np.int8)
     return Model(small.astype(np.float32) * np.float32(told["scale"]), told["bias"])
 
 
 def pieces(line: bytes) -> Iterator[str]:
-    """The runs of words in one folded line (UTF-8), each as words with a blank around each."""
+    """Yield the runs of words in one folded line (UTF-8), with a blank around each word."""
     for run in _RUN.finditer(line):
         words = f" {b' '.join(_TOKEN.findall(run[0])).decode('utf-8', 'replace')} "
         yield from (words[start : start + PIECE] for start in range(0, len(words), PIECE))
 
 
 def grams(texts: Sequence[str]) -> tuple[Integers, Integers]:
-    """The bucket of each run of characters, and the number of the text that it begins in; none crosses two texts."""
+    """Return the bucket of each run of characters and the number of its text; no run crosses two texts."""
     points = np.frombuffer("\0".join([*texts, ""]).encode("utf-32-le", "replace"), np.uint32).astype(np.uint64)
     owners = np.repeat(np.arange(len(texts)), [len(text) + 1 for text in texts])
     ends = np.concatenate([[0], np.cumsum(points == 0)])
@@ -80,7 +80,7 @@ def grams(texts: Sequence[str]) -> tuple[Integers, Integers]:
 
 
 def scores(blocks: Sequence[Sequence[str]], model: Model) -> list[Floats]:
-    """For each block the score of each of its pieces: the highest of the windows that begin with it."""
+    """Score each piece of each block: the highest of the windows that begin with it."""
     texts = [piece for block in blocks for piece in block]
     if not texts:
         return [np.zeros(0) for _ in blocks]
@@ -99,7 +99,7 @@ def scores(blocks: Sequence[Sequence[str]], model: Model) -> list[Floats]:
 
 
 def suspects(text: Folded, model: Model) -> Iterator[tuple[int, float]]:
-    """The score of each source of a text that holds prose, by its number in the text; -inf where that is too short."""
+    """Score each source of a text that holds prose, by its number in the text; -inf where it is too short."""
     for blocks in _batches(text):
         told = scores([[piece for _, piece in block] for block in blocks], model)
         for block, values in zip(blocks, told, strict=True):
@@ -110,7 +110,7 @@ def suspects(text: Folded, model: Model) -> Iterator[tuple[int, float]]:
 
 
 def _batches(text: Folded) -> Iterator[list[list[tuple[int, str]]]]:
-    """The pieces of the text with the numbers of their sources, block by block, about BATCH characters at once."""
+    """Yield the pieces of the text with the numbers of their sources, block by block, about BATCH bytes at once."""
     batch: list[list[tuple[int, str]]] = [[]]
     size = 0
     for source, (start, end) in enumerate(pairwise([*text.starts, len(text.text)])):
@@ -126,6 +126,6 @@ def _batches(text: Folded) -> Iterator[list[list[tuple[int, str]]]]:
 
 
 def _window(values: npt.NDArray[np.number], last: Integers) -> Floats:
-    """The sum of the values from each place up to, and without, its last one."""
+    """Sum the values from each place up to its last one, which is left out."""
     summed = np.concatenate([[0], np.cumsum(values)])
     return summed[last] - summed[:-1]

@@ -53,7 +53,7 @@ _SECRET = re.compile(r"(?i)passw|secret|token|credential|api_?key|private")
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A text with as many rows as before. `sources`: for a row, other rows that what stands there was taken from."""
+    """A text with as many rows as before. `sources`: the other rows from which each row took a value."""
 
     text: str
     sources: dict[int, set[int]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a name was given. `tree` is None where it cannot be followed, `added` True for `+=`."""
+    """A value given to a name. `tree` is None where it cannot be followed, `added` True for `+=`."""
 
     name: str
     span: _Span
@@ -86,7 +86,7 @@ class _Value:
 
 
 class _Values:
-    """What one name is given in one function, in the order of the source."""
+    """The values that one name is given in one function, in the order of the source."""
 
     def __init__(self, values: Iterable[_Value]) -> None:
         self._all = sorted(values, key=lambda one: one.span.end)
@@ -97,7 +97,7 @@ class _Values:
     def last(self, place: int) -> _Value | None:
         """Return the last value before an offset; None where both True and False are set, which settles nothing.
 
-        One that is not fixed goes before one that is: a rule must not take for fixed what another line sets.
+        A value that is not fixed wins over a fixed one: a rule must not take a name for fixed that another line sets.
         """
         if self._is_switch:
             return None
@@ -109,7 +109,7 @@ class _TooMuch(ValueError):
 
 
 class _Filled(NamedTuple):
-    """What stands for a name: None where it stays. `rows` are those that it was taken from."""
+    """The expression to write for a name, None where the name stays, and the rows that it was taken from."""
 
     tree: ast.expr | None
     rows: set[int]
@@ -274,7 +274,7 @@ class _Source:
 
     @cached_property
     def _outer(self) -> list[int]:
-        """The number of the function around each function, -1 for none."""
+        """Return the number of the function around each function, -1 for none."""
         outer: list[int] = []
         for number, (span, _) in enumerate(self._functions):
             outer.append(self._around(number - 1, span.start, outer))
@@ -291,7 +291,7 @@ class _Source:
 
     @cached_property
     def _given(self) -> dict[tuple[str, int], _Values]:
-        """The values by their name and function."""
+        """Return the values by their name and function."""
         grouped: dict[tuple[str, int], list[_Value]] = {}
         for name, values in self._values.items():
             for one in values:
@@ -362,7 +362,7 @@ class _Source:
         return shared.last(len(self._text) if scope >= 0 else place) if shared else None
 
     def _followed(self, value: _Value, steps: int) -> tuple[ast.expr | None, int]:
-        """Return a value with its own names filled in, and its length; what `+=` adds behind what was there."""
+        """Return a value with its own names filled in, and its length; `+=` adds to the value before."""
         tree = _copied(value.tree)
         if tree is None:
             return None, 0

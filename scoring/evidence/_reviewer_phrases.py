@@ -17,7 +17,7 @@ MEMORY = 64 << 20  # bytes that one compiled concept may take
 
 @cache
 def concept(name: str, ascii_only: bool) -> Any:
-    """The compiled pattern of one kind of phrase; for ASCII text without the scripts that it cannot hold."""
+    """Compile the pattern of one kind of phrase; for ASCII text without other scripts."""
     table = _table()
     alternatives = [rf"\b(?:{_words(phrase)})\b" for phrase in _phrases(table["latin"].get(name, ""))]
     if not ascii_only:
@@ -35,12 +35,12 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def _phrases(text: str) -> list[str]:
-    """What blank lines part, each on one line."""
+    """Return the paragraphs of a text, each on one line."""
     return [phrase.replace("\n", "") for phrase in text.strip("\n").split("\n\n") if phrase]
 
 
 def _words(text: str) -> str:
-    """The notation of the file as a regular expression."""
+    """Return the notation of the file as a regular expression."""
     for name, words in _table()["words"].items():
         text = text.replace(f"{{{name}}}", words.replace("\n", ""))
     text = re.sub(r"(?<=[^\W\d_])\*", lambda _: _REST, text)

@@ -22,7 +22,7 @@ Pattern = "re2._Regexp"
 
 @dataclass(frozen=True, slots=True)
 class Allowlist:
-    """What is no secret. One condition that holds is enough, or all of them where `every` is true."""
+    """Conditions under which a hit is not a secret: any one of them, or all where `every` is true."""
 
     paths: tuple[Any, ...]
     regexes: tuple[Any, ...]
@@ -31,7 +31,7 @@ class Allowlist:
     every: bool
 
     def allows(self, path: str, secret: str, match: str, line: str) -> bool:
-        """Whether this list lets the hit pass."""
+        """Return whether this list lets the hit pass."""
         read = {"match": match, "line": line}.get(self.target, secret)
         answers = []
         if self.paths:
@@ -58,7 +58,7 @@ class FileRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """What could be read of a rule file; `problems` names each rule that could not, and why."""
+    """The rules that could be read of a file; `problems` names each that could not, and why."""
 
     rules: tuple[FileRule, ...]
     allowlists: tuple[Allowlist, ...]
@@ -67,7 +67,7 @@ class RuleFile:
 
 @lru_cache(maxsize=4)
 def read_rule_file(text: str) -> RuleFile:
-    """The rules of a file's text. Never raises: what cannot be read is a problem, logged once for each text."""
+    """Read the rules of a file's text. Never raises: what cannot be read is a problem, logged once for each text."""
     found = _read(text)
     for problem in found.problems:
         LOG.warning("secret rule file: %s", problem)
@@ -113,7 +113,7 @@ def _rule(entry: dict[str, Any]) -> FileRule:
 
 
 def _entries(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """Both spellings of the format: one `[allowlist]` or many `[[allowlists]]`."""
+    """Return the allowlists in either spelling of the format: one `[allowlist]` or many `[[allowlists]]`."""
     single = table.get("allowlist")
     return [*([single] if single else []), *table.get("allowlists", ())]
 
@@ -135,7 +135,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def find_by_file(rule_text: str, added: AddedText, lower: str) -> Iterator[Hit]:
-    """What the rules of the file find in added lines."""
+    """Find in added lines what the rules of the file describe."""
     rule_file = read_rule_file(rule_text)
     for rule in rule_file.rules:
         if rule.keywords and not any(word in lower for word in rule.keywords):
@@ -155,7 +155,7 @@ def _secret_span(match: Any, group: int) -> tuple[int, int]:
 
 
 def _counts(rule: FileRule, shared: tuple[Allowlist, ...], added: AddedText, match: Any, span: tuple[int, int]) -> bool:
-    """Whether path, keywords, entropy and allowlists let a match stand."""
+    """Return whether path, keywords, entropy and allowlists let a match stand."""
     index = added.index(span[0])
     file, line = added.places[index].file, added.line(index)
     path, secret = file.path if file else "", added.text[slice(*span)]

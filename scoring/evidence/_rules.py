@@ -70,32 +70,32 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @property
     def weighs_everywhere(self) -> bool:
-        """Whether the rule weighs the same outside of code."""
+        """Return whether the rule weighs the same outside of code."""
         return bool(self.roles) or (self.type == "security" and not self.lighter_outside)
 
     @cached_property
     def pattern(self) -> "re2._Regexp":
-        """The expression of `lines`, `removed` or `statement`."""
+        """Compile `lines`, `removed` or `statement`."""
         return re2.compile(self.lines or self.removed or with_patterns(self.statement or ""))
 
     @cached_property
     def spared(self) -> "re2._Regexp | None":
-        """The expression of `spares`."""
+        """Compile `spares`."""
         return re2.compile(with_patterns(self.spares)) if self.spares else None
 
     @cached_property
     def surroundings(self) -> "re2._Regexp | None":
-        """The expression of `within`."""
+        """Compile `within`."""
         return re2.compile(self.within) if self.within else None
 
     @cached_property
     def exception(self) -> "re2._Regexp | None":
-        """The expression of `unless`."""
+        """Compile `unless`."""
         return re2.compile(self.unless) if self.unless else None
 
     @cached_property
     def companion(self) -> "re2._Regexp | None":
-        """The expression of `beside`."""
+        """Compile `beside`."""
         return re2.compile(self.beside) if self.beside else None
 
     def looks_at(self, path: str, part: Role) -> bool:
@@ -104,7 +104,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return is_meant and (not self.roles or part in self.roles)
 
     def may_match(self, text: str) -> bool:
-        """Return whether the text holds what the rule cannot do without."""
+        """Return whether the text holds one of the words that the rule needs."""
         for needle in self.needles:  # a generator took a tenth of a whole review
             if needle in text:
                 return True
@@ -121,19 +121,19 @@ class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Every rule of every file. Raises msgspec.ValidationError for a file that breaks the form."""
+    """Read every rule of every file. Raises msgspec.ValidationError for a file that breaks the form."""
     return tuple(rule for name in _names() if name not in (SHARED, PATTERNS) for rule in _read(name))
 
 
 @cache
 def rules_for(language: Language) -> tuple[Rule, ...]:
-    """The rules of one language; those on the syntax tree only where there is a grammar."""
+    """Return the rules of one language; those on the syntax tree only where there is a grammar."""
     return tuple(rule for rule in rules() if language in rule.languages and (rule.rule is None or language in GRAMMARS))
 
 
 @cache
 def shared_parts() -> dict[str, dict[str, Any]]:
-    """Parts that rules name with `matches`, by language."""
+    """Read the parts that rules name with `matches`, by language."""
     return _decode(SHARED, dict[str, dict[str, Any]])
 
 
@@ -146,7 +146,7 @@ def with_patterns(expression: str) -> str:
 
 @cache
 def visitor_values() -> "re2._Regexp":
-    """The expression of what a visitor sends, in any language."""
+    """Compile the expression that matches a visitor's input in any language."""
     return re2.compile(f"({with_patterns(_patterns()['visitor'])})")
 
 

@@ -98,7 +98,7 @@ class SarifProblem(ValueError):
 
 
 def results_of(text: str) -> Iterator[Told]:
-    """Every result that is a failure and not suppressed. Raises SarifProblem where the text is no log of 2.1.0."""
+    """Yield every result that is a failure and not suppressed. Raises SarifProblem where it is not a 2.1.0 log."""
     if len(text) > TEXT_LENGTH:
         raise SarifProblem(f"a SARIF log is longer than {TEXT_LENGTH:,} characters")
     try:
@@ -129,7 +129,7 @@ def _told(run: Run, result: Result) -> Iterator[Told]:
 
 
 def plain(name: str) -> str:
-    """A name as it may be shown: letters, digits and a few signs, cut; anything else becomes an underscore."""
+    """Return a name fit to be shown, cut: anything but letters, digits and a few signs becomes an underscore."""
     return "".join(
         sign if sign.isascii() and (sign.isalnum() or sign in "-_./:") else "_" for sign in name[:NAME_LENGTH]
     )

@@ -1,4 +1,4 @@
-"""What an issuer builds into its tokens, checked without asking the issuer. Every function takes the whole token."""
+"""Checks what issuers build into their tokens, without asking them. Every function takes the whole token."""
 
 import binascii
 import json
@@ -14,7 +14,7 @@ _DEMO_CLAIMS = re.compile(r'"sub":"1234567890"|John Doe|example\.', re.IGNORECAS
 
 
 def base62_crc32(token: str) -> bool:
-    """The last six of the 36 characters behind the prefix are the CRC-32 of the other thirty in base 62.
+    """Check that the last six of the 36 characters behind the prefix are the CRC-32 of the other 30 in base 62.
 
     GitHub's tokens of five kinds and npm's: github.blog, "Behind GitHub's new authentication token formats", 2021.
     """
@@ -27,7 +27,7 @@ def base62_crc32(token: str) -> bool:
 
 
 def bech32(token: str) -> bool:
-    """The last six characters are the checksum of BIP 173 over prefix and data: keys of age."""
+    """Check that the last six characters are the checksum of BIP 173 over prefix and data: keys of age."""
     prefix, _, data = token.lower().rpartition("1")
     values = [_BECH32.find(character) for character in data]
     expanded = [ord(character) >> 5 for character in prefix] + [0] + [ord(character) & 31 for character in prefix]
@@ -43,13 +43,13 @@ def _bech32_step(check: int, value: int) -> int:
 
 
 def discord_bot(token: str) -> bool:
-    """The first part is the bot's id, a number of 17 to 20 digits, in base 64."""
+    """Check that the first part is the bot's id, a number of 17 to 20 digits, in base 64."""
     identity = _decoded(token.partition(".")[0])
     return identity.isdigit() and 17 <= len(identity) <= 20
 
 
 def json_web_token(token: str) -> bool:
-    """Header and claims are JSON objects, the header names an algorithm, and the claims are nobody's demonstration."""
+    """Check that header and claims are JSON objects, that the header names an algorithm, and that it is no example."""
     header, claims = (_json_object(part) for part in token.split(".")[:2])
     if not header or claims is None or str(header.get("alg", "none")).lower() == "none":
         return False
@@ -57,7 +57,7 @@ def json_web_token(token: str) -> bool:
 
 
 def _decoded(part: str) -> bytes:
-    """The bytes of URL-safe base 64 without padding; empty where it is none."""
+    """Decode URL-safe base 64 without padding; return nothing where it is not that."""
     try:
         return urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except (binascii.Error, ValueError):

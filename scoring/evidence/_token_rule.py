@@ -1,4 +1,4 @@
-"""What a rule for one kind of token is, and the two forms that its pattern takes."""
+"""A rule for one kind of token, and the two forms of its pattern."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class TokenRule:
     spans: bool = False
 
     def find(self, text: str, lower: str) -> Iterator[tuple[int, int]]:
-        """Where tokens of this kind stand in the text, which is also given in lower case."""
+        """Find tokens of this kind in the text, which is also given in lower case."""
         if not any(keyword in lower for keyword in self.keywords):
             return
         for match in (_linear if self.spans else _backtracking)(self.pattern).finditer(text):
@@ -57,7 +57,7 @@ def _linear(pattern: str) -> "re2._Regexp":
 
 
 def shape(pattern: str, characters: str = WORD) -> str:
-    """The pattern between characters that cannot belong to the token; each run of such characters is tried once.
+    """Put the pattern between characters that cannot belong to the token; each run of them is tried once.
 
     A literal start is looked for first and what stands before it second: that is 40 times as fast on a large text.
     """
@@ -69,7 +69,7 @@ def shape(pattern: str, characters: str = WORD) -> str:
 
 
 def named(name: str, value: str, role: str = "key|token|secret|password|auth") -> str:
-    """A value without a shape of its own, assigned to `role`, with the issuer's name before it on this line or two up.
+    """Match a shapeless value that is assigned to `role`, with the issuer's name before it on this line or two up.
 
     Nested settings name the issuer a line above: `twilio:`, then `auth_token: …`.
     """
@@ -90,6 +90,6 @@ def rule(
     bits: float = 3.0,
     severity: Severity = Severity.HIGH,
 ) -> TokenRule:
-    """A rule from one row of a table; keywords are separated by blanks."""
+    """Make a rule from one row of a table; keywords are separated by blanks."""
     spans = pattern.startswith("(?i:")
     return TokenRule(identity, what, tuple(keywords.split()), pattern, check, proves, bits, severity, spans)

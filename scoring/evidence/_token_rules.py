@@ -1,4 +1,4 @@
-"""Every rule for tokens that tell their issuer by their shape, and those that belong to no issuer."""
+"""All rules for tokens: those whose shape tells their issuer, and those of no issuer."""
 
 from scoring.content.finding import Severity
 from scoring.evidence import _token_checks as checks

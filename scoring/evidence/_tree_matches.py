@@ -21,7 +21,7 @@ NEAR = 5  # rows around a changed one in which a rule's needle may stand: a call
 
 
 def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> Iterator[tuple[Rule, Line]]:
-    """Yield each match with the first added line that it touches, or that what it matches was taken from.
+    """Yield each match with the first added line that it touches, or from which a value in it was taken.
 
     Python's trees are read twice, as they are written and with names filled in; others with names filled in only.
     Statements of languages without a grammar are read as they are written.

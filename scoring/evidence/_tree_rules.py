@@ -18,7 +18,7 @@ _OUTSIDE = {**{name: f"[{inner}]" for name, inner in _WITHIN.items()}, r"\S": r"
 
 @cache
 def tree_rules(language: Language) -> dict[str, Any]:
-    """What ast-grep is given for each rule of a language, by the rule's id."""
+    """Return the configuration of ast-grep for each rule of a language, by the rule's id."""
     shared = {name: in_ascii(part) for name, part in shared_parts().get(language, {}).items()}
     return {
         rule.id: {
@@ -32,7 +32,7 @@ def tree_rules(language: Language) -> dict[str, Any]:
 
 
 def named_parts(part: Any) -> set[str]:
-    """The shared parts that a rule names; those name no others."""
+    """Return the shared parts that a rule names; those name no others."""
     if isinstance(part, list):
         return {name for one in part for name in named_parts(one)}
     if not isinstance(part, dict):
@@ -42,7 +42,7 @@ def named_parts(part: Any) -> set[str]:
 
 
 def in_ascii(part: Any) -> Any:
-    """The same rule, with the classes of its expressions written out in ASCII."""
+    """Return the rule with the classes of its expressions written out in ASCII."""
     if isinstance(part, list):
         return [in_ascii(one) for one in part]
     if not isinstance(part, dict):

@@ -1,4 +1,4 @@
-"""Characters that a reader does not see, or takes for others."""
+"""Characters that a reader does not see or mistakes for others."""
 
 import re
 import unicodedata
@@ -24,25 +24,25 @@ _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "OSMA
 
 
 def name(character: str) -> str:
-    """The character as the Unicode standard calls it, with its number."""
+    """Return the number and the Unicode name of a character."""
     known = _NAMES.get(character) or unicodedata.name(character, "unnamed character")
     return f"{known} (U+{ord(character):04X})"
 
 
 def shown(text: str) -> str:
-    """The text with every hidden character as <U+…>, so that quoting it changes no other text's direction."""
+    """Write every hidden character as <U+…>, so that a quote changes the direction of no other text."""
     return HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
 
 
 def revealed(text: str) -> str:
-    """The text as a model reads it: tag characters as the ASCII that they stand for, what has no width left out."""
+    """Return the text as a model reads it: tag characters as ASCII, characters without width left out."""
     plain = _TAGGED.sub(lambda run: "".join([" ", *(chr(ord(tag) - 0xE0000) for tag in run[0]), " "]), text)
     plain = _SELECTED.sub(_spelled, plain)
     return _STRIPPED.sub("", plain)
 
 
 def _spelled(run: re.Match[str]) -> str:
-    """What a run of variation selectors spells, one byte each: the way in which they are known to hide text."""
+    """Decode a run of variation selectors, one byte each: the known way to hide text in them."""
     numbers = (ord(selector) for selector in run[0])
     data = bytes(number - 0xFE00 if number < 0x10000 else number - 0xE0100 + 16 for number in numbers)
     return f" {data.decode('utf-8', 'replace')} "
@@ -50,7 +50,7 @@ def _spelled(run: re.Match[str]) -> str:
 
 @cache
 def confusables() -> dict[int, str]:
-    """Letters that look like one ASCII letter, for `str.translate`. Takes 40 ms once."""
+    """Return the letters that look like one ASCII letter, for `str.translate`. Takes 40 ms once."""
     from confusable_homoglyphs.confusables import confusables_data
 
     table = {}
@@ -62,5 +62,5 @@ def confusables() -> dict[int, str]:
 
 
 def is_foreign_letter(character: str) -> bool:
-    """A letter of another script that a reader takes for a Latin one."""
+    """Return whether a letter of another script looks like a Latin one."""
     return ord(character) in confusables() and unicodedata.name(character, "").startswith(_SCRIPTS)

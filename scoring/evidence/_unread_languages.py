@@ -1,4 +1,4 @@
-"""Languages that no rule reads, of the code that a change touches. Pure.
+"""Names the languages without rules in the code that a change touches. Pure.
 
 A file counts as read where it has rules (`_languages.NAMES`), or where its ending or name says that it is prose, data,
 styles or markup. Everything else is code that nobody read, an ending that nobody here has heard of included. Templates
@@ -84,7 +84,7 @@ _BY_ENDING = {ending: language for language, endings in LANGUAGES.items() for en
 _INTERPRETED = {"tclsh": "Tcl", "rscript": "R"}
 _LETTERS = re.compile(r"[a-z]")
 _ENDING = re.compile(r"[a-z0-9_+-]{1,15}")
-# Endings that say what becomes of a file and not what it holds: the one before them decides.
+# Endings that say how a file is used and not what it holds: the one before them decides.
 _COPIES = "in sample example orig tmpl tpl j2 jinja jinja2 dist bak old new"
 _OUTER = frozenset(_COPIES.split())
 

@@ -1,4 +1,4 @@
-"""What scanners share: how a line is quoted, how a severity is lowered, and that the worst comes first. Pure."""
+"""Shared by scanners: quoting a line, lowering a severity, putting the worst finding first. Pure."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ _LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW:
 
 
 def cut(text: str, length: int) -> str:
-    """The beginning of a text, at most `length` characters, as something that can be encoded.
+    """Return the first `length` characters of a text, fit to be encoded.
 
     JSON can carry half of a surrogate pair into a string; RE2 and the parser refuse it.
     """
@@ -19,17 +19,17 @@ def cut(text: str, length: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """The line as a finding quotes it."""
+    """Return the line as a finding quotes it."""
     return cut(text.strip(), QUOTE_LENGTH)
 
 
 def lowered(severity: Severity) -> Severity | None:
-    """One step down, for code that nobody runs in earnest; None where it is no longer worth telling."""
+    """Return the next lower severity, for code that is not run in earnest; None below low."""
     return _LOWER[severity]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """By severity, else in their order: of a cut list the worst stay, however many of little weight were planted.
+    """Sort by severity, else keep the order: of a cut list the worst stay, however many light ones were planted.
 
     Raises BudgetSpent with those that were found in time.
     """

@@ -1,4 +1,4 @@
-"""How scanners make findings of lines, and how they write names that strangers chose."""
+"""Shared by scanners: words for lines, and for names that strangers chose."""
 
 from scoring.content.change import Line
 from scoring.content.finding import QUOTE_LENGTH
@@ -7,17 +7,17 @@ SHOWN = 80  # characters of a name
 
 
 def shown(name: str) -> str:
-    """A name from a change, fit to stand in a sentence: printable ASCII only, what else it holds as escapes, cut."""
+    """Write a name from a change so that it can stand in a sentence: printable ASCII, the rest as escapes, cut."""
     plain = name.encode("ascii", "backslashreplace").decode()
     plain = "".join(character if character.isprintable() else repr(character)[1:-1] for character in plain)
     return plain if len(plain) <= SHOWN else f"{plain[:SHOWN]}…"
 
 
 def quoted(line: Line) -> str:
-    """The line as a finding quotes it."""
+    """Return the line as a finding quotes it."""
     return line.text.strip()[:QUOTE_LENGTH]
 
 
 def number_of(line: Line) -> int | None:
-    """The line's number in the new file, in the old one where it is removed."""
+    """Return the line's number in the new file, or in the old one where it is removed."""
     return line.old if line.mark == "-" else line.new

@@ -32,7 +32,7 @@ _SIGN: dict[Carrier, Severity | None] = dict.fromkeys(("code", "docs", "name", "
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Kinds of phrase that together are an attempt: the first, and each of the others near it."""
+    """Kinds of phrase that make an attempt together: the first, and each of the others near it."""
 
     rule: str
     phrases: tuple[str, ...]
@@ -97,9 +97,9 @@ _ATTEMPTS = (
     Attempt("machine-hailed", ("hail",), _HAILED, "is addressed to an automated reviewer"),
     Attempt("control-token", ("token",), _SIGN, "holds a control token of a language model"),
 )
-# What the classifier finds where no phrase of the list stands. It reads no sense, so prose for people weighs less.
+# Findings of the classifier alone. It does not understand what it reads, so prose for people weighs less.
 _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an automated reviewer")
-# Scores from which it is that, and from which it may be: of 1,200 real diffs 15 reach one of these, 22 at -.5. People
+# Scores of such a finding, and of a possible one: of 1,200 real diffs 15 reach one of these, 22 at -.5. People
 # write much to each other in documentation, and a statement without words holds names that read like an order by chance
 # (`receive: Receive, send: Send`).
 SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.15, 1.0, 2.0
@@ -109,7 +109,7 @@ _WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`]
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """The strongest attempt of each line, in the order of the change and then of the talk beside it."""
+    """Yield the strongest attempt of each line, in the order of the change and then of the talk beside it."""
     text = folded(submission)
     found = _Phrases(text)
     strongest: dict[int, tuple[Severity, Attempt]] = {}
@@ -129,7 +129,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
 
 
 def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
-    """The sources that the classifier takes for words to a reviewer."""
+    """Yield the sources that the classifier takes for words to a reviewer."""
     for line, score in suspects(text, shipped_model()):
         source = text.sources[line]
         in_prose = source.carrier == "docs"
@@ -140,7 +140,7 @@ def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
 
 
 def _is_statement(source: Source) -> bool:
-    """Whether a line of code has neither a comment nor a text of three words, and does something."""
+    """Return whether a line of code does something and has neither a comment nor a text of three words."""
     text = source.text[:2_000]
     return source.carrier == "code" and _STATEMENT.search(text) is not None and _WORDS.search(text) is None
 
@@ -155,7 +155,7 @@ def _weight(severity: Severity) -> int:
 
 
 class _Phrases:
-    """Where each kind of phrase stands in a folded text, looked up when an attempt first asks for it."""
+    """The places of each kind of phrase in a folded text, looked up when an attempt first asks for them."""
 
     def __init__(self, text: Folded) -> None:
         self._text = text.text
@@ -163,7 +163,7 @@ class _Phrases:
         self._spans: dict[str, list[Span]] = {}
 
     def spans(self, name: str) -> list[Span]:
-        """Every place of one kind, in order."""
+        """Return every place of one kind, in order."""
         if name not in self._spans:
             self._spans[name] = list(self._find(name))
         return self._spans[name]
@@ -176,18 +176,18 @@ class _Phrases:
                 yield match.span()
 
     def attempts(self, attempt: Attempt) -> Iterator[Span]:
-        """From the start of the earliest phrase to the end of the latest, where all stand near the first."""
+        """Yield the spans from the earliest phrase to the latest, where all stand near the first."""
         for first in self.spans(attempt.phrases[0]):
             spans = [first, *(self._near(first, name, attempt.near) for name in attempt.phrases[1:])]
             if all(spans):
                 yield min(span[0] for span in spans if span), max(span[1] for span in spans if span)
 
     def is_mention(self, span: Span) -> bool:
-        """Whether words of a report about such attacks stand beside the span."""
+        """Return whether words of a report about such attacks stand beside the span."""
         return self._near(span, "mention", SENTENCE) is not None
 
     def _near(self, span: Span, name: str, distance: int) -> Span | None:
-        """The first phrase of this kind in the same block and not further away than `distance`."""
+        """Return the first phrase of this kind in the same block, at most `distance` away."""
         others = self.spans(name)
         index = bisect_left(others, (span[0] - distance, 0))
         while index < len(others) and others[index][0] <= span[1] + distance:
@@ -201,7 +201,7 @@ class _Phrases:
 
 
 def _is_negated(text: bytes, start: int) -> bool:
-    """Whether an order stands behind a "never" or "not": then it forbids what it names."""
+    """Return whether a "never" or "not" stands before an order, which then forbids what it names."""
     before = text[max(start - 12, 0) : start].decode("utf-8", "ignore").rstrip(" \"'`*_:")
     return before.endswith(
         (" never", " not", "n't", "cannot", " nicht", " nie", " jamais", " nunca", "никогда не", "不要", "不得")

@@ -3,12 +3,15 @@
 Nothing of a site's or a stranger's settings is read: no configuration file, no `# nosec`, and of the plugins only
 Bandit's own. Checks that found mostly honest code in 2,000 real diffs are left out: requests without a timeout (in 8 of
 them), SHA-1 for names of files (5), imports and assertions. So are two that read no names and so take what is fixed for
-what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308).
+what is not, where a rule of ours reads them: SQL from text (B608) and `mark_safe` (B308). A command that fixed texts
+alone make is given to Bandit as the one text that it is.
 """
 
 import ast
+import copy
 import io
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -23,6 +26,7 @@ from scoring.content.whole_files import NewSide
 from scoring.evidence._fragments import cleaned, fragment_of, is_too_deep
 from scoring.evidence._languages import language_of_file
 from scoring.evidence._nesting import nests_deeply
+from scoring.evidence._python_folding import dotted_name, substituted
 from scoring.evidence._weight import lowered, quoted, worst_first
 
 if TYPE_CHECKING:
@@ -82,6 +86,15 @@ CHECKS: dict[str, _Check] = {
     "B703": _Check("Text that is not fixed is declared to be safe HTML."),
     "B704": _Check("Text that is not fixed is declared to be safe HTML."),
 }
+# A function that hands its first argument to a shell, or does with `shell=True`.
+_COMMAND = re.compile(r"\b(?:system|popen|getoutput|getstatusoutput|run|call|check_call|check_output|Popen)\b")
+# The parts of a command that is put together; a call is one of `format` or `join`.
+_PARTS = (ast.Constant, ast.Name, ast.BinOp, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Call)
+_PARTS += (ast.Attribute, ast.Add, ast.Mod, ast.expr_context)
+_BINDING = (ast.arg, ast.alias, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BINDING += (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
+_SETS_BY_TEXT = re.compile(r"\b(?:globals|vars|locals|exec|eval|setattr|__dict__|sys\.modules|import\s*\*)")
+_OPERATOR = re.compile(r"[|&;<>()$`\n]")  # of a shell
 # Bandit's own severity and confidence in it. What it doubts or calls low is not told.
 SEVERITIES = {
     ("HIGH", "HIGH"): Severity.HIGH,
@@ -149,7 +162,10 @@ def _issues(side: NewSide) -> Iterable["Issue"]:
 
     visitor = _visitor()(NAME, io.BytesIO(side.text.encode()), None, checks, False, {}, Metrics())
     try:
-        visitor.generic_visit(_bounded(_near(tree, changed), side.text))
+        read = _bounded(_near(tree, changed), side.text)
+        if _COMMAND.search(side.text):
+            _write_commands_out(read, {} if _SETS_BY_TEXT.search(side.text) else _fixed_names(tree))
+        visitor.generic_visit(read)
     except RecursionError:
         return []
     return visitor.tester.results
@@ -206,6 +222,62 @@ def _bounded(tree: ast.Module, text: str) -> ast.Module:
             kept.append(one)
             left -= size
     return ast.Module(kept, [])
+
+
+def _write_commands_out(tree: ast.Module, names: dict[str, ast.Constant]) -> None:
+    """Replace each command that is put together from fixed texts by the one text that it is; rules of ours read it."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and node.args):
+            continue
+        spend()
+        function = dotted_name(node.func).rpartition(".")[2]
+        if _COMMAND.fullmatch(function) and _is_put_together(node.args[0], names):
+            made = substituted(copy.deepcopy(node.args[0]), names.get)
+            if isinstance(made, ast.Constant):
+                node.args[0] = ast.copy_location(ast.Constant(made.value), node.args[0])
+
+
+def _is_put_together(command: ast.expr, names: dict[str, ast.Constant]) -> bool:
+    """Return whether nothing but fixed texts and such names makes a command."""
+    for node in ast.walk(command):
+        if isinstance(node, ast.Call):
+            is_known = isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join")
+        else:
+            is_known = isinstance(node, _PARTS) and (not isinstance(node, ast.Name) or node.id in names)
+        if not is_known:
+            return False
+    return True
+
+
+def _fixed_names(tree: ast.Module) -> dict[str, ast.Constant]:
+    """Return the names that hold nothing but fixed texts anywhere in a file, with the last text of each.
+
+    Our rules read a command with the last one, so of several texts none may hold an operator of the shell.
+    """
+    texts: dict[str, list[ast.Constant]] = {}
+    others: set[str] = set()
+    seen: set[ast.AST] = set()  # targets, which the walk meets after their assignments
+    for node in ast.walk(tree):
+        target, value = _assignment(node)
+        if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str | int):
+            texts.setdefault(target.id, []).append(value)
+            seen.add(target)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node not in seen:
+            others.add(node.id)
+        elif isinstance(node, _BINDING):
+            others.update(filter(None, (getattr(node, field, None) for field in ("arg", "name", "asname", "rest"))))
+    return {
+        name: given[-1]
+        for name, given in texts.items()
+        if name not in others and (len(given) == 1 or not any(_OPERATOR.search(str(one.value)) for one in given))
+    }
+
+
+def _assignment(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
+    """Return the only target of an assignment, and its value; None for what is not one."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return node.targets[0], node.value
+    return (node.target, node.value) if isinstance(node, ast.AnnAssign) else (None, None)
 
 
 def _size(node: ast.stmt, rows: list[bytes]) -> int:

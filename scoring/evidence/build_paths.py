@@ -1,4 +1,4 @@
-"""Changes to what runs before a person reads it: CI, build, release, install hooks, dependencies, binaries, modes."""
+"""Changes to files that run before a person reads them: CI, build, release, install hooks, dependencies, binaries."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -59,7 +59,7 @@ USUAL_BACKEND = re2.compile(
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """One finding for each file and kind, and one for each line that gives more rights; the worst first."""
+    """Yield a finding for each file and kind, and one for each line that gives more rights; the worst first."""
     change = submission.change
     found = [*_limited(change), *_lines(change), *_sensitive(submission)]
     yield from worst_first(found)
@@ -98,7 +98,7 @@ def _binary(file: FileChange, severity: Severity, message: str) -> tuple[Severit
 
 
 def _leaves(file: FileChange) -> bool:
-    """Whether a link that is added points to an absolute path, or above the top of the repository."""
+    """Return whether an added link points to an absolute path, or above the top of the repository."""
     depth = file.path.count("/")
     return any(
         line.text.startswith(("/", "~")) or cut(line.text, LINE_LENGTH).split("/").count("..") > depth
@@ -111,7 +111,7 @@ def _is_everyday(path: str) -> bool:
 
 
 def _lines(change: Change) -> Iterator[Finding]:
-    """Lines of such files that do more than most."""
+    """Yield lines of such files that give rights, hide something or send secrets."""
     for file in change.files:
         name = file.path.rsplit("/", 1)[-1]
         kind = never_fast(file.path)
@@ -161,7 +161,7 @@ def _found(file: FileChange, pattern: "re2._Regexp", rule: str, message: str) ->
 
 @cache
 def _usual_hook() -> "re2._Regexp":
-    """A hook that calls nothing but usual build tools by their own names, without an address."""
+    """Return whether a hook calls nothing but usual build tools by their own names, without an address."""
     tool = r"{usual-tool}(?: [\w./=@-]+)*"
     return re2.compile(with_patterns(rf'{NPM_HOOK.pattern}{tool}(?:\s*(?:&&|\|\||;)\s*{tool})*"'))
 
@@ -175,7 +175,7 @@ def _line_finding(file: FileChange, line: Line, rule: str, severity: Severity, m
 
 
 def _sensitive(submission: Submission) -> Iterator[Finding]:
-    """Paths that the maintainers of the repository named; a list that cannot be read is told, never passed over."""
+    """Yield files in paths that the maintainers named; a list that cannot be read is a finding, never ignored."""
     patterns = submission.knowledge.sensitive_paths
     if not patterns:
         return

@@ -21,7 +21,7 @@ BOTS = ("[bot]", "dependabot", "renovate", "pre-commit-ci", "github-actions")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """At most one finding: commits of other people (med), of two people, or under another name only (low).
+    """Yield at most one finding: commits of other people (med), of two people, or under another name only (low).
 
     Where no name and no address of the account is known, a single author may be the account; of several all but one are
     certainly somebody else.
@@ -44,7 +44,7 @@ def _strangers(mails: Sequence[Mail], account: Account) -> Iterator[Finding]:
 
 
 def _several(mails: Sequence[Mail]) -> Iterator[Finding]:
-    """What a series tells by itself: people who share neither an address nor two parts of a name."""
+    """Judge a series by itself: people who share neither an address nor two parts of a name."""
     people: list[tuple[set[str], frozenset[str]]] = []
     for mail in mails:
         address, name = _address(mail.email), _name(mail.author)
@@ -64,12 +64,12 @@ def _several(mails: Sequence[Mail]) -> Iterator[Finding]:
 
 
 def _finding(rule: str, severity: Severity, message: str) -> Finding:
-    """Without the name or the address: a finding is shown, and neither was checked."""
+    """Make the finding without name and address: it is shown, and neither was checked."""
     return Finding(SCANNER, rule, "other", severity, message)
 
 
 def _is_known(mail: Mail, account: Account) -> bool:
-    """Whether the address is one of the account's, or a made-up one that carries its handle or name."""
+    """Return whether the address is the account's, or a made-up one that carries its handle or name."""
     address = _address(mail.email)
     if address in {_address(known) for known in account.emails}:
         return True
@@ -90,7 +90,7 @@ def _carries_handle(address: str, account: Account) -> bool:
 
 
 def _same_name(mail: Mail, account: Account) -> bool:
-    """Whether the name is one of the account's in any order of its parts, or its handle; unknown names differ."""
+    """Return whether the name is the account's, in any order of its parts, or its handle; unknown names differ."""
     name = _name(mail.author)
     handle = (account.handle or "").lower()
     known = {_name(one) for one in (*account.names, handle, handle.partition(".")[0])} - {frozenset()}
@@ -98,13 +98,13 @@ def _same_name(mail: Mail, account: Account) -> bool:
 
 
 def _name(text: str) -> frozenset[str]:
-    """Parts of a name without case, accents and punctuation."""
+    """Return the parts of a name without case, accents and punctuation."""
     plain = unicodedata.normalize("NFKD", text[:200]).casefold()
     kept = "".join(letter if letter.isalnum() else " " for letter in plain if not unicodedata.combining(letter))
     return frozenset(kept.split())
 
 
 def _address(email: str) -> str:
-    """The address as mail servers compare it, without what stands behind a plus at a real host."""
+    """Return the address as mail servers compare it, without the part behind a plus at a real host."""
     local, _, host = email[:320].strip().strip("<>").lower().rpartition("@")
     return f"{local if 'noreply' in host else local.partition('+')[0]}@{host}"

@@ -27,7 +27,7 @@ ONCE = 20  # findings of one rule in one file: more say the same
 
 @dataclass
 class _Reading:
-    """One change while it is read: what may still be parsed, and what was not."""
+    """A change while it is read: how much may still be parsed, and which lines no rule saw."""
 
     change: Change
     left: int = PARSED_CHARACTERS

@@ -17,7 +17,7 @@ SCANNER = "dependencies"
 LOW, MED, HIGH = Severity.LOW, Severity.MED, Severity.HIGH
 _OWN = (".", "./", "file:.", "file:./")  # the project itself
 _GRAVE = ("critical", "high", "malware")
-# What nearly every project builds with: new there, it is a new dependency like any other.
+# Nearly every project builds with these: a new one is a dependency like any other.
 _BUILD_TOOLS = frozenset(
     {"setuptools", "setuptools-scm", "wheel", "hatchling", "hatch-vcs", "flit-core", "poetry-core"}
 )
@@ -25,7 +25,7 @@ _ORDER = {HIGH: 0, MED: 1, LOW: 2}
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Every finding on dependencies, the gravest first."""
+    """Return every finding on dependencies, the gravest first."""
     files = comparisons(submission.change)
     found = [finding for file in files for rule in RULES for finding in rule(file)]
     found += _advisories(files, submission.knowledge)
@@ -47,7 +47,7 @@ def _finding(comparison: Comparison, rule: str, severity: Severity, line: Line |
 
 
 def _new(comparison: Comparison) -> Iterator[Finding]:
-    """New names: each one in a manifest, their number in a lock file."""
+    """Yield new names: each one in a manifest, their number in a lock file."""
     new = [entry for entry in comparison.new() if entry.line.mark == "+"]
     if comparison.format.is_lock:
         if new:
@@ -81,7 +81,7 @@ def _downgrades(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _sources(comparison: Comparison) -> Iterator[Finding]:
-    """Entries that come from elsewhere than the usual registry, unless they did before."""
+    """Yield entries from elsewhere than the usual registry, unless they came from there before."""
     ecosystem = comparison.format.ecosystem
     before = comparison.before.entries
     known = {place_of(ecosystem, one.url) for entries in before.values() for one in entries if one.url}
@@ -96,7 +96,7 @@ def _sources(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _judged_source(ecosystem: str, entry: Entry, known: set[str], is_lock: bool) -> tuple[str, Severity, str]:
-    """Rule, severity and words for where an entry comes from; no rule where there is nothing to say."""
+    """Return rule, severity and words for the source of an entry; no rule where there is nothing to say."""
     if is_unencrypted(entry.url):
         return "unencrypted_source", HIGH, "is fetched without encryption: anybody on the way can replace it."
     if entry.source == "git":
@@ -149,7 +149,7 @@ RULES: tuple[Callable[[Comparison], Iterator[Finding]], ...] = (
 
 
 def _advisories(files: Sequence[Comparison], knowledge: Knowledge) -> Iterator[Finding]:
-    """One finding for each advisory and dependency; an advisory on the lowest version of a range weighs less."""
+    """Yield a finding for each advisory and dependency; an advisory on the lowest version of a range weighs less."""
     named = named_packages(files)
     if not named:
         return
@@ -173,7 +173,7 @@ def _advised(comparison: Comparison, entry: Entry, package: Package, advisory: A
 
 
 def _without_manifest(files: Sequence[Comparison], change: Change) -> Iterator[Finding]:
-    """Lock files whose versions change while no manifest that they are made from does."""
+    """Yield lock files whose versions change though no manifest that they are made from does."""
 
     paths = [PurePosixPath(file.path) for file in change.files]
     for comparison in files:

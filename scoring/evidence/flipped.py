@@ -1,4 +1,4 @@
-"""Conditions that a change turns round or shifts by one, and numbers that protect secrets and go down."""
+"""Conditions that a change turns round or shifts by one, and lowered numbers that protect secrets."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _PROTECTED = re.compile(
     r"auth|permission|admin|owner|staff|superuser|token|csrf|secret|password|signature|verif|allowed|denied|forbidden|valid",
     re.IGNORECASE,
 )
-# Rounds of a derivation, lengths of keys: what makes guessing dear.
+# Rounds of a derivation and lengths of keys: they make guessing expensive.
 _STRENGTH = re.compile(
     r"iteration|rounds|pbkdf2|bcrypt|scrypt|argon|salt|key_?(size|length|bits|len)|modulus|\bcost\b|_cost|[a-z]cost|"
     r"entropy|min_?(password|length)|nonce|token_?(bytes|length|size)|random_?bytes|token_(hex|urlsafe)",
@@ -39,7 +39,7 @@ _TURNED = ({"<", ">"}, {"<=", ">="}, {"<", ">="}, {">", "<="})
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """A condition about rights that says the opposite, or a weaker number, is med; a bound that moves by one is low."""
+    """Yield a med finding for a reversed condition about rights or a weaker number, low for a bound moved by one."""
     found = [finding for file in code_files(submission.change) for finding in _scan_file(file)]
     yield from worst_first(found)
 
@@ -55,7 +55,7 @@ def _scan_file(file: FileChange) -> Iterator[Finding]:
 
 
 def _pairs(hunk: Hunk) -> Iterator[tuple[Line, Line]]:
-    """Removed lines and the added ones that take their place, where there are as many of both."""
+    """Yield removed lines and the added ones in their place, where there are as many of both."""
     gone: list[Line] = []
     come: list[Line] = []
     for line in (*hunk.lines, None):
@@ -73,7 +73,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _difference(old: list[str], new: list[str]) -> str | None:
-    """Return what is done to a line: opposite, shifted, turned or lowered; None for any other difference."""
+    """Return how a line changes: opposite, shifted, turned or lowered; None for any other difference."""
     if len(old) == len(new):
         changed = [(one, other) for one, other in zip(old, new, strict=True) if one != other]
         if len(changed) != 1:

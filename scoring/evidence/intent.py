@@ -15,7 +15,7 @@ SCANNER = "intent"
 STATEMENTS = 3  # that must change before a claim counts as wrong
 SHARE = 0.3  # of the changed lines of code files, which may otherwise be examples in a docstring
 
-# What the whole title says; one that goes on ("… and refactor", "fix docs build") claims nothing clear.
+# Matches a whole title: one that goes on ("… and refactor", "fix docs build") claims nothing clear.
 _SCOPE = r"(\([\w./ -]*\))?:\s"
 _DID = r"(add|fix|correct|update|improve)(e?[sd])?\s+((an?|some|more|minor|missing|the|unit|flaky|failing)\s+)*"
 CLAIMS = {
@@ -40,7 +40,7 @@ def _claims() -> dict[str, "re2._Regexp"]:
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """At most one finding: the title claims one thing and statements of the project's own code change."""
+    """Yield at most one finding: the title claims one thing, but statements of the project's own code change."""
     title = cut(submission.title.strip(), 300)
     claim = next((claim for claim, pattern in _claims().items() if pattern.search(title)), None)
     if claim is None:
@@ -52,7 +52,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
 
 
 def _statements_against(claim: str, change: Change) -> int:
-    """How many changed statements the claim does not cover."""
+    """Count the changed statements that the claim does not cover."""
     return sum(_changed(file, claim) for file in code_files(change))
 
 
@@ -67,7 +67,7 @@ def _changed(file: FileChange, claim: str) -> int:
 
 
 def _rewritten(file: FileChange) -> int:
-    """How many statements are there on one side only, when white space, quotes, commas and brackets do not count."""
+    """Count the statements on one side only, ignoring white space, quotes, commas and brackets."""
     gone = {_bare(line.text) for line in changed_code(file) if line.mark == "-"}
     come = {_bare(line.text) for line in changed_code(file) if line.mark == "+"}
     # A line that was broken into several is found as part of the whole.

@@ -1,6 +1,6 @@
 """Characters that show a reader something else than what a machine reads: hidden, reordering, imitating.
 
-What writing systems need is let through: joiners between the letters and emoji that use them, marks of direction beside
+Needs of writing systems are let through: joiners between the letters and emoji that use them, marks of direction beside
 right-to-left text, one selector behind a sign, a byte order mark at the start of a file.
 """
 
@@ -57,7 +57,7 @@ _MEANING = {
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """One finding a line and kind of character, in the order of the change; then those of the text beside it."""
+    """Yield a finding for each line and kind of character, of the change, then of the text beside it."""
     for file in submission.change.files:
         yield from _in_name(file)
         for line in file.added():
@@ -97,7 +97,7 @@ def _imitations(file: FileChange, line: Line, text: str) -> Iterator[Finding]:
 
 
 def _in_talk(text: str) -> Iterator[Finding]:
-    """Title, description, discussion, commit messages: what cannot be seen there is meant for a machine."""
+    """Read title, description, discussion and commit messages: hidden text there is meant for a machine."""
     for rule, character in _hidden(text.replace("\r\n", "\n")):
         if rule in ("bidi", "tag-characters", "hidden-run", "selector-run"):
             quote = next(line for line in text.split("\n") if character in line)
@@ -106,7 +106,7 @@ def _in_talk(text: str) -> Iterator[Finding]:
 
 
 def _hidden(text: str) -> Iterator[tuple[str, str]]:
-    """Each kind of hidden character in the text once, with the first of its characters."""
+    """Yield each kind of hidden character in the text once, with the first of its characters."""
     first = {
         "bidi": _BIDI.search(text),
         "tag-characters": _TAG.search(_FLAG.sub("", text)),
@@ -126,7 +126,7 @@ def _hidden(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_joiner(text: str, index: int) -> bool:
-    """A joiner between emoji, or beside a letter whose script spells with joiners."""
+    """Return whether a joiner stands between emoji, or beside a letter whose script spells with joiners."""
     if not _JOINER.match(text[index]):
         return False
     before, after = text[max(index - 1, 0) : index], text[index + 1 : index + 2]
@@ -140,7 +140,7 @@ def _is_emoji(character: str) -> bool:
 
 
 def _severity(rule: str, text: str, path: str) -> Severity:
-    """A translation and right-to-left prose use marks and embeddings; a tag or a hidden run has no honest use."""
+    """Weigh a hidden character: translations and right-to-left prose use marks, nobody needs a tag or a hidden run."""
     if rule in ("tag-characters", "hidden-run", "selector-run"):
         return Severity.HIGH
     honest = is_translation(path) or bool(_RIGHT_TO_LEFT.search(text))
@@ -153,7 +153,7 @@ def _severity(rule: str, text: str, path: str) -> Severity:
 
 
 def _imitation(text: str) -> str | None:
-    """The first letter that only looks Latin in a word that holds Latin letters too; None where there is none."""
+    """Return the first letter that only looks Latin in a word with Latin letters; None where there is none."""
     for word in _WORD.findall(text):
         if word.isascii() or not any(character.isascii() for character in word):
             continue

@@ -1,4 +1,4 @@
-"""Licences that a change brings, takes away or contradicts."""
+"""Licences that a change adds, removes or contradicts."""
 
 import re
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ _YEARS = re.compile(r"\d{4}|[-\u2013,\s]")
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A licence that a line names."""
+    """A licence named by a line."""
 
     line: Line
     licence: Licence
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Every finding on licences, file by file."""
+    """Yield every finding on licences, file by file."""
     own = parse_licence(submission.knowledge.licence) if submission.knowledge.licence else None
     kept = {holder for file in submission.change.files for line in file.added() if (holder := holder_of(line))}
     declares = any(_declared(file.added()) for file in submission.change.files if format_of(file.path))
@@ -62,7 +62,7 @@ def _finding(file: FileChange, rule: str, severity: Severity, line: Line | None,
 
 
 def is_licence_file(path: str) -> bool:
-    """Whether a file holds the licence itself, by its name; a program of that name does not."""
+    """Return whether a file is the licence itself, by its name; a program of that name is not."""
     place = PurePosixPath(path)
     if is_language(path):
         return False
@@ -70,7 +70,7 @@ def is_licence_file(path: str) -> bool:
 
 
 def _licence_file(file: FileChange) -> Iterator[Finding]:
-    """The text of a licence that changes; new years alone weigh little."""
+    """Judge a changed licence text; new years alone weigh little."""
     if not is_licence_file(file.path):
         return
     first = next(file.added(), None) or next(file.removed(), None)
@@ -87,7 +87,7 @@ def _licence_file(file: FileChange) -> Iterator[Finding]:
 
 
 def _identifiers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
-    """SPDX-License-Identifier lines: unknown, at odds with the repository's licence, changed or taken away."""
+    """Judge SPDX-License-Identifier lines: unknown, at odds with the repository's licence, changed or removed."""
     added, removed = _spdx(file.added()), _spdx(file.removed())
     for one in added:
         yield from _unknown(file, one)
@@ -107,7 +107,7 @@ def _spdx(lines: Iterator[Line]) -> list[_Named]:
 
 
 def _trimmed(text: str) -> str:
-    """Without what closes a comment or a text."""
+    """Cut off what closes a comment or a text."""
     return text.strip().rstrip("-/\"'`;,").strip()
 
 
@@ -121,7 +121,7 @@ def _unknown(file: FileChange, named: _Named) -> Iterator[Finding]:
 def _conflict(
     file: FileChange, named: _Named, own: Licence | None, most: Severity = HIGH, what: str = "Code"
 ) -> Iterator[Finding]:
-    """What asks for more than the repository's own licence gives."""
+    """Yield licences that ask for more than the repository's own licence gives."""
     demand = named.licence.demand
     if demand is None or (demand == Demand.PERMISSIVE and own is None):
         return
@@ -141,9 +141,9 @@ def _weight(severity: Severity) -> int:
 
 
 def _fields(file: FileChange, own: Licence | None, declares: bool) -> Iterator[Finding]:
-    """The licence that a manifest declares for the project, or a lock file for a dependency.
+    """Judge the licence that a manifest declares for the project, or a lock file for a dependency.
 
-    `declares`: some manifest of the change declares one, so a declaration that goes has moved.
+    `declares`: some manifest of the change declares one, so a removed declaration has moved.
     """
     kind = format_of(file.path)
     if kind is None:
@@ -172,7 +172,7 @@ def _declared(lines: Iterator[Line]) -> list[_Named]:
 
 
 def _headers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
-    """Phrases of licence headers in added code, one finding for each licence and file; prose may name any."""
+    """Find phrases of licence headers in added code, once for each licence and file; prose may name any."""
     if PurePosixPath(file.path).suffix.lower() in _PROSE and not is_licence_file(file.path):
         return
     if format_of(file.path) is not None:
@@ -185,7 +185,7 @@ def _headers(file: FileChange, own: Licence | None) -> Iterator[Finding]:
 
 
 def _holders(file: FileChange, kept: set[str]) -> Iterator[Finding]:
-    """Copyright lines that go and come back nowhere in the change."""
+    """Find copyright lines that are removed and added again nowhere in the change."""
     if file.kind == "deleted" or PurePosixPath(file.path).suffix.lower() in _PAGES:
         return
     for line in file.removed():

@@ -12,7 +12,7 @@ NEAR = 0.85
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """At most one finding. The quote is the other pull request, which names its author: see scoring.content.blind."""
+    """Yield one finding at most. Its quote, the other pull request, names the author: see scoring.content.blind."""
     found = submission.knowledge.likeness(submission.change)
     if found is None or not found[0] >= NEAR:
         return

@@ -1,4 +1,4 @@
-"""What other tools found (Semgrep, CodeQL, gitleaks, …), read from SARIF logs that the operator's own runs wrote."""
+"""Findings of other tools (Semgrep, CodeQL, gitleaks, …), read from SARIF logs that the operator's own runs wrote."""
 
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ SECRET_TOOLS = ("gitleaks", "trufflehog", "betterleaks", "detect-secrets", "ggsh
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """A finding for each result on an added line, one that counts the others, one for each log that cannot be read."""
+    """Yield a finding for each result on an added line, one that counts the others, one for each unreadable log."""
     if not submission.knowledge.sarif:
         return
     files = _files(submission.change)
@@ -39,7 +39,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
 
 
 def _files(change: Change) -> dict[str, tuple[FileChange, dict[int, Line]]]:
-    """Files with their added lines by number, by cleaned path; a link or a part without lines has none."""
+    """Return files with their added lines by number, by cleaned path; a link or a part without lines has none."""
     return {
         clean_path(file.path): (file, {line.new: line for line in file.added() if line.new is not None})
         for file in change.files
@@ -47,7 +47,7 @@ def _files(change: Change) -> dict[str, tuple[FileChange, dict[int, Line]]]:
 
 
 def _located(told: Told, files: Mapping[str, tuple[FileChange, dict[int, Line]]]) -> Finding | None:
-    """The result as a finding on the first added line that it covers; None where it covers none."""
+    """Make a finding of a result on the first added line that it covers; None where it covers none."""
     file, lines = _file_of(told.path, files) or (None, {})
     numbers = range(told.first, min(told.last, told.first + SPAN) + 1)
     line = next((lines[number] for number in numbers if number in lines), None)
@@ -62,7 +62,7 @@ def _located(told: Told, files: Mapping[str, tuple[FileChange, dict[int, Line]]]
         f"{told.tool or 'Another tool'} reports this line under its rule {told.rule or '(unnamed)'}.",
         file=file.path,
         line=line.new,
-        # What a secret scanner points at is not repeated: nobody here knows which part of the line the secret is.
+        # A secret scanner's line is not quoted: nobody here knows which part of it is the secret.
         quote="" if is_secret else quoted(line.text),
     )
 
@@ -70,7 +70,7 @@ def _located(told: Told, files: Mapping[str, tuple[FileChange, dict[int, Line]]]
 def _file_of(
     uri: str, files: Mapping[str, tuple[FileChange, dict[int, Line]]]
 ) -> tuple[FileChange, dict[int, Line]] | None:
-    """By the path within the repository; of an absolute one by the longest ending that one file of the change has."""
+    """Find the file by its path; for an absolute path by the longest ending that only one file of the change has."""
     named = unquote(uri[:4_096].removeprefix("file://"))
     path = clean_path(named)
     if path in files or not named.startswith("/"):

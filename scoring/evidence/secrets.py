@@ -1,6 +1,6 @@
 """Keys, tokens and passwords in what a change adds and in what was written beside it.
 
-One in pieces, in escapes or in base 64 is one too. A secret in a removed line is none; one that the change only moves
+A secret in pieces, in escapes or in base 64 counts too, one in a removed line does not. One that the change only moves
 was known before and weighs little. Every secret of a quoted line is masked.
 """
 
@@ -27,7 +27,7 @@ _LOWER = {Severity.HIGH: Severity.MED, Severity.MED: Severity.LOW, Severity.LOW:
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """One finding for each secret, in the order of the change; the issuer's shape wins over a mere name."""
+    """Yield a finding for each secret, in the order of the change; the issuer's shape wins over a mere name."""
     added = added_text(submission)
     hits = _without_overlap(_hits(added, submission.knowledge.secret_rules))
     removed = removed_text(submission)
@@ -75,7 +75,7 @@ def _bare_settings(added: AddedText) -> Iterator[Hit]:
 
 
 def _without_overlap(hits: Iterator[Hit]) -> Sequence[Hit]:
-    """Each part of the text once, for the rule that comes first."""
+    """Keep one hit for each part of the text: that of the rule that comes first."""
     kept: list[Hit] = []
     taken: set[int] = set()
     for hit in hits:
@@ -87,7 +87,7 @@ def _without_overlap(hits: Iterator[Hit]) -> Sequence[Hit]:
 
 
 def _weighed(hit: Hit, place: Place, line: str) -> Severity | None:
-    """How much a hit weighs where it stands; None: nothing.
+    """Weigh a hit by its place; None where it counts for nothing.
 
     Hashes of a lock file and lines that no person wrote look like keys. Tests and manuals are full of invented ones, so
     there a shape weighs one step less and a mere name nothing; a token with a right checksum was not invented.

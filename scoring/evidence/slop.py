@@ -17,7 +17,7 @@ SCANNER = "slop"
 
 
 def _any_of(*expressions: str, before: str = "") -> "re2._Regexp":
-    """One expression, in whatever case, for several that may each follow `before`."""
+    """Compile one expression, whatever the case, for several that may each follow `before`."""
     return re2.compile(f"(?im){before}(?:{'|'.join(expressions)})")
 
 
@@ -59,7 +59,7 @@ WORD = re2.compile(r"[A-Za-z][a-z]+|[A-Z]+")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """Conservative signs only, in code of the project itself: a sign is a reason to read on, not a verdict."""
+    """Yield only clear signs, in code of the project itself: a sign is a reason to read on, not a verdict."""
     files = [file for file in submission.change.files if is_code_file(file)]
     found = [finding for file in files for finding in _scan_file(file)]
     yield from worst_first([*found, *_copied(files)])
@@ -89,7 +89,7 @@ def _lines(
 
 
 def _matching(added: list[Line], pattern: "re2._Regexp") -> list[Line]:
-    """Lines that match; all of them are asked at once first, since hardly any file has one."""
+    """Return lines that match; all are searched as one text first, since hardly any file has a match."""
     texts = [cut(line.text, LINE_LENGTH) for line in added]
     if not pattern.search("\n".join(texts)):
         return []
@@ -101,7 +101,7 @@ def _finding(file: FileChange, line: Line, rule: str, severity: Severity, messag
 
 
 def _echoes(comment: Line, code: Line) -> bool:
-    """Whether a comment has no word of two letters or more that the code below it lacks."""
+    """Return whether every word of a comment of two letters or more stands in the code below it."""
     if not is_comment(comment.text) or is_comment(code.text) or (comment.new or 0) + 1 != code.new:
         return False
     said = _stems(comment.text)
@@ -109,13 +109,13 @@ def _echoes(comment: Line, code: Line) -> bool:
 
 
 def _stems(text: str) -> set[str]:
-    """Beginnings of the words: `counter` and `counts` are the same."""
+    """Return the beginnings of the words: `counter` and `counts` are the same."""
     words = (word.lower()[:4] for word in WORD.findall(cut(text, LINE_LENGTH)))
     return {word for word in words if len(word) > 2} - {"the", "and", "for", "this", "that", "with"}
 
 
 def _copied(files: list[FileChange]) -> Iterator[Finding]:
-    """A block of BLOCK added lines that is added twice, code and not the ends of blocks alone."""
+    """Find BLOCK added lines of code that are added twice, not only the ends of blocks."""
     seen: Counter[tuple[str, ...]] = Counter()
     for file in files:
         texts = [(line, "".join(cut(line.text, LINE_LENGTH).split())) for line in file.added()]

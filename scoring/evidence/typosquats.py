@@ -24,7 +24,7 @@ _SURE = ("lookalike", "separators", "scope")
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """One finding for each new name that imitates a known one, in manifests and lock files."""
+    """Yield a finding for each new name that imitates a known one, in manifests and lock files."""
     for comparison in comparisons(submission.change):
         known = known_names(comparison.format.ecosystem, submission.knowledge.popular)
         for entry in comparison.new():

@@ -1,4 +1,4 @@
-"""Code that changes while no test does."""
+"""Changes of code without a change of a test."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +13,7 @@ LINES = 10  # statements: a change of fewer is often a fix that tests cover alre
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """At most one finding, on the change as a whole."""
+    """Yield at most one finding, on the change as a whole."""
     change = submission.change
     if any(role(file.path) == "tests" for file in change.files):
         return

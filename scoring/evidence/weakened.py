@@ -1,4 +1,4 @@
-"""Changes that take away more checks than they add, one by one and not with the code that they guarded.
+"""Changes that remove more checks than they add, one by one and not with the code that they guarded.
 
 Of 452 fixes of faults 5 % do so and of the same fixes turned round 33 %; of 1,500 real pull requests 3 %.
 """
@@ -24,7 +24,7 @@ CHECK = re2.compile(
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
-    """At most one finding, on the first check that goes."""
+    """Yield at most one finding, on the first removed check."""
     files = code_files(submission.change)
     gone = [(file, line) for file in files for hunk in file.hunks for line in _checks_taken(hunk)]
     come = sum(_is_check(line) for file in files for line in file.added()) if gone else 0
@@ -33,7 +33,7 @@ def scan(submission: Submission) -> Iterator[Finding]:
 
 
 def _checks_taken(hunk: Hunk) -> Iterator[Line]:
-    """Removed lines that check something, out of short runs of removed lines."""
+    """Yield removed lines that check something, from short runs of removed lines."""
     run: list[Line] = []
     for line in (*hunk.lines, None):
         if line is not None and line.mark == "-":

@@ -113,12 +113,12 @@ def empty_loader(url: str, count: int, folder: Path) -> tuple[float, float]:
     store = Store.open(folder / "empty.duckdb")
     taken, done = 0, threading.Event()
 
-    def drop(_store: Store, _source: str, batch: Batch, _early: object) -> Loaded:
+    def drop(_store: Store, _source: str, batch: Batch, *_: object) -> Loaded:
         nonlocal taken
         taken += len(batch.commits or batch.raws)
         if taken >= count:
             done.set()
-        return Loaded(0, 0, 0)
+        return Loaded(0, 0, 0, 0)
 
     store.bind("bench")
     listener = Listener(store, Subscription("bench", [url], []), lambda: None)

@@ -37,7 +37,7 @@ def test_the_size_of_a_part_changes_nothing(
 @pytest.mark.parametrize("place", [0, 511, 512, 700, 1199])
 def test_a_bad_frame_in_any_part_costs_only_itself(store: Store, open_store: Open, place: int) -> None:
     frames, other = commits(1000), open_store("other")
-    assert load(other, SOURCE, frames) == Loaded(1200, 0, 1_790_001_199_000_000)
+    assert load(other, SOURCE, frames) == Loaded(1200, 0, 1_790_001_199_000_000, 1_790_001_199_000_000)
     assert load(store, SOURCE, [*frames[:place], b"no frame", *frames[place:]]).letters == 1
     assert rows(store, EVERYTHING) == rows(other, EVERYTHING)
 

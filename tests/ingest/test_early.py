@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ingest import hosts, inbox
 from ingest.batch import Batch, read_batch
 from ingest.clock import from_microseconds, to_microseconds
-from ingest.early import AHEAD, IN_A_ROW, MOST_WAITING, EarlyFrames, as_text
+from ingest.early import AGREEING, AHEAD, IN_A_ROW, MOST_WAITING, REWIND_US, EarlyFrames, as_text
 from ingest.frames import LARGEST_FRAME, LATEST_US, Frame, as_commit, read_frames, time_of
 from ingest.gaps import reset_future_cursor
 from ingest.jetstream import Listener, Subscription
@@ -344,7 +344,7 @@ def test_a_server_a_few_minutes_ahead_is_never_asked_for_the_future(store: Store
         listen(server.url)
         wait_for_frame(store, 99)
         assert isinstance(server, JetstreamV2)
-        assert server.asked == [to_microseconds(clock.now) - 5 * SECOND]
+        assert server.asked == [to_microseconds(clock.now - AHEAD) - REWIND_US]
 
 
 def test_a_host_of_events_is_never_asked_for_the_future(store: Store, clock: Clock) -> None:
@@ -359,13 +359,23 @@ STEP_US = 20 * SECOND  # between two frames of a game: 5 minutes are 15 of them
 
 
 def mixed(draw: random.Random, now_us: int) -> list[bytes]:
-    """Return a server's frames in order of time, before, at and ahead of the clock, some of them dated ahead."""
+    """Return a server's frames in order of time, before, at and ahead of the clock, some of them dated ahead.
+
+    Some of these are too far ahead to be taken in, others pass for on time; of the latter fewer than AGREEING in a row.
+    """
     latest = now_us + AHEAD // MICROSECOND
-    frames = Frames()
+    frames, in_a_row = Frames(), 0
     for place in range(40):
         frames.vouch(ANA, f"did:plc:{place:024d}")
-        odd = draw.choice([latest + 1, latest + draw.randrange(1, 10**12), FAR_US])
-        frames[place] = dated(frames[place], odd if draw.random() < 0.3 else FIRST_US + place * STEP_US)
+        kind = draw.choices(["plain", "early", "ahead"], [0.5, 0.2, 0.3])[0]
+        if kind == "early":
+            frames[place] = dated(frames[place], draw.choice([latest + 1, latest + draw.randrange(1, 10**12), FAR_US]))
+        elif kind == "ahead" and in_a_row < AGREEING - 1:
+            frames[place] = dated(frames[place], draw.choice([latest, now_us, now_us + draw.randrange(240) * SECOND]))
+            in_a_row += 1
+        else:
+            frames[place] = dated(frames[place], FIRST_US + place * STEP_US)
+            in_a_row = 0
     return frames
 
 
@@ -382,7 +392,7 @@ def wait_for_frames(store: Store, number: int) -> None:
 def test_frames_at_before_and_ahead_of_the_clock_in_any_order_all_arrive_and_move_no_cursor_far(
     tmp_path: Path, peer: Peer, count: Count
 ) -> None:
-    for seed in range(count(1, 40)):
+    for seed in range(count(2, 60)):
         draw = random.Random(seed)
         clock = Clock(at(20 * draw.randrange(40)))
         frames = mixed(draw, to_microseconds(clock.now))
@@ -400,6 +410,84 @@ def test_frames_at_before_and_ahead_of_the_clock_in_any_order_all_arrive_and_mov
             clock.now = from_microseconds(FAR_US)
             read_due_frames(store)
             assert (taken_in(store), letters(store), cursor(store)) == (len(frames), [], moved), seed
+
+
+def test_what_one_server_dates_later_than_the_next_is_asked_for_again(store: Store, clock: Clock, listen: Live) -> None:
+    frames = written(600)
+    clock.now = at(600)
+    late = [dated(frame, FIRST_US + (place + 240) * SECOND) for place, frame in enumerate(frames[:300])]
+    with served(Jetstream, late) as first, served(JetstreamV2, frames, hold_after=600) as second:
+        listen(first.url, second.url)
+        wait_for_frames(store, 270)
+        first.close()
+        wait_for_frames(store, 540)
+
+
+def test_a_server_whose_clock_was_set_back_is_asked_for_what_it_sends_since(
+    store: Store, clock: Clock, listen: Live
+) -> None:
+    frames = written(400)
+    clock.now = at(200)
+    for place in range(200):
+        frames[place] = dated(frames[place], FIRST_US + (place + 240) * SECOND)
+    with served(Jetstream, frames, hold_after=200) as server:
+        listen(server.url)
+        wait_for_frames(store, 180)
+        clock.now = at(300)
+        server.drop_connections()
+        server.release(400)
+        wait_for_frames(store, 360)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_listener_that_begins_again_at_the_same_server_asks_for_five_seconds_only(
+    store: Store, clock: Clock, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    follow = Listener._follow
+    monkeypatch.setattr(Listener, "_follow", lambda *arguments: asked.append(arguments[2]) or follow(*arguments))
+    frames, is_v2 = written(500), peer is JetstreamV2
+    with served(peer, frames, hold_after=400) as server:
+        for number in (399, 499):
+            with listening(store, server.url):
+                wait_for_frame(store, number)
+            server.release(500)
+    again = asked[1:]
+    assert again == ([400] if is_v2 else [FIRST_US + 399 * SECOND - REWIND_US])
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Draw a stream: when the server sent each frame, and how it is dated, fewer than AGREEING in a row ahead of it."""
+    sent = sorted(draw(st.lists(st.integers(0, 900 * SECOND), min_size=1, max_size=60)))
+    frames, in_a_row = [], 0
+    for time_us in sent:
+        ahead = draw(st.integers(-300 * SECOND, 300 * SECOND)) if in_a_row < AGREEING - 1 else 0
+        in_a_row = in_a_row + 1 if ahead > 0 else 0
+        frames.append((FIRST_US + time_us, FIRST_US + time_us + ahead))
+    return frames
+
+
+@given(streams(), st.lists(st.integers(1, 12), min_size=60, max_size=60), st.integers(0, 900 * SECOND))
+def test_no_server_is_asked_to_go_on_after_what_it_has_sent_nor_after_now(
+    frames: list[tuple[int, int]], sizes: list[int], behind_us: int
+) -> None:
+    finder, now_us, at_frame = EarlyFrames(), FIRST_US + 900 * SECOND - behind_us, 0
+    for size in sizes:
+        part = frames[at_frame : at_frame + size]
+        if not part:
+            break
+        at_frame += size
+        divided = finder.divide(read_batch([early_vouch(time_us) for _, time_us in part]), now_us)
+        assert divided.until_us <= min(part[-1][0] + REWIND_US, now_us)
+
+
+def test_frames_a_second_apart_are_confirmed_at_once() -> None:
+    finder, frames = EarlyFrames(), written(100)
+    for place in range(AGREEING - 1, 100):
+        begins = place if place >= AGREEING else 0
+        batch = read_batch(frames[begins : place + 1])
+        assert finder.divide(batch, FIRST_US + 900 * SECOND).until_us >= FIRST_US + place * SECOND
 
 
 TIMES = st.one_of(

@@ -170,12 +170,12 @@ def test_a_slow_store_holds_the_peer_back_instead_of_filling_memory(
     monkeypatch.setattr(inbox, "FLUSH_BYTES", 500_000)
     most = 0
 
-    def slow(store: Store, source: str, batch: Batch, early: Sequence[Early]) -> Loaded:
+    def slow(store: Store, source: str, batch: Batch, early: Sequence[Early], until_us: int) -> Loaded:
         nonlocal most
         assert (batch.commits.table.nbytes if batch.commits else 0) < 1_300_000
         time.sleep(0.05)
         most = max(most, listener._pending)
-        return store_batch(store, source, batch, early)
+        return store_batch(store, source, batch, early, until_us)
 
     monkeypatch.setattr(jetstream, "store_batch", slow)
     frames = Frames()

@@ -10,11 +10,27 @@ import duckdb
 import pytest
 
 from ingest.backfill.runs import next_run
+from ingest.batch import read_batch
+from ingest.load import load, store_batch
 from ingest.migrate import ADDED
 from ingest.store import SCHEMA, SCHEMA_VERSION, Store
 from tests.conftest import count
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back
-from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, letters, pull_uri, rows, take
+from tests.ingest.listening import written
+from tests.ingest.stream import (
+    ANA,
+    FIRST_US,
+    MARA,
+    REPO,
+    SEED,
+    SOURCE,
+    Frames,
+    digest_of,
+    letters,
+    pull_uri,
+    rows,
+    take,
+)
 
 VERSION_1 = Path(__file__).with_name("version_1.sql")
 INDEXES = "select table_name, index_name, sql from duckdb_indexes() order by all"
@@ -22,7 +38,7 @@ SAME = ("repositories", "repository_aliases", "watched_repositories", "maintaine
 CHANGED = (
     "insert into old.scores by name select * exclude (trust_measure, inputs, data_version) from scores",
     "insert into old.meta select key, case key when 'schema_version' then '1' else value end from meta",
-    "insert into old.ingest_state by name select * exclude (server_seq, server) from ingest_state",
+    "insert into old.ingest_state by name select * exclude (server_seq, server, resume_us) from ingest_state",
     "insert into old.events by name select * exclude late replace ('old' || event_seq as event_id) from events",
     "insert into old.contributors by name select * exclude archived_rev from contributors",
     "insert into old.dead_letters by name select * exclude (event_seq, due_clock) "
@@ -284,6 +300,21 @@ def test_a_lane_that_was_opened_before_models_were_kept_stands_and_names_none(tm
         old.execute("update meta set value = '10' where key = 'schema_version'")
     store = Store.open(path)
     assert rows(store, "select opening_key, bad_high, model from estimated_lanes") == [("k", 0.09, None)]
+
+
+def test_a_store_of_version_11_goes_on_at_its_cursor(tmp_path: Path) -> None:
+    path = tmp_path / "old.duckdb"
+    store = Store.open(path)
+    store.bind(SOURCE)
+    load(store, SOURCE, written(20))
+    store.close()
+    with duckdb.connect(str(path)) as old:
+        old.execute("alter table ingest_state drop column resume_us")
+        old.execute("update meta set value = '11' where key = 'schema_version'")
+    store = Store.open(path)
+    held = store_batch(store, SOURCE, read_batch(written(30)[20:]), until_us=0)
+    assert held.resume_us == FIRST_US + 19_000_000
+    store.close()
 
 
 def test_a_store_of_version_9_keeps_its_draws_and_answers_which_no_estimated_lane_made(tmp_path: Path) -> None:

