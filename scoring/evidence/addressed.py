@@ -12,10 +12,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import re2
+
 from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
 from scoring.content.submission import Submission
 from scoring.evidence._folding import Carrier, Folded, Source, folded
-from scoring.evidence._prose import shipped_model, suspects
+from scoring.evidence._prose import WINDOW, shipped_model, suspects
 from scoring.evidence._reviewer_phrases import concept
 from scoring.evidence._unicode import shown
 
@@ -104,6 +106,19 @@ _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an autom
 # (`receive: Receive, send: Send`).
 SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.15, 1.0, 2.0
 _STATEMENT = re.compile(r"[={};]|\w\(")
+# Prose with two of these words is English, where whoever speaks to a reviewer names what is read, done or concluded;
+# imperatives of docstrings and comments do not. Of 2,000 real diffs that leaves REAL1 of REAL2 flagged.
+_ENGLISH = re2.compile(
+    rb"\b(?:the|an?|of|and|to|is|in|this|that|for|if|it|you|your|not|be|are|as|with|have|has|was|on|or|by|from|at)\b"
+)
+_REVIEWED = re2.compile(
+    rb"\b(?:re-?view|approv|assistant|ai\b|llm|gpt|claude|copilot|language model|models?\b|agents?\b|(?:ro)?bots?\b|scann|"
+    rb"screen|analy[sz]|assess|examin|grad(?:er|ing)|verdict|risk|scor|rat(?:e|ing|ed)\b|audit|flag|finding|harmless|"
+    rb"(?:un)?safe|benign|clean|malicious|ignor|disregard|forget|instruct|prompt|classif|categori|secur|trust|vulnerab|"
+    rb"inspect|evaluat|judg|reader|automated|concern|objection|suspicio|threat|danger|alarm|merge|verified|checker|"
+    rb"conclu|recommend|triage|lgtm|sign(?:ed)?[ -]off|diff\b|patch|pull request|change|vett|lenien|look(?:ed)? (?:at|over)|"
+    rb"nothing|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|no further|you (?:play|are))"
+)
 # Possessive, so that blanks are not tried in every pair: 2,000 of them behind a quote took 14 s.
 _WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`])[^\"'` ]*+ [^\"'` ]*+ [^\"'`]*+\1")
 
@@ -135,8 +150,15 @@ def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
         in_prose = source.carrier == "docs"
         in_statement = not in_prose and _is_statement(source)
         likely = LIKELY_IN_PROSE if in_prose else LIKELY_IN_STATEMENTS if in_statement else LIKELY
-        if score >= likely:
+        if score >= likely and not _is_plain_english(text, line):
             yield line, Severity.HIGH if score >= SURE and not in_prose and not in_statement else Severity.MED
+
+
+def _is_plain_english(text: Folded, line: int) -> bool:
+    """Return whether the lines that were read together are English and name nothing that a review is about."""
+    ends = [*text.starts, len(text.text)]
+    read = text.text[text.starts[line] : ends[min(line + WINDOW, len(text.starts))]].partition(b"\n")[0]
+    return len(_ENGLISH.findall(read)) > 1 and _REVIEWED.search(read) is None
 
 
 def _is_statement(source: Source) -> bool:
