@@ -1,7 +1,9 @@
 """Constructs that run, open, weaken or hide something: the rules in rules/, played on added and removed lines."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
 
 from scoring.content.budget import BudgetSpent, spend
 from scoring.content.change import Change, FileChange, Hunk, Line
@@ -22,6 +24,9 @@ LINE_LENGTH = 20_000  # characters of a line that expressions are played on
 PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given no more
 FRAGMENT_CHARACTERS = 1_000_000
 PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
+SUCCESSORS = 30  # added lines that may take the place of a removed one
+ALIKE = 0.5  # of the words of a removed line that stand in the one that takes its place
+_WORD = re.compile(r"\w+")
 ONCE = 20  # findings of one rule in one file: more say the same
 
 
@@ -179,7 +184,7 @@ def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Ru
 
 
 def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Yield the first line that each rule misses, unless the change adds the like."""
+    """Yield the first line that each rule misses, or what takes its place, unless the change adds the like."""
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
     removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):
@@ -192,7 +197,18 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
         )
         line = next(missed, None)
         if line and not (rule.exception and rule.exception.search(reading.added_text())):
-            yield rule, line
+            yield rule, _successor(hunk, line) or line
+
+
+def _successor(hunk: Hunk, gone: Line) -> Line | None:
+    """Return the added line that takes the place of a removed one: of the lines that follow its run the most alike."""
+    place = hunk.lines.index(gone)
+    after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[place:]))
+    come = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
+    words = set(_WORD.findall(cut(gone.text, LINE_LENGTH)))
+    alike = [len(words & set(_WORD.findall(cut(line.text, LINE_LENGTH)))) / max(len(words), 1) for line in come]
+    best = max(alike, default=0.0)
+    return come[alike.index(best)] if best >= ALIKE else None
 
 
 def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:
