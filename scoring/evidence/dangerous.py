@@ -12,7 +12,7 @@ from scoring.content.paths import Role, role
 from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._code_lines import is_comment
-from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
+from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep, told_elsewhere
 from scoring.evidence._languages import Language
 from scoring.evidence._notebooks import read_as
 from scoring.evidence._rules import Rule, rules_for
@@ -25,7 +25,7 @@ PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given
 FRAGMENT_CHARACTERS = 1_000_000
 PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
 SUCCESSORS = 30  # added lines that may take the place of a removed one
-ALIKE = 0.5  # of the words of a removed line that stand in the one that takes its place
+ALIKE, MOST = 0.5, 3  # share of the words of the shorter line that stand in both; lines of fewer words count as so many
 _WORD = re.compile(r"\w+")
 ONCE = 20  # findings of one rule in one file: more say the same
 
@@ -122,7 +122,7 @@ def _hunk_matches(
     """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
     if all(line.mark != "+" for line in hunk.lines):
         return
-    side = fragment_of(hunk, language)
+    side = fragment_of(hunk, language, told_elsewhere(file.hunks, hunk) if len(file.hunks) > 1 else ())
     if _fits(reading, side, rules):
         yield from _tree_matches(reading, side, rules, language)
     elif rules:
@@ -206,7 +206,8 @@ def _successor(hunk: Hunk, gone: Line) -> Line | None:
     after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[place:]))
     come = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
     words = set(_WORD.findall(cut(gone.text, LINE_LENGTH)))
-    alike = [len(words & set(_WORD.findall(cut(line.text, LINE_LENGTH)))) / max(len(words), 1) for line in come]
+    others = [set(_WORD.findall(cut(line.text, LINE_LENGTH))) for line in come]
+    alike = [len(words & other) / max(min(len(words), len(other)), MOST) for other in others]
     best = max(alike, default=0.0)
     return come[alike.index(best)] if best >= ALIKE else None
 

@@ -29,8 +29,8 @@ _NUMBER = re.compile(r"\d[\d_]{0,18}")
 # A condition that asks for a right, and a look-up among what belongs to somebody.
 _ASKS = re.compile(r"^\s*(\}?\s*else\s+)?(if|elif|elsif|unless|return|assert|guard|when|raise|throw)\b|&&|\|\||[!?]\s*$|=>")
 _RIGHT = re.compile(
-    r"(?i)admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[A-Z_a-z]|moderator|authori[sz]|privileg|"
-    r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid"
+    r"(?i)\w*(?:admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[A-Z_a-z]|moderator|authori[sz]|privileg|"
+    r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid)\w*"
 )
 _OWN = re.compile(
     r"(?i)(current_?user|request\.user|req\.user|session\.user|\buser|account|tenant|organi[sz]ation|team|workspace|owner|"
@@ -108,7 +108,8 @@ def _weakening(old: Line, new: Line) -> str | None:
     words, kept = set(_WORD.findall(before)), set(_WORD.findall(after))
     if is_comment(after) or len(words & kept) < ALIKE * min(len(words), len(kept)):
         return None
-    if _ASKS.search(before) and _RIGHT.search(before) and not _RIGHT.search(after) and _ASKS.search(after):
+    rights = len(_RIGHT.findall(before)), len(_RIGHT.findall(after))
+    if _ASKS.search(before) and _ASKS.search(after) and rights[0] > rights[1]:
         return "weaker"
     return "wider" if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) else None
 
