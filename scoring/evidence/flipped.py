@@ -32,6 +32,8 @@ _RIGHT = re.compile(
     r"(?i)\w*(?:admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[A-Z_a-z]|moderator|authori[sz]|privileg|"
     r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid)\w*"
 )
+_ROUTE = re.compile(r"\b\w+\.(get|post|put|patch|delete|all|use|route|group|handle\w*|Handle\w*|GET|POST|PUT|DELETE)\(\s*[\"'`]/")
+_GUARD = re.compile(r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session")
 _OWN = re.compile(
     r"(?i)(current_?user|request\.user|req\.user|session\.user|\buser|account|tenant|organi[sz]ation|team|workspace|owner|"
     r"auth\(\)->user\(\))\b(\(\))?!?(\.|->|\?\.)\w+(\(\))?(\.|->|\?\.)(find|get|where|filter|first|load|fetch|one|by_?id)"
@@ -111,6 +113,8 @@ def _weakening(old: Line, new: Line) -> str | None:
     rights = len(_RIGHT.findall(before)), len(_RIGHT.findall(after))
     if _ASKS.search(before) and _ASKS.search(after) and rights[0] > rights[1]:
         return "weaker"
+    if _ROUTE.search(before) and _ROUTE.search(after) and kept < words and _GUARD.search(" ".join(words - kept)):
+        return "weaker"
     return "wider" if _OWN.search(before) and not _SCOPE.search(after) and _LOOK_UP.search(after) else None
 
 
@@ -137,7 +141,7 @@ def _finding(file: FileChange, line: Line, how: str) -> Finding:
         "opposite": "A condition or a switch says the opposite of what it said, and nothing else on the line changes.",
         "shifted": "A bound moves by one, and nothing else on the line changes.",
         "lowered": "A number that makes a password, key or token hard to guess is at most half of what it was.",
-        "weaker": "A condition no longer asks for the right that it asked for, and most else on the line stays.",
+        "weaker": "A condition or an address no longer asks for the right that it asked for, and most else on the line stays.",
         "wider": "What was looked up among what belongs to one person or group is looked up among everybody's.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }
