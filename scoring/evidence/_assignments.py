@@ -287,8 +287,9 @@ class _Expansion:
         if is_appended and not before:
             return
         is_own = re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text)
-        # What is made of the name itself says nothing more, unless it makes the value safe: `name = quote(name)`.
-        if len(text) > VALUE_CHARACTERS or (is_own and not cleaning().search(text)):
+        # What is made of the name itself says nothing more, unless it makes the value safe, as `name = quote(name)` does,
+        # or readable.
+        if len(text) > VALUE_CHARACTERS or (is_own and not (cleaning().search(text) or hiding().search(text))):
             return
         is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))

@@ -41,6 +41,8 @@ _OWN = re.compile(
 _SCOPE = re.compile(r"(?i)user|owner|account|tenant|org|team|workspace|member|scope|polic|authori[sz]")
 _LOOK_UP = re.compile(r"(?i)\b[A-Z]\w*(\.|::|->)(objects\.)?(find|get|where|filter|first|load|fetch|query|one|by_?id)")
 _WORD = re.compile(r"\w+")
+TOGETHER = 12  # lines of two runs of different lengths that are compared
+FEWEST = 3  # words of a line that is compared
 ALIKE = 0.6  # of the words of the shorter line that stand in the other
 _OPPOSITES = (
     {"==", "!="},
@@ -81,8 +83,19 @@ def _pairs(hunk: Hunk) -> Iterator[tuple[Line, Line]]:
         elif line is not None and line.mark == "+":
             come.append(line)
         else:
-            yield from zip(gone, come, strict=False) if len(gone) == len(come) else ()
+            yield from zip(gone, come, strict=False) if len(gone) == len(come) else _alike(gone, come)
             gone, come = ([line] if line is not None and line.mark == "-" else []), []
+
+
+def _alike(gone: list[Line], come: list[Line]) -> Iterator[tuple[Line, Line]]:
+    """Each removed line with the added one that has most of its words, in short runs of different lengths."""
+    if not come or len(gone) + len(come) > TOGETHER:
+        return
+    for old in gone:
+        words = set(_WORD.findall(old.text[:LINE_LENGTH]))
+        shared = [len(words & set(_WORD.findall(new.text[:LINE_LENGTH]))) for new in come]
+        if max(shared) >= ALIKE * max(len(words), FEWEST):
+            yield old, come[shared.index(max(shared))]
 
 
 def _tokens(text: str) -> list[str]:
