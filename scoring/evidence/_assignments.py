@@ -341,7 +341,9 @@ class _Expansion:
             return chosen.value
         # A variable's name says more about a method's receiver than the call that made it, except for visitor input and
         # for what was decoded.
-        is_named = _RECEIVERS.search(kind) and not (visitor_values().search(chosen.value) or hiding().search(chosen.value))
+        is_named = _RECEIVERS.search(kind) and not (
+            visitor_values().search(chosen.value) or hiding().search(chosen.value)
+        )
         return None if is_named else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:

@@ -21,6 +21,9 @@ _TOLD = re.compile(
     r"\s*(?:(?:export|private|public|protected|internal|static|final|readonly|const|val|let|var|local|our|my|pub)\s+)*"
     r"(?:[\w<>\[\]&']+\s+)?\$?[A-Z][A-Z0-9_]{2,}\s*(?::[^=]+)?:?=\s*(?:[a-z]\w*\()?[\"'`{(\[\d].*[\"'`})\]\d]\s*[;,]?\s*$)"
 )
+_WORD = re.compile(r"\w+")
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_IMPORTING = frozenset({"import", "from", "as", "const", "let", "var", "require"})
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _PHP_TAG = re.compile(r"<\?|\?>")
@@ -41,10 +44,17 @@ def fragment_of(hunk: Hunk, language: str, told: Sequence[str] = ()) -> NewSide:
 
 
 def told_elsewhere(hunks: Sequence[Hunk], hunk: Hunk) -> list[str]:
-    """Return the imports and constants of one line that other hunks of a file hold."""
+    """Return the imports and constants of one line that other hunks of a file hold and this one names."""
+    words = {word for line in hunk.lines if line.mark != "-" for word in _WORD.findall(line.text[:LINE_LENGTH])}
     lines = (line for one in hunks if one is not hunk for line in one.lines if line.mark != "-")
-    told = (_clean(line.text) for line in lines if len(line.text) <= TOLD_CHARACTERS and _TOLD.match(line.text))
-    return [text.strip() for text in islice(told, TOLD_ROWS)]
+    short = (line.text for line in lines if len(line.text) <= TOLD_CHARACTERS and _TOLD.match(line.text))
+    return [_clean(text).strip() for text in islice((text for text in short if _names(text, words)), TOLD_ROWS)]
+
+
+def _names(text: str, words: set[str]) -> bool:
+    """Return whether an import or a constant gives a name that stands among these words."""
+    given = _CONSTANT.findall(text.partition("=")[0]) or _WORD.findall(text)
+    return not words.isdisjoint(word for word in given if word not in _IMPORTING)
 
 
 def _opened(texts: list[str], section: str, language: str) -> list[str]:

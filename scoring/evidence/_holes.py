@@ -21,7 +21,9 @@ _NUMBERS = frozenset("diouxXeEfFgGcbtp")
 _ADDED = re.compile(r"\s*(?:\+(?![+=])|\.\.(?!\.)|<>|~(?!=))\s*")
 _POINT = re.compile(r"(?<=\x00)\s*\.\s*(?=[\x00$\w(])(?![a-z_]+\()|(?<=[\w)\]}\s])\s*\.\s*(?=\x00)|\s\.\s")
 _FIXED = re.compile(r"(?:[\s()+.]|[\"'][^\"']*[\"']|\d+(?:\.\d+)?|(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+)+")
-_PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")  # a value to look for, no text that holds one
+_PATTERN = re.compile(
+    r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1"
+)  # a value to look for, no text that holds one
 _NAME = re.compile(r"[$@]{0,2}[A-Za-z_]\w*(?:(?:\.|->|\?\.)\w+)*")
 _PERCENT = re.compile(r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([\w.]+(?:\([^()]*\))?))")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}

@@ -139,6 +139,30 @@ def rules_for(language: Language) -> tuple[Rule, ...]:
 
 
 @cache
+def _needles() -> tuple[Any, tuple[str, ...]]:
+    """Return the needles of all rules on trees and statements as one set, and the ids of the rules in its order."""
+    options = re2.Options()
+    options.max_mem = 64 << 20  # bytes; what a text makes of the set is kept, and is begun anew when it is full
+    found, named = (
+        re2.Set.SearchSet(options),
+        [rule for rule in rules() if rule.statement is not None or rule.rule is not None],
+    )
+    for rule in named:
+        found.Add("|".join(map(re2.escape, rule.needles)))
+    found.Compile()
+    return found, tuple(rule.id for rule in named)
+
+
+def may_read(text: str) -> set[str]:
+    """Return the ids of the rules on trees and statements of which a needle stands in a text, or which need none.
+
+    One pass for all rules: asked one by one they took a third of a review.
+    """
+    found, ids = _needles()
+    return {ids[place] for place in found.Match(text) or ()}
+
+
+@cache
 def shared_parts() -> dict[str, dict[str, Any]]:
     """Parts that rules name with `matches`, by language."""
     return _decode(SHARED, dict[str, dict[str, Any]])

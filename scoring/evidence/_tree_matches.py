@@ -10,7 +10,7 @@ from scoring.evidence._assignments import expand
 from scoring.evidence._holes import has_unsafe
 from scoring.evidence._languages import GRAMMARS, Language
 from scoring.evidence._python_names import Expanded, expand_python, focused
-from scoring.evidence._rules import Rule, visitor_values
+from scoring.evidence._rules import Rule, may_read, visitor_values
 from scoring.evidence._statements import Statement, put_together, rows_near, statements
 from scoring.evidence._tree_rules import tree_rules
 
@@ -39,8 +39,8 @@ def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> It
         return
     read = expand(side.text, grammar, root)
     yield from _in_statements(read, side, rules)
-    near = _near_changes(side, read)
-    meant = [rule for rule in rules if rule.rule is not None and rule.may_match(near)]
+    able = may_read(_near_changes(side, read))
+    meant = [rule for rule in rules if rule.rule is not None and rule.id in able]
     if meant:
         root = root if read.text == side.text else SgRoot(read.text, grammar).root()
         yield from _played(root, read, side, language, meant)
@@ -60,7 +60,8 @@ def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> I
         if meant is raw and expanded.text == side.text:
             continue
         text = focused(read.text, root, rows)
-        told = [rule for rule in meant if rule.may_match(text)]
+        able = may_read(text)
+        told = [rule for rule in meant if rule.id in able]
         focus = Expanded(text, read.sources)
         yield from _played(SgRoot(text, GRAMMARS["python"]).root(), focus, side, "python", told)
 
@@ -88,9 +89,10 @@ def _played(
 def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
     """Match rules against the statements that hold an added row, or a value taken from one."""
     meant = [rule for rule in rules if rule.statement is not None]
-    written = [rule for rule in meant if rule.as_written and rule.may_match(side.text)]
-    yield from _stated(Expanded(side.text), side, written)
-    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.may_match(read.text)])
+    able = may_read(side.text)
+    yield from _stated(Expanded(side.text), side, [rule for rule in meant if rule.as_written and rule.id in able])
+    able = able if read.text == side.text else may_read(read.text)
+    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.id in able])
 
 
 def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[Rule, Line]]:
@@ -106,12 +108,13 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
         if line is None:
             continue
         text = _marked(one.text)
-        before = _marked(_standing(side, written, one)) if taken.isdisjoint(changed) else ""
+        is_own = taken.isdisjoint(changed)
+        able = may_read(one.text)
         for rule in meant:
-            is_new = rule.may_match(one.text) and told[rule.id].isdisjoint(taken)
+            is_new = rule.id in able and told[rule.id].isdisjoint(taken)
             if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
                 continue
-            if before and len(rule.pattern.findall(before)) >= len(rule.pattern.findall(text)):
+            if is_own and _stood(rule, _marked(_standing(side, written, one)), text):
                 continue
             if not _is_safe(rule, one.text if rule.as_written else text, written, one.first, one.last):
                 told[rule.id].update(rows, taken)
@@ -121,6 +124,11 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
 def _marked(text: str) -> str:
     """Return a statement with quoted texts put together and a mark before each value of a visitor."""
     return visitor_values().sub(rf"{MARK}\1", put_together(text.replace(MARK, "")))
+
+
+def _stood(rule: Rule, before: str, text: str) -> bool:
+    """Return whether a rule matches a statement as often without the rows that the change adds."""
+    return bool(before) and len(rule.pattern.findall(before)) >= len(rule.pattern.findall(text))
 
 
 def _standing(side: NewSide, rows: Sequence[str], one: Statement) -> str:

@@ -15,7 +15,7 @@ from scoring.evidence._code_lines import is_comment
 from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep, told_elsewhere
 from scoring.evidence._languages import Language
 from scoring.evidence._notebooks import read_as
-from scoring.evidence._rules import Rule, rules_for
+from scoring.evidence._rules import Rule, may_read, rules_for
 from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
 
@@ -140,11 +140,13 @@ def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Yield the matches of the rules that may match a text, each with its first added line."""
-    meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
+    able = may_read(side.text)
+    able_rules = [rule for rule in rules if rule.id in able]
+    meant = rules if language == "python" else able_rules
     if not meant:
         return
     reading.left -= len(side.text)
-    reading.plays -= _count_trees([rule for rule in meant if rule.may_match(side.text)])
+    reading.plays -= _count_trees(able_rules)
     yield from tree_matches(side, meant, language)
 
 

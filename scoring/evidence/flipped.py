@@ -27,13 +27,19 @@ _STRENGTH = re.compile(
 )
 _NUMBER = re.compile(r"\d[\d_]{0,18}")
 # A condition that asks for a right, and a look-up among what belongs to somebody.
-_ASKS = re.compile(r"^\s*(\}?\s*else\s+)?(if|elif|elsif|unless|return|assert|guard|when|raise|throw)\b|&&|\|\||[!?]\s*$|=>")
+_ASKS = re.compile(
+    r"^\s*(\}?\s*else\s+)?(if|elif|elsif|unless|return|assert|guard|when|raise|throw)\b|&&|\|\||[!?]\s*$|=>"
+)
 _RIGHT = re.compile(
     r"(?i)\w*(?:admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[A-Z_a-z]|moderator|authori[sz]|privileg|"
     r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid)\w*"
 )
-_ROUTE = re.compile(r"\b\w+\.(get|post|put|patch|delete|all|use|route|group|handle\w*|Handle\w*|GET|POST|PUT|DELETE)\(\s*[\"'`]/")
-_GUARD = re.compile(r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session")
+_ROUTE = re.compile(
+    r"\b\w+\.(get|post|put|patch|delete|all|use|route|group|handle\w*|Handle\w*|GET|POST|PUT|DELETE)\(\s*[\"'`]/"
+)
+_GUARD = re.compile(
+    r"(?i)own|auth|admin|require|ensure|guard|check|verify|csrf|limit|can_?[A-Z]|permi|role|protect|only|valid|session"
+)
 _OWN = re.compile(
     r"(?i)(current_?user|request\.user|req\.user|session\.user|\buser|account|tenant|organi[sz]ation|team|workspace|owner|"
     r"auth\(\)->user\(\))\b(\(\))?!?(\.|->|\?\.)\w+(\(\))?(\.|->|\?\.)(find|get|where|filter|first|load|fetch|one|by_?id)"
@@ -147,7 +153,9 @@ def _exchange(pair: set[str]) -> str | None:
 
 
 def _finding(file: FileChange, line: Line, how: str) -> Finding:
-    is_protected = how in ("lowered", "weaker", "wider") or (how == "opposite" and _PROTECTED.search(line.text[:LINE_LENGTH]) is not None)
+    is_protected = how in ("lowered", "weaker", "wider") or (
+        how == "opposite" and _PROTECTED.search(line.text[:LINE_LENGTH]) is not None
+    )
     kind: FlagType = "security" if is_protected else "subtle_bug"
     severity = Severity.MED if is_protected else Severity.LOW
     messages = {
