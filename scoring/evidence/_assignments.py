@@ -287,9 +287,9 @@ class _Expansion:
         if is_appended and not before:
             return
         is_own = re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text)
-        # What is made of the name itself says nothing more, unless it makes the value safe, as `name = quote(name)` does,
-        # or readable.
-        if len(text) > VALUE_CHARACTERS or (is_own and not (cleaning().search(text) or hiding().search(text))):
+        # What is made of the name itself says nothing more, unless that makes it safe, as in `name = quote(name)`.
+        says_nothing = is_own and not (cleaning().search(text) or hiding().search(text))
+        if len(text) > VALUE_CHARACTERS or says_nothing:
             return
         is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
@@ -341,10 +341,8 @@ class _Expansion:
             return chosen.value
         # A variable's name says more about a method's receiver than the call that made it, except for visitor input and
         # for what was decoded.
-        is_named = _RECEIVERS.search(kind) and not (
-            visitor_values().search(chosen.value) or hiding().search(chosen.value)
-        )
-        return None if is_named else f"({chosen.value})"
+        is_told = visitor_values().search(chosen.value) or hiding().search(chosen.value)
+        return None if _RECEIVERS.search(kind) and not is_told else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
         """The last value in the same function, a literal only where the name never holds anything else."""

@@ -10,20 +10,21 @@ from collections.abc import Iterator
 import re2
 
 CHARACTERS = 3_000  # of a statement that is taken apart
+NAME_CHARACTERS = 40  # of a function that may be a format
+INNER_CHARACTERS = 600  # of a value that is looked into for values of its own
 NAMES = 40  # holes of one statement whose guards are looked for
 _TEXT = re.compile(r"([fFrRbBuU$@]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`)")
 _BRACED = re.compile(r"[$#]\{([^{}]*)\}|\{(\$[^{}]*)\}")
-_PLAIN = re.compile(r"\$([A-Za-z_]\w*(?:->\w+|\[[^\]]*\])?)")
-_IN_F = re.compile(r"(?<!\{)\{([^{}]+?)(?:![rsa])?(?::[^{}]*)?\}")
+_PLAIN = re.compile(r"(?<!\{)\$([A-Za-z_]\w*(?:->\w+|\[[^\]]*\])?)")
+_IN_F = re.compile(r"(?<!\{)\{([^{}:!]*)[^{}]*\}")
 _SPEC = re.compile(r"%(?:\(\w+\)|\d\$)?[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:ll?|z|h)?([a-zA-Z])|\{[^{}]*\}")
 _FORMAT = re.compile(r"(?:^|[^\w])(?:\w+[.:]+)*(?:[sv]?n?[sS]?[pP]rintf|asprintf|[fF]ormat!?|formatted)$")
 _NUMBERS = frozenset("diouxXeEfFgGcbtp")
 _ADDED = re.compile(r"\s*(?:\+(?![+=])|\.\.(?!\.)|<>|~(?!=))\s*")
 _POINT = re.compile(r"(?<=\x00)\s*\.\s*(?=[\x00$\w(])(?![a-z_]+\()|(?<=[\w)\]}\s])\s*\.\s*(?=\x00)|\s\.\s")
-_FIXED = re.compile(r"(?:[\s()+.]|[\"'][^\"']*[\"']|\d+(?:\.\d+)?|(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+)+")
-_PATTERN = re.compile(
-    r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1"
-)  # a value to look for, no text that holds one
+_FIXED = re2.compile(r"(?:[\s()+.]|[\"'][^\"']*[\"']|\d+(?:\.\d+)?|(?:[\w$]+(?:\.|::|->))*[A-Z][A-Z0-9_]+)+")
+# A value to look for, as `"%" + name + "%"`: no text that holds one.
+_PATTERN = re.compile(r"[fF$]?([\"'`])[%_*]*(?:[$#]?\{[^{}]*\})?[%_*]*\1")
 _NAME = re.compile(r"[$@]{0,2}[A-Za-z_]\w*(?:(?:\.|->|\?\.)\w+)*")
 _PERCENT = re.compile(r"\s*%\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|([\w.]+(?:\([^()]*\))?))")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
@@ -38,7 +39,7 @@ def holes(statement: str, *, is_inner: bool = False) -> Iterator[str]:
         texts.append(found[0])
         return "\0"
 
-    masked = _TEXT.sub(kept, statement[:CHARACTERS].replace("\0", ""))
+    masked = _TEXT.sub(kept, " ".join(statement[:CHARACTERS].replace("\0", "").split()))
     for text in texts:
         yield from _interpolated(text)
     yield from _added(masked, iter(texts), is_inner)
@@ -74,18 +75,19 @@ def _added(masked: str, texts: Iterator[str], is_inner: bool) -> Iterator[str]:
             if behind:
                 yield from _of_format([text, *re.split(r",(?![^(]*\))", behind[1] or behind[2])])
         elif sign in _OPEN:
-            formats.append(sign == "(" and _FORMAT.search(chain[-1]) is not None)
+            formats.append(sign == "(" and _FORMAT.search(chain[-1][-NAME_CHARACTERS:]) is not None)
             chains.append([""])
             lists.append([chain[-1].removesuffix(".format")] if formats[-1] and _TEXT.match(chain[-1]) else [])
         elif sign in _CLOSE and len(chains) > 1:
             yield from _of_chain(chains[-1], is_inner)
-            arguments = [*lists.pop(), " + ".join(chains.pop())]
+            arguments = [one.strip() for one in (*lists.pop(), " + ".join(chains.pop()))]
             if formats.pop():
                 yield from _of_format(arguments)
             chains[-1][-1] += f"{_BRACKETS[sign]}{', '.join(arguments)}{sign}"
         elif sign in _ENDS:
             yield from _of_chain(chain, is_inner)
-            lists[-1].append(" + ".join(chain))
+            if sign != "=":  # what stands before it is a name
+                lists[-1].append(" + ".join(chain))
             chains[-1] = [""]
         else:
             chain[-1] += sign
@@ -100,7 +102,10 @@ def _of_chain(operands: list[str], is_inner: bool) -> Iterator[str]:
         return
     if len(operands) > 1 and any(_TEXT.search(one) for one in operands):
         values = (one.strip() for one in operands if not _TEXT.fullmatch(one.strip()))
-        yield from (one for one in values if is_inner or not _TEXT.search(one) or not any(holes(one, is_inner=True)))
+        for one in values:
+            is_read = not is_inner and len(one) <= INNER_CHARACTERS and _TEXT.search(one) is not None
+            if not (is_read and any(holes(one, is_inner=True))):
+                yield one
 
 
 def _of_format(arguments: list[str]) -> Iterator[str]:
@@ -134,8 +139,8 @@ def _is_listed(hole: str, near: str) -> bool:
         return False
     word = re.escape(name[0])
     listed = (
-        rf"(?:^|[^\w.$]){word}\)?\s+(?:not\s+)?in\s+(?:[A-Z\[({{]|self\.|\w*(?i:allow|valid|known|column|field|choice|sort))|"
+        rf"(?:\b(?:if|elif|not|and|or|assert|unless|while|return)\b|[(!])\s*{word}\)?\s+(?:not\s+)?in\s+(?:[A-Z\[({{]|self\.|\w*(?i:allow|valid|known|column|field|choice|sort))|"
         rf"(?:\.|\b)(?:includes|has|contains\w*|Contains\w*|include\?|key\?|member\?|in_array|array_key_exists|isset|indexOf|"
         rf"fullmatch|match|test|matches|MatchString|IsMatch)\(\s*(?:[^()\n]*,\s*)?(?:\w+\[)?{word}\b|\b(?:switch|match|case)\s*\(?{word}\b"
     )
-    return re.search(listed, near, re.MULTILINE) is not None
+    return re2.search(f"(?m){listed}", near) is not None

@@ -143,10 +143,8 @@ def _needles() -> tuple[Any, tuple[str, ...]]:
     """Return the needles of all rules on trees and statements as one set, and the ids of the rules in its order."""
     options = re2.Options()
     options.max_mem = 64 << 20  # bytes; what a text makes of the set is kept, and is begun anew when it is full
-    found, named = (
-        re2.Set.SearchSet(options),
-        [rule for rule in rules() if rule.statement is not None or rule.rule is not None],
-    )
+    found = re2.Set.SearchSet(options)
+    named = [rule for rule in rules() if rule.statement is not None or rule.rule is not None]
     for rule in named:
         found.Add("|".join(map(re2.escape, rule.needles)))
     found.Compile()

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import re2
 
@@ -106,18 +107,22 @@ _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an autom
 # (`receive: Receive, send: Send`).
 SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.15, 1.0, 2.0
 _STATEMENT = re.compile(r"[={};]|\w\(")
-# Prose with two of these words is English, where whoever speaks to a reviewer names what is read, done or concluded;
-# imperatives of docstrings and comments do not. Of 2,000 real diffs that leaves REAL1 of REAL2 flagged.
-_ENGLISH = re2.compile(
-    rb"\b(?:the|an?|of|and|to|is|in|this|that|for|if|it|you|your|not|be|are|as|with|have|has|was|on|or|by|from|at)\b"
+# Where one of these words stands among every RUN of a text it is English, and whoever speaks to a reviewer in English
+# names what is read, done or concluded; imperatives of docstrings and comments do not. Words that other languages have
+# too (an, in, is) are not among them. Of 2,000 real diffs that leaves 14 of 26 flagged.
+_ENGLISH = frozenset(
+    b"the of and to this that for if it you your not are with have has was or by from at be which when will can".split()
 )
+_PLAIN_WORD = re.compile(rb"[a-z']+")
+RUN = 8  # words
 _REVIEWED = re2.compile(
-    rb"\b(?:re-?view|approv|assistant|ai\b|llm|gpt|claude|copilot|language model|models?\b|agents?\b|(?:ro)?bots?\b|scann|"
-    rb"screen|analy[sz]|assess|examin|grad(?:er|ing)|verdict|risk|scor|rat(?:e|ing|ed)\b|audit|flag|finding|harmless|"
-    rb"(?:un)?safe|benign|clean|malicious|ignor|disregard|forget|instruct|prompt|classif|categori|secur|trust|vulnerab|"
-    rb"inspect|evaluat|judg|reader|automated|concern|objection|suspicio|threat|danger|alarm|merge|verified|checker|"
-    rb"conclu|recommend|triage|lgtm|sign(?:ed)?[ -]off|diff\b|patch|pull request|change|vett|lenien|look(?:ed)? (?:at|over)|"
-    rb"nothing|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|no further|you (?:play|are))"
+    rb"\b(?:re-?view|approv|assistant|ai\b|llm|gpt|claude|copilot|language model|models?\b|agents?\b|(?:ro)?bots?\b|"
+    rb"scann|screen|analy[sz]|assess|examin|grad(?:er|ing)|verdict|risk|scor|rat(?:e|ing|ed)\b|audit|flag|finding|"
+    rb"harmless|(?:un)?safe|benign|clean|malicious|ignor|disregard|forget|instruct|prompt|classif|categori|secur|trust|"
+    rb"vulnerab|inspect|evaluat|judg|reader|automated|concern|objection|suspicio|threat|danger|alarm|merge|verified|"
+    rb"checker|conclu|recommend|triage|lgtm|sign(?:ed)?[ -]off|diff\b|patch|pull request|change|vett|lenien|nothing|"
+    rb"look(?:ed)? (?:at|over)|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|"
+    rb"no further|you (?:play|are))"
 )
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|;|%|<!--|<\w|\"\"\"|''')|^\s*--")
 _QUOTED = re.compile(r"[\"'`]([^\"'`]*+)[\"'`]")
@@ -161,7 +166,11 @@ def _is_plain_english(text: Folded, line: int) -> bool:
     """Return whether the lines that were read together are English and name nothing that a review is about."""
     ends = [*text.starts, len(text.text)]
     read = text.text[text.starts[line] : ends[min(line + WINDOW, len(text.starts))]].partition(b"\n")[0]
-    return len(_ENGLISH.findall(read)) > 1 and _REVIEWED.search(read) is None
+    words = _PLAIN_WORD.findall(read)
+    told = [place for place, word in enumerate(words) if word in _ENGLISH]
+    is_english = read.isascii() and len(told) > 1
+    runs = pairwise([-1, *told, len(words)])
+    return is_english and all(last - first <= RUN for first, last in runs) and _REVIEWED.search(read) is None
 
 
 def _is_statement(source: Source) -> bool:

@@ -31,8 +31,8 @@ _ASKS = re.compile(
     r"^\s*(\}?\s*else\s+)?(if|elif|elsif|unless|return|assert|guard|when|raise|throw)\b|&&|\|\||[!?]\s*$|=>"
 )
 _RIGHT = re.compile(
-    r"(?i)\w*(?:admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[A-Z_a-z]|moderator|authori[sz]|privileg|"
-    r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid)\w*"
+    r"(?i)admin|\bowner|owner_?id|staff|superuser|\brole|permission|permit|\bcan_?[a-z_]|moderator|authori[sz]|privileg|"
+    r"allowed|is_?auth|authenticated|verif|policy|scope|grant|tenant|current_?user|user\.id|== ?user\b|signature|valid"
 )
 _ROUTE = re.compile(
     r"\b\w+\.(get|post|put|patch|delete|all|use|route|group|handle\w*|Handle\w*|GET|POST|PUT|DELETE)\(\s*[\"'`]/"
@@ -162,7 +162,7 @@ def _finding(file: FileChange, line: Line, how: str) -> Finding:
         "opposite": "A condition or a switch says the opposite of what it said, and nothing else on the line changes.",
         "shifted": "A bound moves by one, and nothing else on the line changes.",
         "lowered": "A number that makes a password, key or token hard to guess is at most half of what it was.",
-        "weaker": "A condition or an address no longer asks for the right that it asked for, and most else on the line stays.",
+        "weaker": "A condition or an address no longer asks for a right that it asked for; most of the line stays.",
         "wider": "What was looked up among what belongs to one person or group is looked up among everybody's.",
         "turned": "A comparison is turned round, and nothing else on the line changes.",
     }
