@@ -79,15 +79,14 @@ def _added(masked: str, texts: Iterator[str], is_inner: bool) -> Iterator[str]:
             chains.append([""])
             lists.append([chain[-1].removesuffix(".format")] if formats[-1] and _TEXT.match(chain[-1]) else [])
         elif sign in _CLOSE and len(chains) > 1:
-            yield from _of_chain(chains[-1], is_inner)
+            yield from _of_chain(chain, is_inner)
             arguments = [one.strip() for one in (*lists.pop(), " + ".join(chains.pop()))]
-            if formats.pop():
-                yield from _of_format(arguments)
+            yield from _of_format(arguments) if formats.pop() else ()
             chains[-1][-1] += f"{_BRACKETS[sign]}{', '.join(arguments)}{sign}"
         elif sign in _ENDS:
             yield from _of_chain(chain, is_inner)
-            if sign != "=":  # what stands before it is a name
-                lists[-1].append(" + ".join(chain))
+            # What stands before a sign of equality is a name.
+            lists[-1] += [" + ".join(chain)] if sign != "=" else []
             chains[-1] = [""]
         else:
             chain[-1] += sign
