@@ -16,7 +16,7 @@ import re2
 
 from scoring.content.budget import spend
 from scoring.evidence._python_names import Expanded
-from scoring.evidence._rules import visitor_values
+from scoring.evidence._rules import cleaning, hiding, visitor_values
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -248,7 +248,8 @@ class _Expansion:
             target = next((child for child in children[:place] if child.kind() in _NAME_KINDS), None)
             if target is None or place + 1 >= len(children):
                 continue
-            name, value = target.text().strip("*&() "), children[place + 1]
+            # Of `value, err := read(name)` the first name is given what the call returns.
+            name, value = target.text().partition(",")[0].strip("*&() "), children[place + 1]
             if re.fullmatch(r"[$@]{0,2}\w+", name) and self._fits(value):
                 yield name, target, value, children[place].kind() in _APPENDED
 
@@ -287,7 +288,10 @@ class _Expansion:
             rows, is_literal = rows | before[-1].rows, False
         if is_appended and not before:
             return
-        if len(text) > VALUE_CHARACTERS or re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text):
+        is_own = re.search(rf"(?<![\w$@.:\"'/]){re.escape(name)}(?![\w\"'])", text)
+        # What is made of the name itself says nothing more, unless that makes it safe, as in `name = quote(name)`.
+        says_nothing = is_own and not (cleaning().search(text) or hiding().search(text))
+        if len(text) > VALUE_CHARACTERS or says_nothing:
             return
         is_alias = re.fullmatch(r"[\w.]+", text) is not None and not is_literal
         self._add(_Definition(name, self._scope(value), text, is_literal, is_alias, rows | {reach.start.line}))
@@ -338,9 +342,10 @@ class _Expansion:
             return f"{chosen.name}: {chosen.value}"
         if chosen.is_alias or chosen.is_literal or _PLAIN_PARENTS.search(kind):
             return chosen.value
-        # A variable's name says more about a method's receiver than the call that made it, except for visitor input.
-        is_named = _RECEIVERS.search(kind) and not visitor_values().search(chosen.value)
-        return None if is_named else f"({chosen.value})"
+        # A variable's name says more about a method's receiver than the call that made it, except for visitor input and
+        # for what was decoded.
+        is_told = visitor_values().search(chosen.value) or hiding().search(chosen.value)
+        return None if _RECEIVERS.search(kind) and not is_told else f"({chosen.value})"
 
     def _chosen(self, name: str, place: int, parameters: set[str]) -> _Definition | None:
         """Return the last value in the same function, a literal only where the name never holds anything else."""

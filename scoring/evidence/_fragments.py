@@ -1,7 +1,9 @@
 """The new side of a hunk as a text that a tolerant parser can read, and the way back to its lines. Pure."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from scoring.content.change import Hunk, Line
 from scoring.content.whole_files import NewSide
@@ -13,6 +15,15 @@ CONTINUED = frozenset({"shell", "config"})  # languages in which a command goes 
 GOES_ON = re.compile(r"(?:\\|&&|[^:\s]\s*\|)\s*$")
 CONTINUED_LINES = 50  # of one command
 BRACED = frozenset({"javascript", "go", "rust", "php", "java", "c", "csharp", "kotlin"})
+TOLD_ROWS, TOLD_CHARACTERS = 30, 300  # of imports and constants that a hunk is given of others
+_TOLD = re.compile(
+    r"(?:from [\w.]+ import [\w, ]+$|import [\w., ]+;?$|import\b.*\bfrom\s+[\"']|const\s.*=\s*require\(|"
+    r"\s*(?:(?:export|private|public|protected|internal|static|final|readonly|const|val|let|var|local|our|my|pub)\s+)*"
+    r"(?:[\w<>\[\]&']+\s+)?\$?[A-Z][A-Z0-9_]{2,}\s*(?::[^=]+)?:?=\s*(?:[a-z]\w*\()?[\"'`{(\[\d].*[\"'`})\]\d]\s*[;,]?\s*$)"
+)
+_WORD = re.compile(r"\w+")
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_IMPORTING = frozenset({"import", "from", "as", "const", "let", "var", "require"})
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _PHP_TAG = re.compile(r"<\?|\?>")
@@ -21,13 +32,29 @@ _BRACKETS = b"()[]{}"
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 
 
-def fragment_of(hunk: Hunk, language: str) -> NewSide:
-    """Return context and added lines in order; for Python below the heads of the blocks around them."""
+def fragment_of(hunk: Hunk, language: str, told: Sequence[str] = ()) -> NewSide:
+    """Return context and added lines in order, below what is `told` elsewhere in the file and the open blocks."""
     kept: list[Line | None] = [line for line in hunk.lines if line.mark != "-"]
     texts = [_clean(line.text) if line is not None else "" for line in kept]
-    opened = _opened(texts, _clean(hunk.section), language)
+    opened = [*_opened(texts, _clean(hunk.section), language)]
+    tags = 1 if opened[:1] == ["<?php"] else 0
+    opened = [*opened[:tags], *told, *opened[tags:]]
     closed = [_missing_brackets("\n".join([*opened, *texts]))] if language in BRACED else []
     return NewSide("\n".join([*opened, *texts, *closed, ""]), (*(None for _ in opened), *kept, *(None for _ in closed)))
+
+
+def told_elsewhere(hunks: Sequence[Hunk], hunk: Hunk) -> list[str]:
+    """Return the imports and constants of one line that other hunks of a file hold and this one names."""
+    words = {word for line in hunk.lines if line.mark != "-" for word in _WORD.findall(line.text[:LINE_LENGTH])}
+    lines = (line for one in hunks if one is not hunk for line in one.lines if line.mark != "-")
+    short = (line.text for line in lines if len(line.text) <= TOLD_CHARACTERS and _TOLD.match(line.text))
+    return [_clean(text).strip() for text in islice((text for text in short if _names(text, words)), TOLD_ROWS)]
+
+
+def _names(text: str, words: set[str]) -> bool:
+    """Return whether an import or a constant gives a name that stands among these words."""
+    given = _CONSTANT.findall(text.partition("=")[0]) or _WORD.findall(text)
+    return not words.isdisjoint(word for word in given if word not in _IMPORTING)
 
 
 def _opened(texts: list[str], section: str, language: str) -> list[str]:

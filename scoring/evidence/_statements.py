@@ -24,7 +24,7 @@ _GOES_ON = re.compile(r"(?:[-+*/%.=&|\\(\[]|\s\?|\b(?:and|or|not|in|return))\s*$
 _CONTINUES = re.compile(r"\s*(?:\?\.|\.\w|->|::|\+(?!\+)|\|\||&&|\.\.|\?\s|:\s|and\b|or\b|\|>)")
 _OPENS = re.compile(r"(?:=>\s*\{?|\)\s*\{|\bdo(?:\s*\|[^|]*\|)?|\bthen)\s*$")
 _CONDITION = re.compile(
-    r"\s*(?:\}?\s*else\s+|\}\s*|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while|catch|rescue)\b"
+    r"\s*(?:\}?\s*else\s+|\}\s*|el)?(?:if|elsif|elseif|unless|when|case|switch|guard|while|catch|except|rescue)\b"
 )
 _HEAD = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|internal|static|final|async|override|local|pub(?:\(\w+\))?|virtual|"

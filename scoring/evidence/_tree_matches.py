@@ -7,10 +7,11 @@ from scoring.content.budget import spend
 from scoring.content.change import Line
 from scoring.content.whole_files import NewSide
 from scoring.evidence._assignments import expand
+from scoring.evidence._holes import has_unsafe
 from scoring.evidence._languages import GRAMMARS, Language
 from scoring.evidence._python_names import Expanded, expand_python, focused
-from scoring.evidence._rules import Rule, visitor_values
-from scoring.evidence._statements import put_together, rows_near, statements
+from scoring.evidence._rules import Rule, may_read, visitor_values
+from scoring.evidence._statements import Statement, put_together, rows_near, statements
 from scoring.evidence._tree_rules import tree_rules
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def tree_matches(side: NewSide, rules: Iterable[Rule], language: Language) -> It
         return
     read = expand(side.text, grammar, root)
     yield from _in_statements(read, side, rules)
-    near = _near_changes(side, read)
-    meant = [rule for rule in rules if rule.rule is not None and rule.may_match(near)]
+    able = may_read(_near_changes(side, read))
+    meant = [rule for rule in rules if rule.rule is not None and rule.id in able]
     if meant:
         root = root if read.text == side.text else SgRoot(read.text, grammar).root()
         yield from _played(root, read, side, language, meant)
@@ -59,7 +60,8 @@ def _python_matches(side: NewSide, root: "SgNode", rules: tuple[Rule, ...]) -> I
         if meant is raw and expanded.text == side.text:
             continue
         text = focused(read.text, root, rows)
-        told = [rule for rule in meant if rule.may_match(text)]
+        able = may_read(text)
+        told = [rule for rule in meant if rule.id in able]
         focus = Expanded(text, read.sources)
         yield from _played(SgRoot(text, GRAMMARS["python"]).root(), focus, side, "python", told)
 
@@ -79,7 +81,7 @@ def _played(
             taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
             line = side.added(rows[0], rows[-1])
             line = line or next((made for source in sorted(taken) if (made := side.added(source, source))), None)
-            if line and told.isdisjoint(taken) and not _is_safe(rule, written, rows[0], rows[-1]):
+            if line and told.isdisjoint(taken) and not _is_safe(rule, node.text(), written, rows[0], rows[-1]):
                 told.update(rows)
                 yield rule, line
 
@@ -87,9 +89,10 @@ def _played(
 def _in_statements(read: Expanded, side: NewSide, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Line]]:
     """Match rules against the statements that hold an added row, or a value taken from one."""
     meant = [rule for rule in rules if rule.statement is not None]
-    written = [rule for rule in meant if rule.as_written and rule.may_match(side.text)]
-    yield from _stated(Expanded(side.text), side, written)
-    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.may_match(read.text)])
+    able = may_read(side.text)
+    yield from _stated(Expanded(side.text), side, [rule for rule in meant if rule.as_written and rule.id in able])
+    able = able if read.text == side.text else may_read(read.text)
+    yield from _stated(read, side, [rule for rule in meant if not rule.as_written and rule.id in able])
 
 
 def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[Rule, Line]]:
@@ -102,25 +105,45 @@ def _stated(read: Expanded, side: NewSide, meant: list[Rule]) -> Iterator[tuple[
         taken = {source for row in rows for source in read.sources.get(row, ())} - set(rows)
         lines = (side.added(row, row) for row in (*rows, *sorted(taken)))
         line = next((line for line in lines if line is not None), None)
-        text = visitor_values().sub(rf"{MARK}\1", put_together(one.text.replace(MARK, "")))
         if line is None:
             continue
+        text = _marked(one.text)
+        is_own = taken.isdisjoint(changed)
+        able = may_read(one.text)
         for rule in meant:
-            is_new = rule.may_match(one.text) and told[rule.id].isdisjoint(taken)
+            is_new = rule.id in able and told[rule.id].isdisjoint(taken)
             if not (is_new and _reads(rule, one.text if rule.as_written else text, one.heads)):
                 continue
-            if not _is_safe(rule, written, one.first, one.last):
+            if is_own and _stood(rule, _marked(_standing(side, written, one)), text):
+                continue
+            if not _is_safe(rule, one.text if rule.as_written else text, written, one.first, one.last):
                 told[rule.id].update(rows, taken)
                 yield rule, line
 
 
-def _is_safe(rule: Rule, rows: Sequence[str], first: int, last: int) -> bool:
-    """Return whether a rule's exception stands near these rows, or its companion is missing there."""
-    if rule.exception is None and rule.companion is None:
+def _marked(text: str) -> str:
+    """Return a statement with quoted texts put together and a mark before each value of a visitor."""
+    return visitor_values().sub(rf"{MARK}\1", put_together(text.replace(MARK, "")))
+
+
+def _stood(rule: Rule, before: str, text: str) -> bool:
+    """Return whether a rule matches a statement as often without the rows that the change adds."""
+    return bool(before) and len(rule.pattern.findall(before)) >= len(rule.pattern.findall(text))
+
+
+def _standing(side: NewSide, rows: Sequence[str], one: Statement) -> str:
+    """Return the rows of a statement that the change does not add."""
+    return " ".join(rows[row].strip() for row in range(one.first, one.last + 1) if side.added(row, row) is None)
+
+
+def _is_safe(rule: Rule, text: str, rows: Sequence[str], first: int, last: int) -> bool:
+    """Return whether a rule's exception stands near these rows, its companion is missing, or all values are safe."""
+    if rule.exception is None and rule.companion is None and rule.safe_values is None:
         return False
     near = rows_near(rows, first, last)
     is_alone = rule.companion is not None and not rule.companion.search(near)
-    return is_alone or (rule.exception is not None and rule.exception.search(near) is not None)
+    is_excepted = rule.exception is not None and rule.exception.search(near) is not None
+    return is_alone or is_excepted or (rule.safe_values is not None and not has_unsafe(text, rule.safe_values, near))
 
 
 def _reads(rule: Rule, text: str, heads: str) -> bool:

@@ -11,11 +11,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+
+import re2
 
 from scoring.content.finding import QUOTE_LENGTH, Finding, Severity
 from scoring.content.submission import Submission
 from scoring.evidence._folding import Carrier, Folded, Source, folded
-from scoring.evidence._prose import shipped_model, suspects
+from scoring.evidence._prose import WINDOW, shipped_model, suspects
 from scoring.evidence._reviewer_phrases import concept
 from scoring.evidence._unicode import shown
 
@@ -104,8 +107,28 @@ _ALIKE = Attempt("reads-like-an-order", (), _HIGH, "reads like words to an autom
 # (`receive: Receive, send: Send`).
 SURE, LIKELY, LIKELY_IN_PROSE, LIKELY_IN_STATEMENTS = 2.0, -0.15, 1.0, 2.0
 _STATEMENT = re.compile(r"[={};]|\w\(")
-# Possessive, so that blanks are not tried in every pair: 2,000 of them behind a quote took 14 s.
-_WORDS = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|--|;|%|<!--|<\w|\"\"\"|''')|([\"'`])[^\"'` ]*+ [^\"'` ]*+ [^\"'`]*+\1")
+# Where one of these words stands among every RUN of a text it is English, and whoever speaks to a reviewer in English
+# names what is read, done or concluded; imperatives of docstrings and comments do not. Words that other languages have
+# too (an, in, is) are not among them. Of 2,000 real diffs that leaves 19 of 26 flagged.
+_ENGLISH = frozenset(
+    b"the of and to this that for if it you your not are with have has was or by from at be which when will can".split()
+)
+_PLAIN_WORD = re.compile(rb"[a-z']+")
+RUN = 8  # words
+_REVIEWED = re2.compile(
+    rb"\b(?:re-?view|approv|assistant|ai\b|llm|gpt|claude|copilot|language model|models?\b|agents?\b|(?:ro)?bots?\b|"
+    rb"scann|screen|analy[sz]|assess|examin|grad(?:er|ing)|verdict|risk|scor|rat(?:e|ing|ed)\b|audit|flag|finding|"
+    rb"harmless|(?:un)?safe|benign|clean|malicious|ignor|disregard|forget|instruct|prompt|classif|categori|secur|trust|"
+    rb"vulnerab|inspect|evaluat|judg|reader|automated|concern|objection|suspicio|threat|danger|alarm|merge|verified|"
+    rb"checker|conclu|recommend|triage|lgtm|sign(?:ed)?[ -]off|diff\b|patch|pull request|change|vett|lenien|nothing|"
+    rb"look(?:ed)? (?:at|over)|everything|through\b|blessed|goodwill|penali|move along|carry on|from here on|"
+    rb"no further|you (?:play|are))"
+)
+_COMMENT = re.compile(r"(?:^|\s)(?:#|//|/\*|\*|;|%|<!--|<\w|\"\"\"|''')|^\s*--")
+_QUOTED = re.compile(r"[\"'`]([^\"'`]*+)[\"'`]")
+_HOLE = re.compile(r"[$#]?\{[^{}]*\}")  # of a text; what stands in it is no prose
+_WORD = re.compile(r"[^\W\d_]{2,}")
+SENTENCE_WORDS = 4  # of a text in quotes that may be a sentence
 
 
 def scan(submission: Submission) -> Iterator[Finding]:
@@ -135,14 +158,32 @@ def _alike(text: Folded) -> Iterator[tuple[int, Severity]]:
         in_prose = source.carrier == "docs"
         in_statement = not in_prose and _is_statement(source)
         likely = LIKELY_IN_PROSE if in_prose else LIKELY_IN_STATEMENTS if in_statement else LIKELY
-        if score >= likely:
+        if score >= likely and not _is_plain_english(text, line):
             yield line, Severity.HIGH if score >= SURE and not in_prose and not in_statement else Severity.MED
 
 
+def _is_plain_english(text: Folded, line: int) -> bool:
+    """Return whether the lines that were read together, statements left out, are English and name no review."""
+    ends = [*text.starts, len(text.text)]
+    read: list[bytes] = []
+    for place in range(line, min(line + WINDOW, len(text.sources))):
+        part, end, _ = text.text[ends[place] : ends[place + 1]].partition(b"\n")
+        if not part.isascii() or _REVIEWED.search(part):
+            return False
+        read += [] if _is_statement(text.sources[place]) else _PLAIN_WORD.findall(part)
+        if end:
+            break
+    told = [place for place, word in enumerate(read) if word in _ENGLISH]
+    runs = pairwise([-1, *told, len(read)])
+    return len(told) > 1 and all(last - first <= RUN for first, last in runs)
+
+
 def _is_statement(source: Source) -> bool:
-    """Return whether a line of code does something and has neither a comment nor a text of three words."""
-    text = source.text[:2_000]
-    return source.carrier == "code" and _STATEMENT.search(text) is not None and _WORDS.search(text) is None
+    """Return whether a line of code does something and has neither a comment nor a text of some words."""
+    text = _HOLE.sub("", source.text[:2_000])
+    if source.carrier != "code" or _STATEMENT.search(source.text[:2_000]) is None or _COMMENT.search(text):
+        return False
+    return all(len(_WORD.findall(quoted)) < SENTENCE_WORDS for quoted in _QUOTED.findall(text))
 
 
 def _is_reported(found: "_Phrases", text: Folded, line: int) -> bool:

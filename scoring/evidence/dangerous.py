@@ -1,7 +1,9 @@
 """Constructs that run, open, weaken or hide something: the rules in rules/, played on added and removed lines."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
 
 from scoring.content.budget import BudgetSpent, spend
 from scoring.content.change import Change, FileChange, Hunk, Line
@@ -10,10 +12,10 @@ from scoring.content.paths import Role, role
 from scoring.content.submission import Submission
 from scoring.content.whole_files import NewSide
 from scoring.evidence._code_lines import is_comment
-from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep
+from scoring.evidence._fragments import CONTINUED, cleaned, continued, fragment_of, is_too_deep, told_elsewhere
 from scoring.evidence._languages import Language
 from scoring.evidence._notebooks import read_as
-from scoring.evidence._rules import Rule, rules_for
+from scoring.evidence._rules import Rule, may_read, rules_for
 from scoring.evidence._tree_matches import tree_matches
 from scoring.evidence._weight import cut, lowered, quoted, worst_first
 
@@ -22,6 +24,9 @@ LINE_LENGTH = 20_000  # characters of a line that expressions are played on
 PARSED_CHARACTERS = 3_000_000  # of one change: about 1.5 s; the parser is given no more
 FRAGMENT_CHARACTERS = 1_000_000
 PLAYS = 3_000  # of a rule on a parsed hunk, of one change: .2 ms each; 20,000 lines of real changes take 600
+SUCCESSORS = 30  # added lines that may take the place of a removed one
+ALIKE, MOST = 0.5, 3  # share of the words of the shorter line that stand in both; lines of fewer words count as so many
+_WORD = re.compile(r"\w+")
 ONCE = 20  # findings of one rule in one file: more say the same
 
 
@@ -117,7 +122,7 @@ def _hunk_matches(
     """Play rules on the syntax tree of one hunk; one that is too much for them is noted as unread."""
     if all(line.mark != "+" for line in hunk.lines):
         return
-    side = fragment_of(hunk, language)
+    side = fragment_of(hunk, language, told_elsewhere(file.hunks, hunk) if len(file.hunks) > 1 else ())
     if _fits(reading, side, rules):
         yield from _tree_matches(reading, side, rules, language)
     elif rules:
@@ -135,11 +140,13 @@ def _tree_matches(
     reading: _Reading, side: NewSide, rules: list[Rule], language: Language
 ) -> Iterator[tuple[Rule, Line]]:
     """Yield the matches of the rules that may match a text, each with its first added line."""
-    meant = [rule for rule in rules if rule.may_match(side.text)] if language != "python" else rules
+    able = may_read(side.text)
+    able_rules = [rule for rule in rules if rule.id in able]
+    meant = rules if language == "python" else able_rules
     if not meant:
         return
     reading.left -= len(side.text)
-    reading.plays -= _count_trees([rule for rule in meant if rule.may_match(side.text)])
+    reading.plays -= _count_trees(able_rules)
     yield from tree_matches(side, meant, language)
 
 
@@ -179,7 +186,7 @@ def _line_matches(rule: Rule, added: list[Line], text: str) -> Iterator[tuple[Ru
 
 
 def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterator[tuple[Rule, Line]]:
-    """Yield the first line that each rule misses, unless the change adds the like."""
+    """Yield the first line that each rule misses, or what takes its place, unless the change adds the like."""
     before = ["", *(cut(line.text, LINE_LENGTH) for line in hunk.lines)]
     removed = [(place, line) for place, line in enumerate(hunk.lines) if line.mark == "-"]
     for rule in (rule for rule in rules if removed and rule.removed is not None):
@@ -192,7 +199,19 @@ def _removed_matches(reading: _Reading, hunk: Hunk, rules: list[Rule]) -> Iterat
         )
         line = next(missed, None)
         if line and not (rule.exception and rule.exception.search(reading.added_text())):
-            yield rule, line
+            yield rule, _successor(hunk, line) or line
+
+
+def _successor(hunk: Hunk, gone: Line) -> Line | None:
+    """Return the added line that takes the place of a removed one: of the lines that follow its run the most alike."""
+    place = hunk.lines.index(gone)
+    after = list(dropwhile(lambda line: line.mark == "-", hunk.lines[place:]))
+    come = list(takewhile(lambda line: line.mark == "+", after))[:SUCCESSORS]
+    words = set(_WORD.findall(cut(gone.text, LINE_LENGTH)))
+    others = [set(_WORD.findall(cut(line.text, LINE_LENGTH))) for line in come]
+    alike = [len(words & other) / max(min(len(words), len(other)), MOST) for other in others]
+    best = max(alike, default=0.0)
+    return come[alike.index(best)] if best >= ALIKE else None
 
 
 def _finding(rule: Rule, severity: Severity, file: FileChange, line: Line) -> Finding:

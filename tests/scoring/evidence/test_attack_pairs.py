@@ -14,7 +14,7 @@ from scoring.content.submission import Submission
 from tests.conftest import Count
 from tests.scoring.evidence.attack_pairs import Told, read_pairs, told
 
-CAUGHT, FLAGGED = 47, 0  # of 49 pairs: at least, at most
+CAUGHT, FLAGGED = 48, 0  # of 49 pairs: at least, at most
 HIGH, MEDIUM = 0.01, 0.05  # of real diffs, by all scanners: at most
 
 

@@ -129,8 +129,10 @@ def test_another_change_of_a_line_is_none(old: str, new: str) -> None:
     assert found(flipped.scan, marked_lines(f"-{old}\n+{new}\n")) == []
 
 
-def test_lines_that_do_not_pair_are_not_compared() -> None:
-    assert found(flipped.scan, marked_lines("-if user.is_admin:\n+if not user.is_admin:\n+    log()\n")) == []
+def test_of_runs_of_different_lengths_only_lines_that_are_alike_are_compared() -> None:
+    alike = marked_lines("-if user.is_admin:\n+if not user.is_admin:\n+    log()\n")
+    assert [finding.rule for finding in found(flipped.scan, alike)] == ["opposite"]
+    assert found(flipped.scan, marked_lines("-if user.is_admin:\n+if not page.is_open:\n+    log()\n")) == []
 
 
 GUARD = "-    if amount < 0:\n-        raise ValueError(amount)\n"

@@ -280,3 +280,43 @@ def share_with_high(changes: list[Change]) -> float:
 def test_nothing_is_found_in_a_change_without_lines() -> None:
     assert found(dangerous.scan) == []
     assert list(dangerous.scan(Submission(change_of(FileChange("a.py", "a.py", "mode"))))) == []
+
+
+OTHER_HUNK = """diff --git a/src/a.py b/src/a.py
+--- a/src/a.py
++++ b/src/a.py
+@@ -1,2 +1,3 @@
+ import os
++CLEARING = {"DE00500105175407324931"}
+ LIMIT = 5
+@@ -20,2 +21,4 @@ def allowed(transfer, spent):
+     record(transfer)
++    if transfer.target in CLEARING:
++        return True
+     return spent < LIMIT
+"""
+
+
+def test_a_hunk_is_read_with_the_constants_of_other_hunks() -> None:
+    told = {finding.rule: finding.line for finding in dangerous.scan(Submission(read_change(OTHER_HUNK)))}
+    assert told["one-of-them-exempt"] == 22
+    unknown = OTHER_HUNK.replace('+CLEARING = {"DE00500105175407324931"}', "+OTHER = {}")
+    assert "one-of-them-exempt" not in {finding.rule for finding in dangerous.scan(Submission(read_change(unknown)))}
+
+
+def test_a_lost_safeguard_is_told_at_the_line_that_takes_its_place() -> None:
+    replaced = marked_lines("-return hmac.compare_digest(given, wanted)\n+return given == wanted\n", "src/a.py")
+    gone = marked_lines("-return hmac.compare_digest(given, wanted)\n+log(1)\n", "src/a.py")
+    rule = "constant-time-comparison-removed"
+    for file, is_removed in ((replaced, False), (gone, True)):
+        (finding,) = (one for one in dangerous.scan(Submission(change_of(file))) if one.rule == rule)
+        assert (finding.removed, "compare_digest" in (finding.quote or "")) == (is_removed, is_removed)
+
+
+def test_what_stood_in_a_statement_before_is_not_told_again() -> None:
+    standing = '         .requestMatchers("/public/**").permitAll()\n'
+    head, tail = "     http.authorizeHttpRequests(auth -> auth\n", "         .anyRequest().authenticated());\n"
+    kept = f'{head}{standing}+        .requestMatchers("/admin/**").hasRole("ADMIN")\n{tail}'
+    opened = f'{head}{standing}+        .requestMatchers("/admin/**").permitAll()\n{tail}'
+    assert "nobody-is-asked" not in rules_found(dangerous.scan, marked_lines(kept, "src/A.java"))
+    assert "nobody-is-asked" in rules_found(dangerous.scan, marked_lines(opened, "src/A.java"))

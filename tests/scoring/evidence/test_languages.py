@@ -55,3 +55,17 @@ def test_a_comment_is_no_safeguard_that_takes_the_place_of_another() -> None:
     assert "middleware-removed" in rules_found(dangerous.scan, marked_lines(commented, "a.js"))
     moved = f"{gone}+app.use(requireAdmin);\n"
     assert "middleware-removed" not in rules_found(dangerous.scan, marked_lines(moved, "a.js"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("-  if user.admin? || user.editor?\n+  if user.present? || user.editor?\n", {"weaker"}),
+        ("-  @page = current_user.pages.find(id)\n+  @page = Page.find(id)\n", {"wider"}),
+        ("-  @page = current_user.pages.find(id)\n+  @page = current_user.pages.find(page_id)\n", set()),
+        ("-  if user.admin?\n+  if user.admin? || user.owner?\n", set()),
+        ("-  return unless valid?\n+  # return unless somebody asks\n", set()),
+    ],
+)
+def test_a_line_that_stays_may_not_ask_for_less_or_look_among_more(lines: str, found: set[str]) -> None:
+    assert rules_found(flipped.scan, marked_lines(lines, "src/a.rb")) == found
