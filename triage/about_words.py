@@ -91,7 +91,7 @@ def sections(facts: Facts) -> tuple[Section, ...]:
 def _what() -> tuple[str, ...]:
     return (
         "It sorts incoming pull requests of watched Tangled repositories into three lanes: fast lane, needs review, "
-        "flagged. It informs people who decide. It never merges, blocks, bans or closes anything.",
+        "flagged. People decide. By itself it merges, closes, blocks and bans nothing.",
         "It knows only public records of the network, what the repositories' own servers say, and what maintainers do "
         "here.",
     )
@@ -101,7 +101,7 @@ def _method(facts: Facts) -> tuple[str, ...]:
     by_hand = (
         " At present the operator set the threshold by hand; it is not certified."
         if facts.is_by_hand
-        else " Without a certificate the fast lane stays shut and says what is missing."
+        else " Without a certificate the fast lane stays shut until a maintainer opens it on an estimate, which every page then says."
     )
     return (
         "Who: " + MEASURES[facts.measure].format(hops=facts.hops),

@@ -78,3 +78,14 @@ def test_where_a_repositorys_own_budget_shuts_the_lane_no_row_says_that_it_start
     page = client.get(f"/pull/{row.uri}").content.decode()
     assert "The fast lane is shut under this repository's own budget." in page
     assert "The fast lane starts at" not in page
+
+
+def test_a_row_leaves_the_state_of_the_lane_to_its_reasons_which_are_those_of_its_repository(
+    client: Client, pages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = drawn_rows.drawn_rows()[1]
+    draw(monkeypatch, DrawnWorld(rows=(row,), t_high=None, t_low=0.3137))
+    sign_in(client, "maintainer", HERE)
+    side = client.get(f"/pull/{row.uri}").content.decode().split("Why this lane", 1)[1].split("</section>", 1)[0]
+    assert "Flagged is below" in side
+    assert "The fast lane is shut." not in side
