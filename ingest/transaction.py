@@ -219,7 +219,7 @@ def _parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | duckdb.Stateme
     statements = cursor.extract_statements(sql)
     if len(statements) != 1:
         return sql
-    if sum(map(len, PARSED)) + len(sql) > PARSED_CHARACTERS:
+    if sum(map(len, tuple(PARSED))) + len(sql) > PARSED_CHARACTERS:  # a copy: other threads add to it meanwhile
         PARSED.clear()  # some name their values one by one and never come again
     PARSED[sql] = statements[0]
     return statements[0]
