@@ -17,7 +17,7 @@ from scoring.verdict import Lane
 from triage import approval_charts, attacked, backlog_charts, charts, learned_charts, missing
 from triage.access import viewing
 from triage.conditional import unless_held
-from triage.context import present, told_dashboard
+from triage.context import present, told_dashboard, training_need
 from triage.incidents import banners
 from triage.lists import count_lists
 from triage.middleware import Request
@@ -40,7 +40,7 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "newcomers": charts.newcomers(fares, now),
         **_moving(snapshot, board, now),
         **_lanes(board, read.actable(snapshot)),
-        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot)),
+        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
@@ -71,7 +71,9 @@ def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
     }
 
 
-def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> dict[str, object]:
+def _learned(
+    exact: bool, a_year: int, results: tuple[read.LaneMonth, ...], need: read.TrainingNeed
+) -> dict[str, object]:
     """What was learned, told with thresholds where `exact`; `a_year` pull requests were decided in the last one."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
@@ -80,10 +82,10 @@ def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> d
     return {
         "model": model,
         "reliability": learned_charts.reliability("reliability", model.change.bins) if model else None,
-        "no_reliability": missing.no_reliability(name, model),
+        "no_reliability": missing.no_reliability(name, model, need),
         "order_words": learned_charts.order_words(read_backtest(settings.LOG_DIR), LABEL),
         "approvals": approval_charts.false_approvals("approvals", lane, results, budget),
-        "no_approvals": missing.no_false_approvals(name, model, exact, fewest),
+        "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": approval_charts.lane_answer(results, budget),
         "score_said": learned_charts.score_answer(model.change.bins if model else ()),

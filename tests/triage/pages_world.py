@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -266,6 +267,10 @@ class DrawnWorld:
         waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
         return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
 
+    def training_need(self, snapshot: object, now: datetime, folder: Path, days: int) -> read.TrainingNeed:
+        """Twelve settled; the worker is due in two days, or never trains."""
+        return read.TrainingNeed(12, 3, days, NOW + timedelta(days=2))
+
     def lane_results(self, snapshot: object) -> tuple[read.LaneMonth, ...]:
         """As the test that drew it says."""
         return self.results
@@ -415,6 +420,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
     pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles")
-    for name in (*pages, "fares", "lane_results", "score"):
+    for name in (*pages, "fares", "lane_results", "score", "training_need"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)
