@@ -18,6 +18,7 @@ from triage import approval_charts, attacked, backlog_charts, charts, learned_ch
 from triage.access import viewing
 from triage.conditional import unless_held
 from triage.context import present, told_dashboard, training_need
+from triage.forms import read_list
 from triage.incidents import banners
 from triage.lists import count_lists
 from triage.middleware import Request
@@ -28,7 +29,10 @@ from triage.views import reading
 @reading
 @unless_held
 def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """How the score is doing."""
+    """How the score is doing; `?repository=` narrows what is open and how long people wait."""
+    repositories = {one.key: one.name for one in read.watched_repositories(snapshot)}
+    wanted = read_list(request.GET).repository
+    repository = wanted if wanted in repositories else ""
     board, now = told_dashboard(request, snapshot), present(snapshot)
     exact, fares = sees_thresholds(viewing(request)), read.fares(snapshot)
     shown = {
@@ -38,19 +42,24 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)) if exact else (),
         "newcomers": charts.newcomers(fares, now),
-        **_moving(snapshot, board, now),
+        "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
+        "repository": repository,
+        "is_unknown": wanted != repository,
+        **_moving(snapshot, board, now, repository),
         **_lanes(board, read.actable(snapshot)),
         **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
 
-def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime) -> dict[str, object]:
+def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime, repository: str) -> dict[str, object]:
     """Return whether the backlog shrinks, and how long people wait."""
-    weeks, found = read.weeks(snapshot, now), read.answers(snapshot, now)
+    weeks, found = read.weeks(snapshot, now, repository), read.answers(snapshot, now, repository)
+    total = sum(week.open for week in weeks[-1:]) if repository else sum(board.lanes.values())
     return {
         "backlog": backlog_charts.backlog(weeks),
-        "backlog_said": backlog_charts.backlog_answer(weeks, sum(board.lanes.values())),
+        "open_here": total,
+        "backlog_said": backlog_charts.backlog_answer(weeks, total),
         "trend_from": now + timedelta(weeks=2),
         "waits": backlog_charts.waits(found),
         "waiting_said": backlog_charts.waiting_answer(found),

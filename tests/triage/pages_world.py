@@ -324,11 +324,11 @@ class DrawnWorld:
         """Nobody wrote anything."""
         return
 
-    def weeks(self, snapshot: object, now: datetime) -> tuple[read.Week, ...]:
+    def weeks(self, snapshot: object, now: datetime, repository: str = "") -> tuple[read.Week, ...]:
         """A backlog that shrank."""
         return tuple(read.Week(now - timedelta(weeks=12 - at), 71 - at, 20 + at, 21 + at) for at in range(13))
 
-    def answers(self, snapshot: object, now: datetime) -> tuple[read.Answers, read.Answers]:
+    def answers(self, snapshot: object, now: datetime, repository: str = "") -> tuple[read.Answers, read.Answers]:
         """First-timers wait twice as long as regulars; two wait still."""
         months = [datetime(2026, month, 1) for month in (1, 2, 3)]
         slow, fast = (
