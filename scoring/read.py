@@ -92,6 +92,7 @@ from scoring.read_worth import vouches_worth_making
 from scoring.review_rows import ShownFinding, ShownFlag
 from scoring.shadow import ShadowDay, ShadowReport, shadow_report
 from scoring.shaping import dids_of_handles, persons
+from scoring.training_need import TrainingNeed, training_need
 
 __all__ = [
     "AnswerMonth",
@@ -157,6 +158,7 @@ __all__ = [
     "Standing",
     "Stored",
     "Subject",
+    "TrainingNeed",
     "TrustExplanation",
     "VouchLine",
     "VouchWorth",
@@ -229,6 +231,7 @@ __all__ = [
     "stored_whole",
     "subjects",
     "taken_keys",
+    "training_need",
     "troubles_in_words",
     "unmarked_merges",
     "unsealed",

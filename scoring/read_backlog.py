@@ -20,13 +20,14 @@ select p.pull_uri, p.author_id, p.repository_id, p.title, p.opened_at,
 from pull_requests p semi join watched_repositories using (repository_id)
 anti join own_people o on o.repository_id = p.repository_id and o.contributor_id = p.author_id
 anti join hidden_people h on h.contributor_id = p.author_id
+where $repository = '' or p.repository_id in (select repository_id from repositories where repo_key = $repository)
 """
 WEEKLY = f"""
 with counted as ({COUNTED})
 select until, count(*) filter (opened_at <= until and (ended_at is null or ended_at > until)) as open,
   count(*) filter (opened_at <= until and opened_at > until - interval 7 day) as came,
   count(*) filter (ended_at <= until and ended_at > until - interval 7 day) as decided
-from counted, (select unnest(?::timestamp[]) as until) group by until order by until
+from counted, (select unnest($ends::timestamp[]) as until) group by until order by until
 """
 # Who had nothing merged or closed there before was a first-timer then. A stranger's comment is not an answer.
 ANSWERS = f"""
@@ -98,17 +99,21 @@ class Answers:
     author: str = ""
 
 
-def weeks(rows: Rows, now: datetime) -> tuple[Week, ...]:
-    """The end of each of the last twelve weeks up to `now` (naive UTC), and of the week before, the oldest first."""
+def weeks(rows: Rows, now: datetime, repository: str = "") -> tuple[Week, ...]:
+    """The end of each of the last twelve weeks up to `now` (naive UTC), and of the week before, the oldest first.
+
+    `repository` is the key of the only one that counts, "" for all.
+    """
     ends = [now - timedelta(weeks=back) for back in range(WEEKS, -1, -1)]
-    return tuple(Week(row["until"], row["open"], row["came"], row["decided"]) for row in rows.rows(WEEKLY, [ends]))
+    found = rows.rows(WEEKLY, {"ends": ends, "repository": repository})
+    return tuple(Week(row["until"], row["open"], row["came"], row["decided"]) for row in found)
 
 
-def answers(rows: Rows, now: datetime) -> tuple[Answers, Answers]:
-    """How soon first-timers heard back in the months up to `now`, and how soon regulars did."""
+def answers(rows: Rows, now: datetime, repository: str = "") -> tuple[Answers, Answers]:
+    """How soon first-timers heard back in the months up to `now`, and how soon regulars did; `repository` as above."""
     since = first_month(now)
-    months = rows.rows(BY_MONTH, {"since": since, "now": now})
-    waiting = {row["first_timer"]: row for row in rows.rows(WAITING, {"now": now})}
+    months = rows.rows(BY_MONTH, {"since": since, "now": now, "repository": repository})
+    waiting = {row["first_timer"]: row for row in rows.rows(WAITING, {"now": now, "repository": repository})}
 
     def told(first_timers: bool) -> Answers:
         mine = [row for row in months if row["first_timer"] is first_timers]

@@ -71,8 +71,14 @@ class TrainingChild:
         return False
 
     def _is_due(self, days: int, now: float) -> bool:
-        began = _changed(self.folder / MARK)
-        return now - began >= days * DAY_SECONDS or _changed(self.folder / ENDED) < began
+        due = next_start(self.folder, days)
+        return due is None or now >= due
+
+
+def next_start(folder: Path, days: int) -> float | None:
+    """When the next child is due, as files know the time; None: now, since none began yet or the newest has no end."""
+    began = _changed(folder / MARK)
+    return None if not began or _changed(folder / ENDED) < began else began + days * DAY_SECONDS
 
 
 def note_end(folder: Path, now: float) -> None:

@@ -57,6 +57,12 @@ def present(snapshot: Snapshot) -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+def training_need(snapshot: Snapshot) -> read.TrainingNeed:
+    """Return how much a model could learn from, and when the worker trains next: never on a recording."""
+    days = 0 if settings.STREAM_CLOCK else settings.TRAIN_DAYS
+    return read.training_need(snapshot, present(snapshot), settings.MODEL_DIR, days)
+
+
 def worker_status() -> Status | None:
     """What the worker's heartbeat says; None where none was ever written."""
     return read_status(settings.STATUS_PATH)

@@ -17,7 +17,8 @@ from scoring.verdict import Lane
 from triage import approval_charts, attacked, backlog_charts, charts, learned_charts, missing
 from triage.access import viewing
 from triage.conditional import unless_held
-from triage.context import present, told_dashboard
+from triage.context import present, told_dashboard, training_need
+from triage.forms import read_list
 from triage.incidents import banners
 from triage.lists import count_lists
 from triage.middleware import Request
@@ -28,7 +29,10 @@ from triage.views import reading
 @reading
 @unless_held
 def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
-    """How the score is doing."""
+    """How the score is doing; `?repository=` narrows what is open and how long people wait."""
+    repositories = {one.key: one.name for one in read.watched_repositories(snapshot)}
+    wanted = read_list(request.GET).repository
+    repository = wanted if wanted in repositories else ""
     board, now = told_dashboard(request, snapshot), present(snapshot)
     exact, fares = sees_thresholds(viewing(request)), read.fares(snapshot)
     shown = {
@@ -38,19 +42,24 @@ def dashboard(request: Request, snapshot: Snapshot) -> HttpResponse:
         "reread": read.reread(snapshot, settings.R_LOW, settings.R_HIGH),
         "attacked": attacked.attack_sentences(read_last_run(settings.REDTEAM_PATH)) if exact else (),
         "newcomers": charts.newcomers(fares, now),
-        **_moving(snapshot, board, now),
+        "repositories": sorted(repositories.items(), key=lambda one: (one[1], one[0])),
+        "repository": repository,
+        "is_unknown": wanted != repository,
+        **_moving(snapshot, board, now, repository),
         **_lanes(board, read.actable(snapshot)),
-        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot)),
+        **_learned(exact, sum(one.decided for one in fares), read.lane_results(snapshot), training_need(snapshot)),
     }
     return render(request, "dashboard.html", shown)
 
 
-def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime) -> dict[str, object]:
+def _moving(snapshot: Snapshot, board: read.Dashboard, now: datetime, repository: str) -> dict[str, object]:
     """Return whether the backlog shrinks, and how long people wait."""
-    weeks, found = read.weeks(snapshot, now), read.answers(snapshot, now)
+    weeks, found = read.weeks(snapshot, now, repository), read.answers(snapshot, now, repository)
+    total = sum(week.open for week in weeks[-1:]) if repository else sum(board.lanes.values())
     return {
         "backlog": backlog_charts.backlog(weeks),
-        "backlog_said": backlog_charts.backlog_answer(weeks, sum(board.lanes.values())),
+        "open_here": total,
+        "backlog_said": backlog_charts.backlog_answer(weeks, total),
         "trend_from": now + timedelta(weeks=2),
         "waits": backlog_charts.waits(found),
         "waiting_said": backlog_charts.waiting_answer(found),
@@ -71,7 +80,9 @@ def _lanes(board: read.Dashboard, actable: int) -> dict[str, object]:
     }
 
 
-def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> dict[str, object]:
+def _learned(
+    exact: bool, a_year: int, results: tuple[read.LaneMonth, ...], need: read.TrainingNeed
+) -> dict[str, object]:
     """What was learned, told with thresholds where `exact`; `a_year` pull requests were decided in the last one."""
     name, model = read_serving(settings.MODEL_DIR, LABEL)
     lane = model.lane if model else None
@@ -80,10 +91,10 @@ def _learned(exact: bool, a_year: int, results: tuple[read.LaneMonth, ...]) -> d
     return {
         "model": model,
         "reliability": learned_charts.reliability("reliability", model.change.bins) if model else None,
-        "no_reliability": missing.no_reliability(name, model),
+        "no_reliability": missing.no_reliability(name, model, need),
         "order_words": learned_charts.order_words(read_backtest(settings.LOG_DIR), LABEL),
         "approvals": approval_charts.false_approvals("approvals", lane, results, budget),
-        "no_approvals": missing.no_false_approvals(name, model, exact, fewest),
+        "no_approvals": missing.no_false_approvals(name, model, exact, fewest, need),
         "no_live": "" if results else missing.no_live(settings.LABEL_WINDOW_DAYS),
         "lane_said": approval_charts.lane_answer(results, budget),
         "score_said": learned_charts.score_answer(model.change.bins if model else ()),

@@ -11,6 +11,7 @@ from scoring.round_difference import compare_rounds
 from triage.diff_notes import masks, place_notes, with_ids
 from triage.diff_rows import FileView, How, file_views, lines_of
 from triage.diff_words import comparison_words, rest_words
+from triage.drafts import DraftLinks
 from triage.review_words import (
     NoteGroup,
     NoteView,
@@ -60,6 +61,7 @@ def change_page(
     sealed: bool,
     only: int = 0,
     dismissals: Dismissals | None = None,
+    drafts: DraftLinks | None = None,
 ) -> DiffPage:
     """A whole round; nothing of its review where it is `sealed`, no secret that its scanner found where `masked`.
 
@@ -69,7 +71,7 @@ def change_page(
     only = only if only <= len(change.files) else 0
     notes = _notes(change, None if sealed else review, dismissals or Dismissals())
     placed, loose = place_notes(change.files, notes)
-    how = How(masks(change, review) if masked else {})
+    how = How(masks(change, review) if masked else {}, drafts=drafts or DraftLinks())
     if only:
         placed, loose = {only: placed.get(only, {})}, ()
         notes = tuple(note for told in placed[only].values() for note in told)

@@ -14,6 +14,7 @@ from scoring.content.change import FileChange, Hunk, Line
 from triage.diff_notes import Placed, line_anchor, with_ids
 from triage.diff_places import named_path, place_anchor
 from triage.diff_words import file_facts
+from triage.drafts import DraftLinks
 from triage.review_words import NoteView
 from triage.syntax import Allowance, Spans, colour, language
 from triage.words import visible
@@ -56,10 +57,14 @@ class FileView:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How lines are shown: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs."""
+    """How lines are shown: `masks` maps a text to what stands in its place; `inner`: this is a diff of two diffs.
+
+    `drafts` are links under findings.
+    """
 
     masks: Mapping[str, str] = field(default_factory=dict)
     inner: bool = False
+    drafts: DraftLinks = field(default_factory=DraftLinks)
 
 
 def shown(text: str) -> str:
@@ -134,7 +139,7 @@ def _rows(
             yield _line_row(line, spans, how), "", True
             anchor = line_anchor(base, line) if notes else ""
             if anchor in notes:
-                yield _note_row(anchor, notes[anchor]), anchor, False
+                yield _note_row(anchor, notes[anchor], how), anchor, False
 
 
 def _hunk_row(hunk: Hunk, inner: bool) -> str:
@@ -185,10 +190,10 @@ def _code(spans: Spans) -> str:
     return "".join(parts)
 
 
-def _note_row(anchor: str, notes: Sequence[NoteView]) -> str:
+def _note_row(anchor: str, notes: Sequence[NoteView], how: How) -> str:
     told = "".join(
         f'<div class="finding {note.tone}" title="{escape(note.source)}"><strong>{note.severity.capitalize()}: '
-        f"{escape(note.kind)}.</strong> {escape(note.text)}{_dismissed(note)}</div>"
+        f"{escape(note.kind)}.</strong> {escape(note.text)}{_dismissed(note)}{how.drafts.rendered(note)}</div>"
         for note in notes
     )
     return f'<tr id="{anchor}" class="told"><td colspan="4">{told}</td></tr>'

@@ -15,6 +15,7 @@ from triage.acting import RowActs
 from triage.diff_forms import DiffQuery, read_diff
 from triage.diff_page import DiffPage, Dismissals, change_page, comparison_page
 from triage.diff_words import UNREADABLE, round_words, state_words, why_missing
+from triage.drafts import DraftLinks, draft_links, read_draft
 from triage.forge_links import ForgePlace, forge_place
 from triage.middleware import Request
 from triage.models import Person
@@ -32,18 +33,25 @@ def diff(request: Request, snapshot: Snapshot, uri: str) -> HttpResponse:
     return render(request, "_fragments/diff.html" if wants_fragment(request) else "diff.html", shown)
 
 
-def shown_change(request: Request, snapshot: Snapshot, uri: str) -> dict[str, object]:
+def shown_change(request: Request, snapshot: Snapshot, uri: str, pane: str = "") -> dict[str, object]:
     """Return what a page shows of a change: the round that the address names, or the newest one.
 
+    `pane` is the address of the inbox with this pull request open, "" elsewhere: findings link to its forms.
     A maintainer who has their reading measured begins to read here.
     """
     subject, rounds = _subject(snapshot, uri), read.rounds(snapshot, uri)
     query = read_diff(request.GET, rounds)
     act = _acts(request, snapshot, subject, query)
-    page = _page(request, snapshot, subject, query)
+    may = act is not None and act.can_act and not act.is_own
+    links = draft_links(pane or reverse("pull", args=[uri]), bool(pane), act.is_approved) if act and may else None
+    page = _page(request, snapshot, subject, query, links)
+    draft, problem = read_draft(request.GET, page.findings) if may else (None, "")
     if isinstance(request.user, Person) and _may_judge(request, subject) and not any(page.missing):
         note_opened(request.user, uri, timezone.now())
     return {
+        "drafts": links,
+        "draft": draft,
+        "told": problem,
         "subject": subject,
         "query": query,
         "page": page,
@@ -96,7 +104,9 @@ def _may_take(request: Request) -> bool:
     return viewing(request).highest() >= Role.VIEWER
 
 
-def _page(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery) -> DiffPage:
+def _page(
+    request: Request, snapshot: Snapshot, subject: Subject, query: DiffQuery, drafts: DraftLinks | None
+) -> DiffPage:
     """What is shown: lines, or why there are none."""
     chosen = [query.found] if query.since is None else [query.since, query.found]
     texts = [_text(one) for one in chosen]
@@ -109,7 +119,7 @@ def _page(request: Request, snapshot: Snapshot, subject: Subject, query: DiffQue
     if query.since is None:
         words = {} if masked else acting.dismissal_words(subject.uri)
         dismissals = Dismissals(chosen[0].patch_id if chosen[0] else None, words)
-        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals)
+        return change_page(told[0], reviews[0], masked, _is_sealed(snapshot, subject), query.file, dismissals, drafts)
     before, after = told
     return comparison_page(before, after, query.same_patch, reviews, masked, query.file)
 

@@ -90,14 +90,15 @@ def pane(request: Request, snapshot: Snapshot, uri: str, filters: QueueFilters) 
     row = as_shown.pull(snapshot, uri)
     if row is None:
         return {"item": None}
-    change = shown_change(request, snapshot, uri)
+    address = reverse("queue") + filters.search() if filters.opened else ""
+    change = shown_change(request, snapshot, uri, address)
     act = acting.acts_of(request.user, viewing(request), snapshot, [row], timezone.now())[uri]
     return change | {
         "item": rows.row_view(row, present(snapshot), filters, expanded(request, snapshot, row)),
         "act": act,
         "merge_commands": acting.merge_commands(row, act, request.user),
         "board": told_dashboard(request, snapshot),
-        "next": reverse("queue") + filters.search() if filters.opened else reverse("pull", args=[uri]),
+        "next": address or reverse("pull", args=[uri]),
     }
 
 

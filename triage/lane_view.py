@@ -20,10 +20,10 @@ from scoring.lane_curve import FEWEST_SETTLED
 from scoring.lane_history import DAYS, Agreement
 from scoring.lane_offer import Offer
 from scoring.read import LanePast, LaneRow, WatchedRepository
-from triage import estimated, lane_words, reading_times
+from triage import estimated, lane_words, missing, reading_times
 from triage.access import safe_next
 from triage.action_views import acting_page
-from triage.context import present
+from triage.context import present, training_need
 from triage.dids import LONGEST_DID
 from triage.incident_views import for_maintainers
 from triage.incidents import banners
@@ -143,6 +143,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
     offer, delta = past.offer, settings.FALSE_APPROVAL_DELTA
     time = time_saved([row.uri for row in watched.rows])
     can_open = offer is not None and state in OPENS_FROM and may_be_opened()
+    training = "" if past.model else missing.training_words(training_need(snapshot))
     return {
         "past": past,
         "title": lane_words.TITLES[state],
@@ -151,7 +152,7 @@ def _lane(viewer: object, snapshot: Snapshot, past: LanePast) -> dict[str, objec
         "lead": lane_words.watched_words(watched, DAYS) if state in ("watching", "nothing") else "",
         "answer": lane_words.answer_words(offer) if offer else "",
         "groups": lane_words.group_words(past.spoken, offer) if past.spoken and offer else [],
-        "record": lane_words.record_words(offer, bool(past.model)) if offer else "",
+        "record": lane_words.record_words(offer, bool(past.model), training) if offer else "",
         "not_again": lane_words.shut_words(past.budget) if state == "shut_itself" else "",
         "nothing": "" if offer else lane_words.nothing_words(past.spoken, past.budget, FEWEST_SETTLED),
         "plot": lane_plot("lane-curve", past.own, past.starter, offer, past.budget),

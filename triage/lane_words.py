@@ -112,14 +112,17 @@ def group_words(curve: LaneCurve, offer: Offer) -> list[tuple[str, str]]:
     return told
 
 
-def record_words(offer: Offer, has_model: bool) -> str:
-    """Say how far such figures were off on recorded history, measured year by year (docs/method.md)."""
+def record_words(offer: Offer, has_model: bool, training: str) -> str:
+    """Say how far such figures were off on recorded history, measured year by year (docs/method.md).
+
+    `training` says when a model can be had where there is none.
+    """
     if offer.source == "starter":
         return "Other projects are a poor guide: where some suggested 14 % bad, it was 34 % in projects left out."
     if not has_model:
         return (
             "No model is used yet, and the plain record is too optimistic: on recorded history 20 % were bad where it "
-            "said 7 %."
+            f"said 7 %. {training}"
         )
     return "On recorded history 1.4 to 4.3 times as many were bad as counted. 1 year in 10 was above the interval."
 

@@ -85,7 +85,8 @@ def audits(request: Request, snapshot: Snapshot) -> HttpResponse:
 @reading
 def snoozed(request: Request, snapshot: Snapshot) -> HttpResponse:
     """Rows that somebody hid from the queue, each with until when and by whom."""
-    filters, found = read_list(request.GET), snoozing.in_force(snapshot, timezone.now())
+    filters = read_list(request.GET)
+    found = [one for one in snoozing.in_force(snapshot, timezone.now()) if one.pull_uri.startswith(filters.by_author)]
     page, roles = Paginator(found, PAGE).get_page(filters.page), viewing(request)
     shown = {row.uri: row for row in as_shown.pulls(snapshot, [one.pull_uri for one in page])}
     items = [

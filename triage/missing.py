@@ -4,26 +4,52 @@ from scoring.figures import things
 from scoring.learning.certificate import ToldNeed
 from scoring.learning.shown_model import ShownLane, ShownModel
 from scoring.need import Need, items_needed, say_need
-from scoring.read import ContributorScore
+from scoring.read import ContributorScore, TrainingNeed
 
-TRAINED = "The worker trains one every TRAIN_DAYS days (default 7); manage.py train does it at once."
+AT_ONCE = "manage.py train does it at once."
 
 
-def no_reliability(name: str | None, model: ShownModel | None) -> str:
+def next_training(need: TrainingNeed) -> str:
+    """Say when the worker trains next."""
+    if not need.days:
+        return f"The worker does not train here; {AT_ONCE}"
+    if need.due is None:
+        return f"The worker trains within the hour; {AT_ONCE}"
+    return f"The worker trains next on {need.due.day} {need.due:%b %Y} after {need.due:%H:%M} UTC; {AT_ONCE}"
+
+
+def training_words(need: TrainingNeed) -> str:
+    """Say how much has settled for a model, how much it takes to beat the plain rate, and when the worker trains."""
+    return (
+        f"{things(need.cases, 'settled pull request')} by {things(need.authors, 'author')} so far; a learned model "
+        f"needs {need.fewest_cases:,} by {need.fewest_authors:,}, each opened at least {need.quiet_days:,} days ago. "
+        f"{next_training(need)}"
+    )
+
+
+def no_reliability(name: str | None, model: ShownModel | None, need: TrainingNeed) -> str:
     """Why there is no reliability curve; "" where there is one."""
     if name is None:
         return (
             "No model is used yet: the chance is a shrunk rate of each person's own record. A curve needs a "
-            f"model, and pull requests that settled after its training. {TRAINED}"
+            f"model, and pull requests that settled after its training. {training_words(need)}"
         )
     if model is None:
-        return f"The model has no figures for this page, or its file is damaged. {TRAINED}"
+        return f"The model has no figures for this page, or its file is damaged. {next_training(need)}"
     if not model.change.bins:
         return (
             "0 settled pull requests have tested the model so far. A merged one settles when its window is over; "
             "others settle when they are closed, or after 180 days."
         )
     return ""
+
+
+def no_lifts(name: str | None, need: TrainingNeed) -> str:
+    """Why nothing was measured of what people could lift their own score by."""
+    if name is None:
+        told = "No model is used yet. The score counts settled pull requests, and nobody settles those alone."
+        return f"{told} {training_words(need)}"
+    return f"The model was not tried for this, or its file is damaged. {next_training(need)}"
 
 
 def fewest_words(budget: float, delta: float, a_year: int) -> str:
@@ -36,13 +62,14 @@ def fewest_words(budget: float, delta: float, a_year: int) -> str:
     return f"{told}; at the pace of the last year that takes at least {weeks}."
 
 
-def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str) -> str:
+def no_false_approvals(name: str | None, model: ShownModel | None, exact: bool, fewest: str, need: TrainingNeed) -> str:
     """Why there is no rate of false approvals; "" where there is one. What is still needed is for maintainers."""
     if name is None:
         needed_too = f" {fewest}" if exact and fewest else ""
-        return f"No model is used yet, so no pull request has a score from its opening. {TRAINED}{needed_too}"
+        told = "No model is used yet, so no pull request has a score from its opening."
+        return f"{told} {training_words(need)}{needed_too}"
     if model is None or model.lane is None:
-        return f"No threshold was tried for the current model. {TRAINED}"
+        return f"No threshold was tried for the current model. {next_training(need)}"
     if model.lane.months:
         return ""
     return needed(model.lane) if exact else "Nothing is certified yet: too few pull requests have settled."

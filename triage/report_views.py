@@ -21,6 +21,7 @@ from scoring.redteam.shown import read_report
 from scoring.serving import LABEL
 from triage import learned_charts, missing
 from triage.access import viewer_did, viewing
+from triage.context import training_need
 from triage.incident_views import for_maintainers
 from triage.middleware import Request
 from triage.permissions import Role, SignInNeeded, sees_thresholds
@@ -68,10 +69,13 @@ def vouches(request: Request, snapshot: Snapshot) -> HttpResponse:
 @for_any_maintainer
 def redteam(request: Request, snapshot: Snapshot) -> HttpResponse:
     """What was attacked, what came of it, and what is known not to hold."""
-    _, model = read_serving(settings.MODEL_DIR, LABEL)
+    name, model = read_serving(settings.MODEL_DIR, LABEL)
     report = read_report(settings.LOG_DIR)
     lifts = _lifts(model) if model else ()
-    return render(request, "redteam.html", {"report": report, "not_played": NOT_PLAYED, "lifts": lifts})
+    no_lifts = missing.no_lifts(name, training_need(snapshot))
+    return render(
+        request, "redteam.html", {"report": report, "not_played": NOT_PLAYED, "lifts": lifts, "no_lifts": no_lifts}
+    )
 
 
 def _lifts(model: ShownModel) -> tuple[tuple[str, str, str], ...]:

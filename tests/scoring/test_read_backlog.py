@@ -71,6 +71,11 @@ def test_each_week_ends_with_what_was_open_then(tmp_path: Path) -> None:
         with result.reading() as rows:
             weeks = read.weeks(rows, NOW)
             later = read.weeks(rows, NOW + timedelta(weeks=1))
+            assert read.weeks(rows, NOW, REPO) == weeks
+            assert read.answers(rows, NOW, REPO) == read.answers(rows, NOW)
+            for other in (f"{REPO}x", "' or '' = '"):
+                assert read.weeks(rows, NOW, other) == ()
+                assert [one.waiting for one in read.answers(rows, NOW, other)] == [0, 0]
     assert len(weeks) == 13
     assert [(week.open, week.came, week.decided) for week in weeks[-2:]] == [(0, 0, 0), (2, 3, 1)]
     assert [(week.open, week.came, week.decided) for week in later[-2:]] == [(2, 3, 1), (2, 0, 0)]

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -266,6 +267,10 @@ class DrawnWorld:
         waits = (NOW - timedelta(days=3), NOW - timedelta(days=16))
         return read.Fare(True, newcomers, *waits, 7, 2.5), read.Fare(False, regulars, *waits, 0, None)
 
+    def training_need(self, snapshot: object, now: datetime, folder: Path, days: int) -> read.TrainingNeed:
+        """Twelve settled; the worker is due in two days, or never trains."""
+        return read.TrainingNeed(12, 3, days, NOW + timedelta(days=2))
+
     def lane_results(self, snapshot: object) -> tuple[read.LaneMonth, ...]:
         """As the test that drew it says."""
         return self.results
@@ -319,11 +324,11 @@ class DrawnWorld:
         """Nobody wrote anything."""
         return
 
-    def weeks(self, snapshot: object, now: datetime) -> tuple[read.Week, ...]:
+    def weeks(self, snapshot: object, now: datetime, repository: str = "") -> tuple[read.Week, ...]:
         """A backlog that shrank."""
         return tuple(read.Week(now - timedelta(weeks=12 - at), 71 - at, 20 + at, 21 + at) for at in range(13))
 
-    def answers(self, snapshot: object, now: datetime) -> tuple[read.Answers, read.Answers]:
+    def answers(self, snapshot: object, now: datetime, repository: str = "") -> tuple[read.Answers, read.Answers]:
         """First-timers wait twice as long as regulars; two wait still."""
         months = [datetime(2026, month, 1) for month in (1, 2, 3)]
         slow, fast = (
@@ -415,6 +420,6 @@ def draw(monkeypatch: pytest.MonkeyPatch, world: DrawnWorld | None) -> None:
     )
     pages += ("lane_states", "lane_sum", "estimated_lanes", "opening_keys", "lane_past", "watched_repositories")
     pages += ("weeks", "answers", "actable", "scores", "persons", "dids_of_handles")
-    for name in (*pages, "fares", "lane_results", "score"):
+    for name in (*pages, "fares", "lane_results", "score", "training_need"):
         if world:
             monkeypatch.setattr(read, name, getattr(world, name), raising=False)

@@ -24,6 +24,7 @@ from scoring.learning.shown_backtest import (
     keep_backtest,
 )
 from scoring.learning.shown_model import ShownLane, ShownMonth, ShownScope, ShownShare, keep_figures
+from scoring.read import TrainingNeed
 from scoring.redteam.shown import ShownReport, ShownSection, keep_report
 from scoring.serving import LABEL
 from tests.scoring.certified_cases import MODEL
@@ -233,6 +234,15 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
     assert "No model is used yet: the chance is a shrunk rate" in page
     assert "At least 59 settled pull requests, all clean, are needed for this budget; at the pace of the last" in page
     assert "that takes at least 438 weeks." in page
+    enough = (
+        "12 settled pull requests by 3 authors so far; a learned model needs 200 by 30, each opened at least 194 days"
+    )
+    due = f"{(NOW + timedelta(days=2)):%b %Y after %H:%M} UTC"
+    for path in ("/redteam", "/dashboard"):
+        page = text(client, path)
+        assert enough in page
+        assert "The worker trains next on " in page
+        assert due in page
     assert "Nothing has settled yet." in page
     assert "Too early to say." in page
     (folder / "label_clean_fix.serving").write_text(MODEL)
@@ -240,17 +250,21 @@ def test_without_a_model_the_dashboard_says_what_makes_one_and_what_it_needs(cli
 
 
 def test_each_thing_that_is_missing_has_its_own_words() -> None:
-    assert missing.no_reliability(MODEL, shown()) == ""
+    need = TrainingNeed(1, 1, 7, None)
+    assert missing.no_reliability(MODEL, shown(), need) == ""
     empty = msgspec.structs.replace(shown(), change=msgspec.structs.replace(SCOPE, bins=()))
-    assert "0 settled pull requests have tested the model" in missing.no_reliability(MODEL, empty)
-    assert "No threshold was tried" in missing.no_false_approvals(MODEL, shown(), True, "")
+    assert "0 settled pull requests have tested the model" in missing.no_reliability(MODEL, empty, need)
+    assert "No threshold was tried" in missing.no_false_approvals(MODEL, shown(), True, "", need)
     failed = msgspec.structs.replace(LANE, certified=False, need=NEED, months=())
-    told = missing.no_false_approvals(MODEL, msgspec.structs.replace(shown(), lane=failed), True, "")
+    told = missing.no_false_approvals(MODEL, msgspec.structs.replace(shown(), lane=failed), True, "", need)
     assert told == (
         "Nothing is certified: 128 settled pull requests at 93 % or above are needed, 31 so far, about 12 weeks."
     )
     assert "in every part of the last year" in missing.needed(msgspec.structs.replace(failed, need=None))
     assert missing.needed(LANE) == ""
+    assert missing.training_words(need).startswith("1 settled pull request by 1 author so far; ")
+    assert missing.next_training(need) == "The worker trains within the hour; manage.py train does it at once."
+    assert missing.next_training(TrainingNeed(1, 1, 0, NOW)).startswith("The worker does not train here;")
     assert missing.fewest_words(0.05, 0.05, 0).endswith("in the last year none was merged or closed here.")
     assert missing.fewest_words(0.05, 0.05, 10_000).endswith("that takes at least 1 week.")
 

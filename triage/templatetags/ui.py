@@ -17,7 +17,9 @@ from scoring.verdict import Estimate, Measure
 from triage import help_words, pills, row_lines, rows, trust_words, words
 from triage.act_words import action_words
 from triage.acting import RowActs
+from triage.drafts import DraftLinks
 from triage.forms import Bucket, LeaderboardFilters, ListFilters, QueueFilters
+from triage.review_words import NoteView
 
 register = template.Library()
 SAY_LABELS = {
@@ -97,6 +99,12 @@ register.filter("action_words", action_words)
 def ci_words(state: str) -> str:
     """Say the state of a CI run."""
     return rows.CI_WORDS[state]
+
+
+@register.filter
+def draft_links(links: DraftLinks | None, note: NoteView) -> SafeString:
+    """Links to the forms that begin with this finding; nothing where the viewer has none."""
+    return links.rendered(note) if links else SafeString("")
 
 
 @register.filter

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -111,7 +112,13 @@ def test_in_shadow_mode_no_box_is_offered_and_nothing_is_approved(site: ActingSi
     page = ana.get("/").content.decode()
     assert "Would be fast lane" in page
     assert 'class="pick"' not in page
-    assert 'value="approve"' not in page + ana.get(f"/?open={OFFERED}").content.decode()
+    beside = ana.get(f"/?open={OFFERED}").content.decode()
+    assert 'value="approve"' not in page + beside
+    bar = beside[beside.index('<div class="actions"') :]
+    assert "Watching: nothing is approved while the lane is shut." in bar
+    assert f'<a href="/lane?repository={quote(REPO, safe="")}">Open the lane…</a>' in bar
+    for reader in (Client(), site.maintainer(MARA, "mara.example")):
+        assert "nothing is approved while" not in reader.get(f"/?open={OFFERED}").content.decode()
     assert ana.post("/act/bulk", {"pull": chosen, "confirmed": "1"}).status_code == 409
     alone = ana.post("/act", site.form())
     assert alone.status_code == 409

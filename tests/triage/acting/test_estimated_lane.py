@@ -402,3 +402,21 @@ def test_an_erased_openers_lane_stays_open_without_their_name(site: ActingSite) 
     site.work()
     assert site.result.rows("select actor_id from estimated_lanes") == [{"actor_id": None}]
     assert state(site).basis == "estimated"
+
+
+def test_the_dashboard_tells_backlog_and_waiting_of_one_repository(site: ActingSite) -> None:
+    ben = site.maintainer(BEN, "ben.example")
+
+    def told(key: str) -> str:
+        return ben.get("/dashboard", {"repository": key}).content.decode()
+
+    whole, cabin = told(""), told(CABIN)
+    assert f"{len(MANY) + len(ELSEWHERE)} first-timers still wait" in whole
+    assert f"{len(ELSEWHERE)} first-timers still wait" in cabin
+    assert f"{len(ELSEWHERE)} are open" in cabin
+    assert f'<option value="{CABIN}" selected>' in cabin
+    assert "The first two cards are of one repository" in cabin
+    hostile = told("<script>alert(1)</script>")
+    assert "No such repository is watched here. All are shown." in hostile
+    assert "alert(1)" not in hostile
+    assert f"{len(MANY) + len(ELSEWHERE)} first-timers still wait" in hostile

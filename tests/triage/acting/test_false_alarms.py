@@ -1,6 +1,7 @@
 """A finding is called a false alarm: by a maintainer with a reason, for this text alone, and it can be taken back."""
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import msgspec
@@ -14,6 +15,7 @@ from tests.scoring.offered_world import a_new_round
 from tests.scoring.small import OFFERED
 from tests.triage.acting_site import ANA, HTMX, ActingSite, last_key, maintainer, signed_in
 from triage.actions import dismissals, false_alarms
+from triage.drafts import FINDING_GONE, LENGTH
 from triage.erasure import account_of, forget_account
 from triage.models import Action, Change, Maintainer, OutboxEntry, Person
 
@@ -22,6 +24,7 @@ HIGH = Finding("addressed", "override", "security", Severity.HIGH, "It speaks to
 OTHER = Finding("dependencies", "lock_host", "security", Severity.MED, "Fetched from b.", "uv.lock", 3, "url = 'b'")
 BECAUSE = "It quotes an attack in a test."
 DIGESTS = re.compile(r'name="findings" value="([0-9a-f ]+)"')
+DRAFT = re.compile(r'<a href="([^"]*say=(comment|request_changes)&amp;about=([0-9a-f]{16}))"')
 
 
 def found(site: ActingSite, *findings: Finding) -> None:
@@ -188,3 +191,66 @@ def test_what_a_person_said_is_exported_with_their_account_and_erased_with_it(si
     forget_account(ANA, "ana.example")
     assert dismissals(OFFERED) == {}
     assert OutboxEntry.objects.count() == 0
+
+
+def links_of(client: Client, page: str) -> list[tuple[str, str, str]]:
+    """The address, the form and the finding of each link to a draft on a page, each once."""
+    found = DRAFT.findall(client.get(page).content.decode())
+    return list(dict.fromkeys((unescape(address), kind, finding) for address, kind, finding in found))
+
+
+def form_of(page: str, kind: str) -> str:
+    """What the text field of a form holds."""
+    (text,) = re.findall(rf'<textarea id="say-{kind}"[^>]*>([^<]*)</textarea>', page)
+    return text
+
+
+def test_a_finding_leads_to_a_form_that_begins_with_it_and_says_nothing_by_itself(
+    site: ActingSite, ana: Client
+) -> None:
+    """Without scripts: each link is an address of its own."""
+    for page in (f"/?open={OFFERED}", f"/pull/{OFFERED}", f"/diff/{OFFERED}"):
+        links = links_of(ana, page)
+        assert [kind for _, kind, _ in links] == ["comment", "request_changes"] * 2
+        for (address, kind, _), finding in zip(links, (HIGH, HIGH, OTHER, OTHER), strict=True):
+            shown = ana.get(address).content.decode()
+            text = form_of(shown, kind)
+            assert text.startswith(f"{finding.file}:{finding.line}: ")
+            assert text.endswith(f". {finding.explanation}")
+            assert len(re.findall(r'<details class="say" name="say" open>', shown)) == 1
+            assert form_of(shown, ({"comment", "request_changes"} - {kind}).pop()) == ""
+            swapped = ana.get(address, headers={**HTMX, "HX-Target": "open"}).content.decode()
+            assert form_of(swapped, kind) == text
+    assert Action.objects.count() == 0
+
+
+def test_a_draft_is_escaped_bounded_and_never_taken_from_the_address(
+    site: ActingSite, ana: Client, ben: Client
+) -> None:
+    """The attack: a finding tells words of its change, and a link that is handed to a maintainer brings some more."""
+    found(site, replace(HIGH, explanation="</textarea><script>alert(1)</script>" + "x" * 3000))
+    ((address, kind, finding), *_) = links_of(ana, f"/pull/{OFFERED}")
+    shown = ana.get(address).content.decode()
+    assert "<script>alert" not in shown
+    assert "&lt;script&gt;alert(1)" in form_of(shown, kind)
+    assert len(unescape(form_of(shown, kind))) <= LENGTH
+    for hostile in ("evil words", f"{finding}x", "0" * 16, "<b>"):
+        shown = ana.get(f"/pull/{OFFERED}", {"say": "comment", "about": hostile, "note": "evil words"}).content.decode()
+        assert form_of(shown, "comment") == ""
+        assert FINDING_GONE in shown
+        assert "evil words" not in shown
+    for kind in ("close", "approve", "x" * 5000):
+        shown = ana.get(f"/pull/{OFFERED}", {"say": kind, "about": finding}).content.decode()
+        assert '<details class="say" name="say" open>' not in shown
+    dismiss(site, ana, finding)
+    assert links_of(ben, f"/pull/{OFFERED}") == [], "what is called a false alarm asks for nothing"
+
+
+def test_only_who_may_act_on_it_has_links_to_drafts(site: ActingSite, ana: Client) -> None:
+    (address, _, _), *_ = links_of(ana, f"/pull/{OFFERED}")
+    for reader in (Client(), maintainer(MARA, REPO)):
+        for page in (f"/?open={OFFERED}", f"/pull/{OFFERED}", f"/diff/{OFFERED}"):
+            assert links_of(reader, page) == []
+        assert OTHER.explanation not in "".join(
+            re.findall("<textarea.*?</textarea>", reader.get(address).content.decode())
+        )

@@ -74,6 +74,20 @@ def test_a_flagged_one_is_named_as_such_in_the_header(site: ActingSite, ana: Cli
     assert "2 snoozed, 1 flagged" in page_of(ben, "/snoozed")
 
 
+def test_a_page_of_a_person_leads_to_what_of_theirs_is_snoozed(site: ActingSite, ana: Client, ben: Client) -> None:
+    snooze(site, ana)
+    author, other = OFFERED.removeprefix("at://").partition("/")[0], ELSEWHERE
+    address = f"/snoozed?q={quote_plus(author)}"
+    assert f'<a href="{address}">Snoozed</a>' in page_of(ben, f"/c/{author}")
+    assert OFFERED in page_of(ben, address)
+    assert "1 snoozed" in page_of(ben, address)
+    for hostile in (other, author[:-1], f"{author}/", "did:plc:<script>"):
+        shown = page_of(ben, f"/snoozed?q={quote_plus(hostile)}")
+        assert OFFERED not in shown
+        assert "Nothing of theirs is snoozed." in shown
+        assert "<script>" not in shown.partition("<h1>")[2].partition("</main>")[0]
+
+
 @pytest.mark.parametrize(("until", "hours"), [("tomorrow", 12), ("3days", 60), ("week", 156), ("day", 252)])
 def test_it_comes_back_on_its_day(site: ActingSite, ana: Client, until: str, hours: int) -> None:
     assert snooze(site, ana, until=until, day="2026-12-01") == 302

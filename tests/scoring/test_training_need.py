@@ -1,0 +1,56 @@
+"""The count of what a model can learn from is that of the training, and it ends where the training's does."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ingest.past_pulls import import_past
+from ingest.store import Store
+from scoring.training_child import ENDED, MARK
+from scoring.training_need import TrainingNeed, training_need
+from tests.ingest.past import DAY, WATCHED, past, write
+
+NOW = datetime(2026, 11, 20)
+
+
+def need(store: Store, folder: Path, days: int = 7) -> TrainingNeed:
+    with store.read() as rows:
+        return training_need(rows, NOW, folder, days)
+
+
+def test_what_is_open_or_young_or_from_long_ago_is_not_counted(store: Store, tmp_path: Path) -> None:
+    assert (need(store, tmp_path).cases, need(store, tmp_path).authors) == (0, 0)
+    ripe = {"opened_at": WATCHED - 195 * DAY, "merged_at": WATCHED - 194 * DAY}
+    rows = [
+        past(1, "merged", **ripe, author="ana"),
+        past(2, "closed", opened_at=WATCHED - 200 * DAY, closed_at=WATCHED - 199 * DAY, author="ben"),
+        past(3, "merged", **ripe, author="ana"),
+        past(4, "open", opened_at=WATCHED - DAY),
+        past(5, "merged", opened_at=WATCHED - 193 * DAY, merged_at=WATCHED - 100 * DAY),
+        past(6, "merged", opened_at=WATCHED - 8 * 365 * DAY, merged_at=WATCHED - 8 * 365 * DAY + DAY, author="cay"),
+    ]
+    import_past(store, write(tmp_path / "old.parquet", rows), None, "old")
+    assert (need(store, tmp_path).cases, need(store, tmp_path).authors) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "due"),
+    [
+        (None, None, None),
+        (timedelta(days=2), None, None),
+        (timedelta(days=2), timedelta(days=1), NOW + timedelta(days=5)),
+        (timedelta(days=9), timedelta(days=8), None),
+    ],
+    ids=["never trained", "killed or running", "trained", "overdue"],
+)
+def test_the_next_training_is_due_as_the_worker_counts(
+    store: Store, tmp_path: Path, began: timedelta | None, ended: timedelta | None, due: datetime | None
+) -> None:
+    for name, before in ((MARK, began), (ENDED, ended)):
+        if before is not None:
+            (tmp_path / name).touch()
+            moment = NOW.replace(tzinfo=UTC).timestamp() - before.total_seconds()
+            os.utime(tmp_path / name, (moment, moment))
+    assert need(store, tmp_path).due == due
