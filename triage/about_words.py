@@ -101,7 +101,8 @@ def _method(facts: Facts) -> tuple[str, ...]:
     by_hand = (
         " At present the operator set the threshold by hand; it is not certified."
         if facts.is_by_hand
-        else " Without a certificate the fast lane stays shut until a maintainer opens it on an estimate, which every page then says."
+        else " Without a certificate the fast lane stays shut until a maintainer opens it on an estimate, "
+        "which every page then says."
     )
     return (
         "Who: " + MEASURES[facts.measure].format(hops=facts.hops),
