@@ -67,7 +67,7 @@ PURE_IN = {
     """,
     "triage": """
         about_words approval_charts attacked backlog_charts charts contributor_page diff_forms diff_notes diff_places
-        diff_words drafts forge_links gauges help_words incident_words lane_charts lane_words learned_charts missing pills
+        diff_words forge_links gauges help_words incident_words lane_charts lane_words learned_charts missing pills
         plots rows settings_form setup_words spoken state syntax trust_words webhook_events webhook_signing
     """,
 }
