@@ -135,6 +135,9 @@ def test_long_lines_wrap_on_a_phone_and_the_page_does_not_scroll(open_page: Open
     told = page.locator(".told .finding").first.bounding_box()
     assert told is not None
     assert told["x"] + told["width"] <= width, "a finding is read without scrolling"
+    link = page.locator(".told").get_by_role("link", name="Ask for a change").first.bounding_box()
+    assert link is not None
+    assert link["height"] >= 44
     page.goto(f"/?open={quote(OFFERED)}")
     expect(page.locator(".code")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
