@@ -1,4 +1,4 @@
-"""Text about a finding that a comment or a request for changes begins with, and the links that ask for it. Pure.
+"""Text about a finding that a comment or a request for changes begins with, and the links that ask for it.
 
 An address only names a finding, so that no link of a stranger can put words into a form. A draft is sent to nobody: a
 person edits and saves it like any other text.

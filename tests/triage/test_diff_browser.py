@@ -66,11 +66,16 @@ def open_page(site: ActingSite, live_server: LiveServer, browser: Browser) -> It
 def test_a_finding_of_a_row_leads_to_its_line_in_the_change(open_page: Open) -> None:
     for scripts in (True, False):
         page = open_page(f"/?open={quote(OFFERED)}", scripts=scripts)
-        page.locator("#open").get_by_role("link", name="src/login.py:1", exact=True).first.click()
+        page.locator("#open .chip", has_text="src/login.py:1").first.click()
         page.wait_for_url(re.compile(r"\?open=.*#at-"))
         told = page.locator(".told:target")
         expect(told).to_be_in_viewport()
         expect(told.locator("xpath=preceding-sibling::tr[1]")).to_contain_text("ghp_")
+        told.get_by_role("link", name="Ask for a change").first.click()
+        draft = page.get_by_label("Changes you ask for")
+        expect(draft).to_have_value(re.compile(r"^src/login\.py:1: Secret in the code\. "))
+        expect(draft).to_be_focused()
+        expect(page.get_by_label("Comment", exact=True)).to_be_hidden()
 
 
 def test_the_change_opens_beside_the_list_and_keys_lead_to_its_findings_and_files(open_page: Open) -> None:
@@ -130,6 +135,9 @@ def test_long_lines_wrap_on_a_phone_and_the_page_does_not_scroll(open_page: Open
     told = page.locator(".told .finding").first.bounding_box()
     assert told is not None
     assert told["x"] + told["width"] <= width, "a finding is read without scrolling"
+    link = page.locator(".told").get_by_role("link", name="Ask for a change").first.bounding_box()
+    assert link is not None
+    assert link["height"] >= 44
     page.goto(f"/?open={quote(OFFERED)}")
     expect(page.locator(".code")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
