@@ -1,10 +1,12 @@
 """The addresses of strangers' hosts: looked up within a bounded time, every one of them checked to be public."""
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
 
-from ingest.wire import Address, FetchProblem, is_public, quoted
+from ingest.plain_words import FetchProblem
+from ingest.wire import Address, is_public, quoted
 
 LOOKUPS = threading.BoundedSemaphore(32)  # a resolver thread cannot be stopped, so their number is bounded
 MOST = 4  # addresses of one host that are dialled
@@ -66,3 +68,11 @@ class AddressBook:
             again = isinstance(answers[0], socket.gaierror) and answers[0].errno == socket.EAI_AGAIN
             raise FetchProblem(f"{host} has no address that can be looked up", retry=again)
         return answers[0]
+
+
+_HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def is_host(name: str) -> bool:
+    """Whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
+    return _HOST.fullmatch(name) is not None

@@ -13,11 +13,12 @@ from urllib.parse import quote
 import msgspec
 
 from ingest.advisories import write_records
-from ingest.clock import parse_time
-from ingest.lookups import DAY, Due, Found, Kind, Note, Row, Wall, doubled, fetch, waiting_time
-from ingest.net import Fetcher, FetchProblem
+from ingest.clock import DAY, doubled, parse_time, waiting_time
+from ingest.lookups import Due, Found, Kind, Note, Row, Wall, fetch
+from ingest.net import Fetcher
 from ingest.osv import ID, RECORD_LIMIT, OsvProblem, Record, read_record
 from ingest.package_names import ECOSYSTEMS, package_url
+from ingest.plain_words import FetchProblem
 from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Transaction

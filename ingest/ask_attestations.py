@@ -15,7 +15,8 @@ from ingest.clock import parse_time
 from ingest.dids import is_did
 from ingest.identity import resolve
 from ingest.lookups import Due, Found, Kind, Note, Row, Wall, fetch
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.reading import text
 from ingest.record_proof import ProofProblem, Proven, prove_record
 from ingest.store import Store

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from ingest.clock import DAY
 from ingest.forge import push_holders
 from ingest.holders import Holder, follow_claims, write_holders
-from ingest.lookups import DAY, Due, Found, Kind, Note, Row, Wall, fetch
-from ingest.net import Fetcher, FetchProblem
+from ingest.lookups import Due, Found, Kind, Note, Row, Wall, fetch
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Transaction
 

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ingest.clock import DAY
 from ingest.identity import Change, Identity, handle_is_verified, read_identity
-from ingest.lookups import DAY, Due, Found, Kind, Note, Row, Wall, fetch
-from ingest.net import Fetcher, FetchProblem
+from ingest.lookups import Due, Found, Kind, Note, Row, Wall, fetch
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Transaction
 

@@ -12,8 +12,9 @@ from datetime import datetime
 from html.parser import HTMLParser
 from typing import Any
 
-from ingest.lookups import doubled, waiting_time
-from ingest.net import Fetcher, FetchProblem
+from ingest.clock import doubled, waiting_time
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 
 PAUSE_SECONDS = 1.0  # between two pages

@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from ingest.archive import read_log
+from ingest.clock import doubled
 from ingest.forge import blob, compare
 from ingest.git import Watch, program
 from ingest.git_reading import GitReading, compare_with_git
 from ingest.history import closing
 from ingest.long_texts import LongTexts, TextLost
-from ingest.lookups import Due, Found, Kind, Row, Wall, doubled, fetch
-from ingest.net import Fetcher, FetchProblem
+from ingest.lookups import Due, Found, Kind, Row, Wall, fetch
+from ingest.net import Fetcher
 from ingest.patches import Patch, PatchProblem, load_patch, read_patch, store_patch, unpack
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 

@@ -13,7 +13,8 @@ import msgspec
 
 from ingest.clock import parse_time
 from ingest.lookups import Due, Found, Kind, Note, Row, Wall, fetch
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Transaction
 

@@ -14,11 +14,13 @@ from typing import Any
 import msgspec
 
 from ingest.ask_patches import add_records, logged_fields
+from ingest.clock import DAY
 from ingest.forge import Pipeline, is_commit, pipelines
 from ingest.long_texts import LongTexts
-from ingest.lookups import DAY, Due, Found, Kind, Note, Row, Wall, fetch
-from ingest.net import Fetcher, FetchProblem
+from ingest.lookups import Due, Found, Kind, Note, Row, Wall, fetch
+from ingest.net import Fetcher
 from ingest.patches import PatchProblem, load_patch
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Transaction
 

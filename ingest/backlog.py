@@ -9,7 +9,8 @@ import duckdb
 
 from ingest import enrich, erase
 from ingest.mirror import due_mirrors
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 
 # A log without events is told by its segments, and the other way round.
 NEWEST_EVENT = """

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
 from ingest.git import Git
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 FILES = 100  # of one change
 FILE_BYTES = 1_000_000

@@ -2,8 +2,7 @@
 
 import re
 
-from ingest.forge import Remote
-from ingest.git import Git
+from ingest.git import Git, Remote
 
 REFS_SECONDS = 60.0
 REFS_LIMIT = 4_000_000  # bytes of a server's list of branches: some 50,000

@@ -7,7 +7,7 @@ from typing import IO
 
 from ingest.commits import DIFF
 from ingest.git import Git
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 LINES = 200_000  # of one commit: what is beyond is read and not kept
 PATHS_LIMIT = 50_000_000  # bytes of the paths at which two commits differ

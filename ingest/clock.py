@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from ingest.plain_words import FetchProblem
+
 EPOCH = datetime(1970, 1, 1)
 SLACK = timedelta(minutes=1)  # what was written later than this from now was dated by a clock that ran ahead
 
@@ -45,3 +47,26 @@ class WallClock:
     def now(self) -> datetime:
         """The wall clock, naive UTC."""
         return wall_now()
+
+
+FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
+
+
+DAY = timedelta(days=1)
+
+
+def doubled(attempts: int) -> timedelta:
+    """1 minute after the first of so many look-ups in a row, twice as long after each, 6 hours at most."""
+    return min(FIRST_WAIT * 2 ** min(attempts - 1, 20), LONGEST_WAIT)
+
+
+def waiting_time(attempts: int, problem: FetchProblem) -> timedelta:
+    """How long to leave a subject alone after so many failures in a row: 1 minute doubled, 6 hours at most."""
+    if not problem.retry:
+        return LONGEST_WAIT
+    return max(doubled(attempts), timedelta(seconds=problem.after or 0))
+
+
+def read_moment(told: str) -> datetime:
+    """A time of the web's clock as naive UTC; ValueError for what is none."""
+    return datetime.fromisoformat(told).astimezone(UTC).replace(tzinfo=None)

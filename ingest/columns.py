@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ingest.long_texts import fitting
 from ingest.reading import (
     AT_URI,
     DID,
     Event,
     Unreadable,
     did_or_uri,
-    fitting,
     identifier,
     items,
     json_text,

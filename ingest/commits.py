@@ -8,7 +8,7 @@ from typing import IO
 
 from ingest.diffs import DiffReader, change_id
 from ingest.git import Git
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 OBJECT_LIMIT = 1_000_000  # bytes of one commit object
 DIFF_LIMIT = 4_000_000  # bytes of one commit's diff: beyond it is not named, as no larger patch is read either

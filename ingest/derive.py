@@ -7,11 +7,12 @@ of the log gives the same tables. Rows that a batch touches are read once, chang
 from collections.abc import Callable, Mapping, Sequence
 
 from ingest.accounts import Accounts, note_returns
-from ingest.load import add_letters, letter
+from ingest.kinds import Record
+from ingest.letter_bound import add_letters, letter
 from ingest.long_texts import BYTES, TextLost
 from ingest.order import Order
 from ingest.reading import Event, Unreadable, decode
-from ingest.records import Record, Registry
+from ingest.records import Registry
 from ingest.repositories import Repositories, names_in
 from ingest.rows import PullRows, RepositoryRows, SmallRows, StatusRows, Writer
 from ingest.store import Store

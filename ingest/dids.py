@@ -2,14 +2,13 @@
 
 import re
 
-_HOST = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+from ingest.addresses import is_host
+
+NAMESPACE = "sh.tangled."
+
+
 _PLC = re.compile(r"did:plc:[a-z2-7]{24}")
 _WEB = re.compile(r"did:web:(?P<host>[a-z0-9.-]{1,253})(?:%3[Aa](?P<port>[1-9][0-9]{0,4}))?")
-
-
-def is_host(name: str) -> bool:
-    """Whether a text is a lower-case DNS name of at least two labels, and no address in any spelling."""
-    return _HOST.fullmatch(name) is not None
 
 
 def is_did(text: str) -> bool:

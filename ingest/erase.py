@@ -31,10 +31,11 @@ from ingest.erase_rows import erase_letters, erase_rows
 from ingest.held import find_names
 from ingest.mentions import Names
 from ingest.snapshot import drop_but_newest, publish
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
 from ingest.tombstones import CHECK, mark_of
 from ingest.transaction import Rows, Transaction
 from ingest.unknown import forget_shapes
+from ingest.unopened import StoreProblem
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import IO
 from ingest.git import Git
 from ingest.mentions import Names
 from ingest.mirror import mirrors_below
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Rows
 

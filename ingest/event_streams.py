@@ -13,11 +13,12 @@ import duckdb
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from ingest.dids import is_host
-from ingest.net import Fetcher, FetchProblem
-from ingest.plain_words import plain
+from ingest.addresses import is_host
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem, plain
 from ingest.pushes import Envelope, begin, read_envelope, store_events
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 
 log = logging.getLogger(__name__)
 

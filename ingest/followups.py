@@ -24,7 +24,8 @@ from ingest.history import closing
 from ingest.landings import MIRRORS
 from ingest.lines import Tracker
 from ingest.mirror import mirror_path
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.reverts import MOST, NEARLY_ALL, Branch, Fate, OwnLines, Step, adds_little, share_undone, texts
 from ingest.store import Store
 from ingest.transaction import Transaction

@@ -10,11 +10,14 @@ from urllib.parse import quote
 
 import msgspec
 
+from ingest.addresses import is_host
 from ingest.clock import parse_time
+from ingest.dids import is_did
+from ingest.git import Remote
 from ingest.holders import Holder
-from ingest.identity import is_did
-from ingest.net import Address, Fetcher, FetchProblem, is_host
-from ingest.records import moment
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
+from ingest.reading import moment
 
 HOLDERS, HOLDER_PAGES = 1_000, 10  # a repository with more collaborators is not believed, however they are listed
 PAGE_LIMIT = 2_000_000  # bytes
@@ -179,15 +182,6 @@ def blob(fetcher: Fetcher, pds: str, did: str, cid: str, limit: int) -> bytes:
     if hashlib.sha256(data).digest() != digest:
         raise FetchProblem(f"{host} sent other bytes than the CID names")
     return data
-
-
-@dataclass(frozen=True)
-class Remote:
-    """Where a git child clones a repository from: only from this address, at the checked places of its host."""
-
-    host: str
-    url: str
-    places: tuple[Address, ...]  # empty: a stand-in on loopback answers for the host
 
 
 def remotes(fetcher: Fetcher, knot: str, repo_did: str | None, owner_did: str | None, name: str | None) -> list[Remote]:

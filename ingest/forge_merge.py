@@ -12,9 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from ingest.identity import is_did
-from ingest.net import Fetcher, FetchProblem, is_host
-from ingest.records import NAMESPACE, STATUS
+from ingest.addresses import is_host
+from ingest.dids import NAMESPACE, is_did
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
+from ingest.records import STATUS
 from ingest.wire import Order, quoted
 
 MERGE, MERGE_CHECK = f"{NAMESPACE}repo.merge", f"{NAMESPACE}repo.mergeCheck"

@@ -17,8 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from ingest.forge import Remote
-from ingest.net import USER_AGENT, FetchProblem, quoted
+from ingest.net import USER_AGENT
+from ingest.plain_words import FetchProblem
+from ingest.wire import Address, quoted
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Where a git child clones a repository from: only from this address, at the checked places of its host."""
+
+    host: str
+    url: str
+    places: tuple[Address, ...]  # empty: a stand-in on loopback answers for the host
+
 
 MEMORY_BYTES = 4_000_000_000  # address space of a child: git maps packs, and a delta that unfolds beyond ends it
 LOCAL_SECONDS = 300.0  # for one question to a mirror

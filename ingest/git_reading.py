@@ -16,7 +16,7 @@ from typing import Literal
 from ingest.diffs import DiffReader, Part, change_lines, is_converted, is_from_line
 from ingest.git import Git, GitRefusal, Watch, watch_nothing
 from ingest.header_names import changed_path
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 State = Literal["same", "different", "refused"]
 MAILS = 500  # of one series, as many as are reviewed; each costs a child

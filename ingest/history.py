@@ -14,7 +14,8 @@ from ingest.commits import Commit, read_commits, read_diffs
 from ingest.diffs import DiffReader
 from ingest.git import Git
 from ingest.mirror import mirror_path
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Transaction
 

@@ -8,9 +8,11 @@ from urllib.parse import unquote
 
 import msgspec
 
+from ingest.addresses import is_host
 from ingest.clock import parse_time
 from ingest.dids import is_did as is_did
-from ingest.net import Fetcher, FetchProblem, is_host
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 
 AUDIT_LIMIT = 2_000_000  # bytes; an audit log of 1,000 operations is about 1 MB
 DOCUMENT_LIMIT = 200_000

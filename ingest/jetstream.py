@@ -30,7 +30,8 @@ from ingest.load import store_batch
 from ingest.plain_words import plain
 from ingest.relay import CursorTooOld, FrameTooLarge, Relay
 from ingest.room import require_room
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 
 log = logging.getLogger(__name__)
 

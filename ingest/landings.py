@@ -15,15 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ingest.backfill.runs import is_incomplete
 from ingest.commits import INVERSE, read_diffs
 from ingest.git import Git
 from ingest.history import closing
 from ingest.mirror import mirror_path
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
 from ingest.patches import PatchProblem, load_patch
 from ingest.pieces import was_public
+from ingest.plain_words import FetchProblem
 from ingest.proof import Ground, Match, came_after, is_proven, lay_ground
+from ingest.settle import is_incomplete
 from ingest.squash import growth, is_squash
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction

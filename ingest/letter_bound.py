@@ -6,12 +6,14 @@ cut, which can never be read again, then those that name no collection of ours. 
 Early frames go last: they are few (ingest/early.py) and are read by themselves.
 """
 
+import hashlib
 import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from ingest.load import LETTER_LIMIT, count_dropped
 from ingest.long_texts import BYTES, IS_REFERENCE
 from ingest.store import Store
-from ingest.transaction import Rows
+from ingest.transaction import Rows, Transaction
 
 KEPT_SHARE = 0.9  # left once there are too many, so that the texts are not sorted again for every letter that comes
 LEAST_USEFUL = f"""
@@ -60,3 +62,44 @@ def _gone(rows: Rows) -> int:
 
 def _dropped(rows: Rows) -> int:
     return _gone(rows) + rows.value("select count(*) from unread_events")
+
+
+LETTER_LIMIT = 65_536
+
+
+def count_dropped(txn: Transaction, number: int) -> None:
+    """Count dead letters that were let go for good: no event was, and no log holds, what they said."""
+    before = txn.value("select position_seq from hops where name = 'letters'") or 0
+    txn.execute("insert or replace into hops values ('letters', ?, ?)", [before + number, txn.wall()])
+
+
+def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
+    """Append dead letters that are not there yet (a rewound stream repeats them); returns how many were new."""
+    if not letters:
+        return 0
+    last = txn.value("select coalesce(max(letter_seq), 0) from dead_letters")
+    unique = {row["letter_id"]: row for row in letters}
+    rows = [{**row, "letter_seq": last + n, "found_clock": wall} for n, row in enumerate(unique.values(), start=1)]
+    for row in rows:
+        if row["event_id"] is None:  # else the text is the event's own, as the log has it
+            row["body"] = txn.long_texts.keep(str(row["body"]))
+    return txn.append_new("dead_letters", rows)
+
+
+def letter(
+    source: str, reason: str, body: str, event_id: str | None = None, event_seq: int | None = None
+) -> dict[str, object]:
+    """A dead letter: one for each event, or for each text that is no event, and reason."""
+    return {
+        "letter_id": _hash(event_id or body, reason),
+        "event_id": event_id,
+        "event_seq": event_seq,
+        "source": source,
+        "reason": reason,
+        "body": body[:LETTER_LIMIT],
+        "due_clock": None,
+    }
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()

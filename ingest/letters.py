@@ -13,7 +13,8 @@ import msgspec
 from ingest.archive import all_events
 from ingest.batch import read_batch
 from ingest.derive import DeriveBatch, derive
-from ingest.load import LETTER_LIMIT, letter, load, store_batch
+from ingest.letter_bound import LETTER_LIMIT, letter
+from ingest.load import load, store_batch
 from ingest.long_texts import BYTES
 from ingest.reading import Event
 from ingest.store import Store

@@ -6,7 +6,6 @@ repository, so an event with a higher one than was logged of its DID is surely n
 (ingest/log.py). What cannot be read becomes a dead letter.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +18,7 @@ from ingest.clock import from_microseconds, to_microseconds
 from ingest.early import MOST_WAITING, MOST_WAITING_BYTES, Early
 from ingest.frames import LATEST_US, Commit, Frame, Unread, as_commit, check, check_account, read_frames, unread
 from ingest.intake import Hour, sentence
+from ingest.letter_bound import add_letters, count_dropped, letter
 from ingest.log import Appended, Arriving, append_events
 from ingest.long_texts import BYTES
 from ingest.records import VOUCH
@@ -26,7 +26,6 @@ from ingest.store import Store
 from ingest.tombstones import Tombstones
 from ingest.transaction import Transaction
 
-LETTER_LIMIT = 65_536
 LISTING = "backfill"  # the source of what a listing showed
 EARLY = "its time is over 5 minutes ahead of this machine's clock: it is read again automatically at that time"
 INTAKE = "intake"  # the source of letters about records that were not kept: there is nothing to read again
@@ -223,12 +222,6 @@ def _due(one: Early) -> datetime:
     return from_microseconds(one.time_us)
 
 
-def count_dropped(txn: Transaction, number: int) -> None:
-    """Count dead letters that were let go for good: no event was, and no log holds, what they said."""
-    before = txn.value("select position_seq from hops where name = 'letters'") or 0
-    txn.execute("insert or replace into hops values ('letters', ?, ?)", [before + number, txn.wall()])
-
-
 def _add_full(txn: Transaction, full: Iterable[Hour]) -> int:
     """One dead letter for each account and hour of which records were left out; returns how many are new."""
     return add_letters(txn, [letter(INTAKE, sentence(hour), hour[0]) for hour in sorted(full)], txn.wall())
@@ -304,35 +297,3 @@ def _key(placed: tuple[int, Frame]) -> Key:
 
 def _letters(source: str, items: Iterable[Unread]) -> list[dict[str, object]]:
     return [letter(source, item.reason, item.text) for item in items]
-
-
-def add_letters(txn: Transaction, letters: Sequence[Mapping[str, object]], wall: datetime) -> int:
-    """Append dead letters that are not there yet (a rewound stream repeats them); returns how many were new."""
-    if not letters:
-        return 0
-    last = txn.value("select coalesce(max(letter_seq), 0) from dead_letters")
-    unique = {row["letter_id"]: row for row in letters}
-    rows = [{**row, "letter_seq": last + n, "found_clock": wall} for n, row in enumerate(unique.values(), start=1)]
-    for row in rows:
-        if row["event_id"] is None:  # else the text is the event's own, as the log has it
-            row["body"] = txn.long_texts.keep(str(row["body"]))
-    return txn.append_new("dead_letters", rows)
-
-
-def letter(
-    source: str, reason: str, body: str, event_id: str | None = None, event_seq: int | None = None
-) -> dict[str, object]:
-    """A dead letter: one for each event, or for each text that is no event, and reason."""
-    return {
-        "letter_id": _hash(event_id or body, reason),
-        "event_id": event_id,
-        "event_seq": event_seq,
-        "source": source,
-        "reason": reason,
-        "body": body[:LETTER_LIMIT],
-        "due_clock": None,
-    }
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()

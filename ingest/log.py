@@ -12,13 +12,10 @@ from ingest.archive import LAST, all_events
 from ingest.batch import Events
 from ingest.intake import Hour
 from ingest.long_texts import shorten
+from ingest.people import EVENT_ID
 from ingest.tid import IS_TID, ordered
 from ingest.transaction import Transaction
 
-# Neither a DID nor a collection, key or kind holds the separator, and what may hold it comes last.
-EVENT_ID = """md5(case when kind = 'commit'
-  then concat_ws(chr(31), did, collection, rkey, operation, coalesce(rev, cid, ''))
-  else concat_ws(chr(31), did, kind, body) end)"""
 INSERT = f"""
 insert into events by name select {EVENT_ID} as event_id, event_seq, ?::varchar as source, kind, did,
   nullif(collection, '') as collection, nullif(rkey, '') as rkey, nullif(operation, '') as operation,

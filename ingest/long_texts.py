@@ -14,7 +14,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -235,3 +237,21 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
     with os.scandir(folder) as entries:
         return list(entries)
+
+
+# Of one text in a row: DuckDB checkpoints and scans 2,048 rows at once, and so many times this is 66 MB.
+COLUMN_BYTES = 32_000
+
+
+Item = TypeVar("Item")
+
+
+def fitting(values: Iterable[Item], most: int = COLUMN_BYTES * 9 // 10) -> list[Item]:
+    """The first of these values, as far as their JSON takes at most so many bytes."""
+    found, size = [], 0
+    for value in values:
+        size += len(msgspec.json.encode(value)) + 1
+        if size > most:
+            break
+        found.append(value)
+    return found

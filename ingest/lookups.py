@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from ingest.clock import SLACK
+from ingest.clock import DAY, SLACK, doubled, waiting_time
 from ingest.manners import is_look_up
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 
@@ -27,8 +28,6 @@ CHUNK = 500  # subjects a transaction: the writer's mutex is held for some 50 ms
 EACH = 50  # of one payer in a chunk, the newest
 WRITE_SECONDS = 5.0  # answers are written so often while others are waited for
 SPAN_SECONDS = 30.0  # no further look-up begins after this long, so that one hop cannot starve the others
-FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(hours=6)
-DAY = timedelta(days=1)
 FROM_THE_FUTURE = "select count(*) from fetches where fetched_clock > ?"
 # By turns the most important, which waited longest, and the newest: a backlog starves neither.
 FAIR = """
@@ -226,15 +225,3 @@ def _outcome(kind: Kind[Any], one: Found[Any], attempts: int, now: datetime) -> 
         "attempts": attempts,
         "due_clock": now + wait if wait else None,
     }
-
-
-def doubled(attempts: int) -> timedelta:
-    """1 minute after the first of so many look-ups in a row, twice as long after each, 6 hours at most."""
-    return min(FIRST_WAIT * 2 ** min(attempts - 1, 20), LONGEST_WAIT)
-
-
-def waiting_time(attempts: int, problem: FetchProblem) -> timedelta:
-    """How long to leave a subject alone after so many failures in a row: 1 minute doubled, 6 hours at most."""
-    if not problem.retry:
-        return LONGEST_WAIT
-    return max(doubled(attempts), timedelta(seconds=problem.after or 0))

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 
-from ingest.wire import FetchProblem, Leash
+from ingest.plain_words import FetchProblem
+from ingest.wire import Leash
 
 AT_A_TIME = 4  # requests to one host: at 100 ms each that is 40 a second
 QUIET_SECONDS = 60.0  # a host that ran out the clock is left alone this long

@@ -8,8 +8,8 @@ before are read too. Everything happens in one transaction; the caller checkpoin
 
 import re
 
-from ingest.log import EVENT_ID
-from ingest.records import NAMESPACE
+from ingest.dids import NAMESPACE
+from ingest.people import EVENT_ID
 from ingest.review_bounds import bound_old_reviews
 from ingest.tid import IS_TID
 from ingest.transaction import Transaction

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ingest.branches import branches, pull, served_branches
+from ingest.clock import DAY, waiting_time
 from ingest.forge import remotes
 from ingest.git import TRIAL, Git, Watch
-from ingest.lookups import DAY, waiting_time
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 

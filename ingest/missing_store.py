@@ -20,7 +20,8 @@ from ingest.restore_people import Beside, Buried, buried_since, hide
 from ingest.room import SPARE_BYTES
 from ingest.snapshot import snapshot_files
 from ingest.state_copy import EVENTS, TEXTS
-from ingest.store import CONFIG, SCHEMA_VERSION, StoreProblem
+from ingest.store import CONFIG, SCHEMA_VERSION
+from ingest.unopened import StoreProblem
 
 AFRESH = "To start afresh instead, move that folder away."
 

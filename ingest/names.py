@@ -6,7 +6,8 @@ from functools import cache
 import dns.exception
 import dns.resolver
 
-from ingest.wire import FetchProblem, quoted
+from ingest.plain_words import FetchProblem
+from ingest.wire import quoted
 
 TEXT_SECONDS = 3.0  # the whole question, with every repetition
 TEXTS = 50  # records of one name that are read

@@ -19,16 +19,16 @@ import urllib3
 from urllib3.response import BaseHTTPResponse
 
 from ingest.addresses import AddressBook, Resolver, Route, resolve_name
+from ingest.addresses import is_host as is_host
 from ingest.decoding import decode_json
-from ingest.dids import is_host as is_host
 from ingest.manners import Manners, after_seconds, limit_seconds
 from ingest.names import Texts, texts_of
+from ingest.plain_words import FetchProblem
 from ingest.shares import Shares
 from ingest.wire import (
     HEADER_LIMIT,
     STEP_SECONDS,
     Address,
-    FetchProblem,
     Leash,
     LeashedTLS,
     Order,

@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 
 from ingest.tid import IS_TID
 
+# Neither a DID nor a collection, key or kind holds the separator, and what may hold it comes last.
+EVENT_ID = """md5(case when kind = 'commit'
+  then concat_ws(chr(31), did, collection, rkey, operation, coalesce(rev, cid, ''))
+  else concat_ws(chr(31), did, kind, body) end)"""
+
+
 if TYPE_CHECKING:
     from ingest.records import Registry
     from ingest.transaction import Rows

@@ -12,7 +12,7 @@ from typing import IO
 from ingest.commits import DIFF
 from ingest.git import Git
 from ingest.history import reachable
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 READ_LIMIT = 256_000_000  # bytes of earlier diffs for one change: beyond it nobody can say
 READ_SECONDS = 120.0

@@ -5,6 +5,36 @@ import re
 import socket
 import ssl
 
+
+class FetchProblem(Exception):
+    """Why nothing was fetched, in one bounded sentence; `retry` says whether asking again may help.
+
+    `status` is the HTTP status where there was one, `after` the seconds to wait (at most 6 hours) where the peer said
+    so, `too_large` whether the answer went over the limit, `closed` whether this side stopped the request, `busy` that
+    it was not sent, as others to the same domain are under way.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        status: int | None = None,
+        retry: bool = False,
+        after: float | None = None,
+        too_large: bool = False,
+        closed: bool = False,
+        busy: bool = False,
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.retry, self.after = status, retry, after
+        self.too_large, self.closed, self.busy = too_large, closed, busy
+
+    @property
+    def absent(self) -> bool:
+        """Whether the peer said that there is no such thing."""
+        return self.status in (404, 410)
+
+
 WORDS = {
     errno.ECONNREFUSED: "nothing listens there, or it refused the connection",
     errno.ECONNRESET: "the connection was cut",

@@ -16,7 +16,8 @@ import urllib3
 from ingest.addresses import MOST, AddressBook, Resolver, resolve_name
 from ingest.manners import after_seconds
 from ingest.net import USER_AGENT, public_authorities
-from ingest.wire import STEP_SECONDS, FetchProblem, Leash, LeashedTLS, PinnedPool, StandInPool, running
+from ingest.plain_words import FetchProblem
+from ingest.wire import STEP_SECONDS, Leash, LeashedTLS, PinnedPool, StandInPool, running
 
 SECONDS = 10.0  # for one request, from the look-up of the name to the last byte
 ANSWER_LIMIT = 16 * 1024  # bytes of an answer that are read, so that the receiver can finish writing it

@@ -12,8 +12,8 @@ import msgspec
 
 from ingest.clock import from_microseconds, to_microseconds
 from ingest.decoding import decode_json
+from ingest.dids import is_did
 from ingest.forge import PIPELINE_EVENTS, REF_UPDATE, is_commit
-from ingest.identity import is_did
 from ingest.store import Store
 from ingest.transaction import Transaction
 

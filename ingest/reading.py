@@ -1,22 +1,18 @@
 """Taking single values out of records that anybody wrote: every text is cut, every list bounded, every name checked."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from ingest.long_texts import COLUMN_BYTES
 from ingest.tid import tid_time
 
-# Of one text in a row: DuckDB checkpoints and scans 2,048 rows at once, and so many times this is 66 MB.
-COLUMN_BYTES = 32_000
 DID = re.compile(r"did:[a-z]{1,32}:[A-Za-z0-9._:%-]{1,2000}")
 AT_URI = re.compile(r"at://(did:[a-z]{1,32}:[A-Za-z0-9._:%-]{1,2000})/([A-Za-z0-9.-]{1,317})/([A-Za-z0-9._:~-]{1,512})")
 CID = re.compile(r"[A-Za-z0-9]{8,128}")
-
-
-Item = TypeVar("Item")
 
 
 class Unreadable(Exception):
@@ -121,17 +117,6 @@ def json_text(value: object) -> str:
     if len(data) > COLUMN_BYTES:
         raise Unreadable("a record whose lists and texts are too long")
     return data.decode()
-
-
-def fitting(values: Iterable[Item], most: int = COLUMN_BYTES * 9 // 10) -> list[Item]:
-    """The first of these values, as far as their JSON takes at most so many bytes."""
-    found, size = [], 0
-    for value in values:
-        size += len(msgspec.json.encode(value)) + 1
-        if size > most:
-            break
-        found.append(value)
-    return found
 
 
 def written_at(event: Event, created_at: datetime | None) -> datetime:

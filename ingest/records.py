@@ -13,6 +13,7 @@ from types import MappingProxyType
 from ingest import columns as c
 from ingest import declarations
 from ingest.columns import SmallRecord
+from ingest.dids import NAMESPACE
 from ingest.kinds import Kind, Record, collaborator, comment, declaration, known, member, one_of, server, small
 from ingest.reading import AT_URI, CID, DID, Event, Unreadable, decode, identifier, items, mapping, moment, text
 from ingest.reading import written_at as written_at
@@ -50,7 +51,6 @@ __all__ = [
     "written_at",
 ]
 
-NAMESPACE = "sh.tangled."
 REPOSITORY = "sh.tangled.repo"
 PULL = "sh.tangled.repo.pull"
 STATUS = "sh.tangled.repo.pull.status"

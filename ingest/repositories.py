@@ -13,18 +13,9 @@ from typing import Any
 from ingest import tid
 from ingest.archive import read_log
 from ingest.long_texts import TextLost
-from ingest.records import (
-    AT_URI,
-    DID,
-    REPOSITORY,
-    Event,
-    PullRecord,
-    RepositoryRecord,
-    Unreadable,
-    identifier,
-    read,
-    written_at,
-)
+from ingest.reading import AT_URI, DID, Event, Unreadable, identifier, written_at
+from ingest.records import REPOSITORY, read
+from ingest.shapes import PullRecord, RepositoryRecord
 from ingest.transaction import Rows, Transaction
 
 KNOWN_ALIASES = """

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ingest.reading import COLUMN_BYTES, fitting
+from ingest.long_texts import COLUMN_BYTES, fitting
 from ingest.transaction import Transaction
 
 KEPT = 5  # reviews of one pull request, the newest: the round that stands, the one approved before it, and their titles

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from ingest.plain_words import plain
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 
 RESERVE_BYTES = 100_000_000
 SPARE_BYTES = 200_000_000  # that stay free beside a copy of the store

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from ingest.holders import follow_claims
 from ingest.store import Store
+from ingest.transaction import Rows
 
 # Somebody may hold a right from two sources at once: both rows say the same.
 AUTHORITY = """
@@ -135,3 +136,24 @@ def settle_changed(store: Store) -> None:
         position = rows.value(INPUTS)
     if SETTLED.get(store) != position:
         settle(store)
+
+
+# Without a host that names accounts no run fills a gap: one for each time that gaps were found lists who is known.
+OPEN_GAP = """
+select min(from_us) from gaps where filled_clock is null and (? or found_clock > coalesce(
+  (select max(began_clock) from backfills where reason in ('first_start', 'gap')), 'epoch'::timestamp))
+"""
+
+
+# What was offered before now may not be known yet: a whole run is under way, or a gap waits for its run.
+INCOMPLETE = f"""
+select exists (from backfills where state <> 'done' and reason in ('first_start', 'gap')) or ({OPEN_GAP}) is not null
+"""
+
+
+def is_incomplete(rows: Rows) -> bool:
+    """Whether a run will still list what came before, so that "nobody offered this earlier" cannot be said yet.
+
+    Also while no host answers: what nobody can rule out is not proven. What push-holders say counts meanwhile.
+    """
+    return bool(rows.value(INCOMPLETE, [False]))

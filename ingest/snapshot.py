@@ -22,8 +22,9 @@ import duckdb
 from ingest.durable import sync
 from ingest.plain_words import plain
 from ingest.room import SPARE_BYTES, require_place
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
 from ingest.transaction import Rows
+from ingest.unopened import StoreProblem
 
 log = logging.getLogger(__name__)
 

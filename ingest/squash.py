@@ -8,7 +8,7 @@ from pathlib import Path
 from ingest.commits import DIFF, DIFF_SECONDS
 from ingest.diffs import split_mails
 from ingest.git import TRIAL, Git
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 _STAT = re.compile(r" \d+ files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?")
 

@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ingest.durable import sync
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 
 STORE, ACCOUNTS, EVENTS, TEXTS = "trust.duckdb", "web.sqlite3", "events", "texts"
 BUSY_SECONDS = 20.0

@@ -23,7 +23,7 @@ from ingest.mirror import fetch_mirrors
 from ingest.queue import huey
 from ingest.runtime import current
 from ingest.settle import settle, settle_changed
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 
 
 @huey.task()

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from ingest.archive import events_at_hand
+from ingest.kinds import Kind
 from ingest.long_texts import TextLost
 from ingest.reading import Event, Unreadable, decode
-from ingest.records import Kind
 from ingest.shapes import last_word
 from ingest.transaction import Transaction
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from ingest.records import AT_URI, DID, REPOSITORY
+from ingest.reading import AT_URI, DID
+from ingest.records import REPOSITORY
 from ingest.repositories import Repositories, logged_record, standing_records
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction

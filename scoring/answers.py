@@ -5,22 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from scoring.review_rows import ShownFinding, ShownFlag
-from scoring.verdict import Lane, Measure, Verdict
+from scoring.review_rows import ShownFlag
+from scoring.verdict import Lane, Measure, Person, ShownFinding, Verdict
 
 QueueSort = Literal["need", "oldest", "newest", "lowest"]
 CiState = Literal["passed", "failed", "running", "never_ran"]
 GroupKey = Literal["needs_human", "normal_queue", "fast_lane", "own"]
 LeaderboardSort = Literal["score", "merged", "reverts", "hops"]
 PullResult = Literal["open", "clean", "bad", "watching", "unmerged", "uncounted", "deleted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Someone as shown: `name` is the verified handle, else the shortened DID."""
-
-    did: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from ingest.reading import fitting
+from ingest.long_texts import fitting
 from scoring.claude_models import Usage
 from scoring.content.finding import FlagType, Severity
 

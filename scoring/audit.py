@@ -11,34 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scoring.policy import AuditRules
 from scoring.rules import check_unit
 from scoring.verdict import Draw
 
 PURPOSE = b"audit draw\x00"  # the key serves other purposes too
 UNIT = 2.0**-64
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRules:
-    """How many are drawn: all of the `first`, then the share in [0, 1] that gives about `per_day` a day, if larger.
-
-    The defaults: at a share of 5 % alone and 20 a day, a rate of 12 % bad instead of 5 % is found after 79 days. Of a
-    lane that was opened on an estimate the share `estimated` is drawn from the first one on, and nothing else counts.
-    Raises ValueError for what is negative or no share, and where nothing of an estimated lane would be drawn.
-    """
-
-    share: float = 0.05
-    per_day: float = 5.0
-    first: int = 60
-    estimated: float = 1 / 3
-
-    def __post_init__(self) -> None:
-        check_unit("AUDIT_SHARE", self.share)
-        check_unit("ESTIMATED_AUDIT_SHARE", self.estimated)
-        if self.estimated == 0:
-            raise ValueError("ESTIMATED_AUDIT_SHARE must be above 0: without its audit nobody notices a bad lane")
-        if not 0 <= self.per_day < float("inf") or self.first < 0:
-            raise ValueError("AUDIT_PER_DAY and AUDIT_FIRST must be 0 or more")
 
 
 def audit_odds(rules: AuditRules, drawn_from: int, daily: float) -> float:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from ingest.clock import read_moment
 from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 from scoring.answers import AuditAnswer
 from scoring.audit import Judged
 from scoring.shaping import People
-from scoring.told_closures import REASON_LENGTH, read_moment
+from scoring.verdict import REASON_LENGTH
 
 # Unescaped quotes stand in stored JSON only where it says itself what a part is: no text from the network looks so.
 DRAWN = """contains(c.reasons, '{"code":"audit_drawn"')"""

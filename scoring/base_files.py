@@ -8,7 +8,7 @@ from pathlib import Path
 from ingest.base_files import read_files
 from ingest.git import Git
 from ingest.mirror import mirror_path
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 from ingest.transaction import Rows
 from scoring.content.change import Change
 

@@ -5,7 +5,8 @@ from enum import StrEnum
 from math import inf
 from typing import Literal
 
-Mode = Literal["off", "deterministic", "claude"]
+from scoring.repository_settings import Mode
+
 Reason = Literal[
     "review_off",
     "claude_off",

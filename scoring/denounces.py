@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.graph import Edges, Floats, Integers, Network, prepare
-from scoring.transfers import Parameters, Transfers, hops_from, passed_on, transfers_within
+from scoring.policy import Parameters
+from scoring.transfers import Transfers, hops_from, passed_on, transfers_within
 from scoring.trust import FirstPassage, passage_along
 
 # From this s on a denouncer counts as trusted: measured on Bitcoin-OTC, "denounced by anybody with s >= .1" tells

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.transaction import Keys, Rows, Transaction
-from scoring.verdict import Evidence
+from scoring.verdict import Evidence, Pair
 
 STATEMENTS: Mapping[str, str] = dict(
     re.findall(r"-- name: (\w+)\n(.*?;)\n", Path(__file__).with_name("derived.sql").read_text(), re.DOTALL)
@@ -55,7 +55,6 @@ OF_PAIRS = EVIDENCE.format(
     pairs=GIVEN,
     names="list({'did': c.did, 'handle': c.handle, 'handle_verified': c.handle_verified} order by p.place)",
 )
-Pair = tuple[int, int]  # contributor_id, repository_id
 TEMPORARY = ("outcomes", "counting")
 GROUP = 5_000  # pairs read or written at once: a pass over 20,000 people needs 110 MB of the 160 that a store may have
 PLAIN = tuple(field.name for field in fields(Evidence) if field.name not in ("path", "path_merges"))

@@ -24,6 +24,7 @@ from scoring.content.finding import Finding, Severity, short_path
 from scoring.evidence._unread_languages import languages_without_rules
 from scoring.explain_content import NO_RULES
 from scoring.figures import visible
+from scoring.rules import LARGE
 
 FLOOR = {Severity.LOW: 0.10, Severity.MED: 0.40, Severity.HIGH: 0.80}
 # Each further finding of the strongest severity adds STEP, and never reaches the next severity's floor.
@@ -31,7 +32,6 @@ STEP = {Severity.LOW: 0.02, Severity.MED: 0.05, Severity.HIGH: 0.03}
 CEILING = {Severity.LOW: 0.39, Severity.MED: 0.79, Severity.HIGH: 0.99}
 SIZE_STEP, SIZE_CEILING = 0.01, 0.09  # for each doubling of the changed lines, below the floor of a low finding
 LANGUAGES_NAMED = 3  # of those without rules
-LARGE = 1000  # changed lines from which nobody vouches for a change without reading it
 SPOKEN = {Severity.LOW: "low", Severity.MED: "medium", Severity.HIGH: "high"}
 WHOLE = "the change as a whole"
 STRONGEST_FIRST = (Severity.HIGH, Severity.MED, Severity.LOW)

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.certified import LaneOutcome, Opening
 from scoring.lane_offer import Offer
 from scoring.shaping import People
+from scoring.verdict import Person
 
 FIGURES = ("threshold", "source", "cases", "let_through", "bad", "bad_low", "bad_high")
 # The newest opening of each repository by the web's clock, in whatever order messages came, unless it was ended.

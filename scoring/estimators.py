@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scoring.verdict import Estimate, Evidence, Factor
 
 if TYPE_CHECKING:
-    from scoring.learning.design import Directions
+    from scoring.learning.cases import Directions
     from scoring.learning.paired import Estimator
 
 SHRUNK_RATE = "shrunk-rate-1"  # the model that needs no training

@@ -36,8 +36,7 @@ from scoring.figures import (
 )
 from scoring.gate import estimated_reason, shut_reason
 from scoring.inputs import Inputs
-from scoring.need import items_needed
-from scoring.rules import Thresholds
+from scoring.rules import Thresholds, items_needed
 from scoring.verdict import Evidence, Lane, Param, Reason, Verdict
 
 Params = Mapping[str, Param]

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scoring.conditions import SHUT_LANE
-from scoring.deterministic import LARGE
 from scoring.explain_content import FLAG_NAMES
 from scoring.explain_findings import finding_name
 from scoring.figures import count_of, number_of, percent, risk_percent, visible
-from scoring.review_rows import ShownFinding
-from scoring.verdict import Evidence, Param, Verdict
+from scoring.rules import LARGE
+from scoring.verdict import Evidence, Param, ShownFinding, Verdict
 
 Params = Mapping[str, Param]
 

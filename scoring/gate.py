@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from scoring.conditions import NO_CHANGE, ORDINARY, TO_A_PERSON, lane_conditions, strongest_first
 from scoring.estimators import SHRUNK_RATE, factors, shrunk_rate
-from scoring.need import items_needed
-from scoring.rules import Thresholds, check_unit
+from scoring.rules import Thresholds, check_unit, items_needed
 from scoring.verdict import Circumstances, Content, Estimate, Evidence, Lane, Param, Prediction, Reason, Verdict
 
 # Raise it with every change of what the gate, its conditions, the shrunk rate or the thresholds make of their inputs:

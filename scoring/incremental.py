@@ -14,7 +14,7 @@ import numpy as np
 
 from scoring.denounces import Denounced, judge_within
 from scoring.graph import Edges, Integers, Network, checked_people, prepare, row_starts
-from scoring.transfers import Parameters
+from scoring.policy import Parameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)

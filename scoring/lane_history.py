@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.shaping import People
-from scoring.verdict import Estimate
+from scoring.verdict import Estimate, Person
 
 DAYS = 30  # of a report
 ENOUGH = 10  # settled rows from which on a shadow report offers to open the lane

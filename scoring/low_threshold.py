@@ -11,7 +11,8 @@ history at budgets up to .4: even at the lowest scores two in five were clean (l
 import numpy as np
 
 from scoring.learning.lanes import Judged, Lanes, clean_below
-from scoring.need import Need, items_needed
+from scoring.need import Need
+from scoring.rules import items_needed
 from scoring.threshold import (
     DEFAULT,
     Choice,

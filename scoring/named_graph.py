@@ -13,7 +13,8 @@ from scoring.edge_files import EdgeTable, FileProblem, printable, some_of
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges, Floats, Integers, cleaned, prepare
 from scoring.paths import contributions, disjoint_paths, product_along
-from scoring.transfers import Parameters, Transfers
+from scoring.policy import Parameters
+from scoring.transfers import Transfers
 from scoring.trust import vouch_weights
 from scoring.worth import blast_radius, exposure_of
 

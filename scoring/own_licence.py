@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ingest.git import Git
 from ingest.mirror import mirror_path
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 from ingest.transaction import Rows
 
 LARGEST = 200_000  # bytes of a licence file

@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 
 from scoring.graph import Edges, Floats, Integers, order_by_subject
-from scoring.transfers import Parameters, Transfers, find_transfers
+from scoring.policy import Parameters
+from scoring.transfers import Transfers, find_transfers
 
 Path = tuple[int, ...]
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from ingest.transaction import Rows
-from scoring.content.submission import Advisory, Package
+from scoring.content.submission import Advisory
+from scoring.packages.entry import Package
 from scoring.packages.requirements import parse_requirement
 from scoring.read_advisories import find_advisories
 

@@ -14,7 +14,6 @@ from scoring.answers import (
     Leaderboard,
     LeaderboardRow,
     LeaderboardSort,
-    Person,
     PullLine,
     PullResult,
     Queue,
@@ -89,10 +88,11 @@ from scoring.read_trial import reread
 from scoring.read_trust import explain_trust, renew
 from scoring.read_waiting import Fare, fares
 from scoring.read_worth import vouches_worth_making
-from scoring.review_rows import ShownFinding, ShownFlag
+from scoring.review_rows import ShownFlag
 from scoring.shadow import ShadowDay, ShadowReport, shadow_report
 from scoring.shaping import dids_of_handles, persons
 from scoring.training_need import TrainingNeed, training_need
+from scoring.verdict import Person, ShownFinding
 
 __all__ = [
     "AnswerMonth",

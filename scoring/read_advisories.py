@@ -6,7 +6,8 @@ from typing import Any
 
 from ingest.package_names import normalised
 from ingest.transaction import Rows
-from scoring.content.submission import Advisory, Package
+from scoring.content.submission import Advisory
+from scoring.packages.entry import Package
 from scoring.packages.matching import Event, is_affected
 
 PAGE = "https://osv.dev/vulnerability/"  # an id is checked before it is stored (ingest/osv.py)

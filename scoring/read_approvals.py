@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.approvals import NEWEST, current
 from scoring.shaping import People
+from scoring.verdict import Person
 
 WATCHED = "select repository_id, repo_key, name from repositories semi join watched_repositories using (repository_id)"
 # The newest decision on each, with what it is about: the pass that had read more is the later one.

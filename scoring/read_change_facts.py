@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import msgspec
 
 from ingest.transaction import Rows
-from scoring.answers import CiState, Person
+from scoring.answers import CiState
 from scoring.shaping import People
+from scoring.verdict import Person
 
 OWNERS = 3  # people who are named, those with the most merges first
 PATHS = 200  # of a change that are compared; 1,200 against 20,000 merges took 1.5 s

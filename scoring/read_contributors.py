@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ingest.transaction import Rows
-from scoring.answers import ContributorPage, ContributorScore, HistoryPoint, Person, Signal, VouchLine
+from scoring.answers import ContributorPage, ContributorScore, HistoryPoint, Signal, VouchLine
 from scoring.circle import CIRCLE, circle_of
 from scoring.derived import display_name
 from scoring.estimators import SHRUNK_RATE, shrunk_rate
 from scoring.policy import Policy
 from scoring.pull_lines import pull_lines, record_of
 from scoring.read_scores import score, scores_everywhere
-from scoring.verdict import Estimate, Lane
+from scoring.verdict import Estimate, Lane, Person
 
 HISTORY_SHOWN = 200
 LINKS_SHOWN = 3

@@ -9,13 +9,12 @@ import msgspec
 
 from ingest.decoding import decode_json
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.approvals import IN_FORCE, MERGED
 from scoring.derived import display_name
 from scoring.inputs import Inputs, read_inputs
 from scoring.shaping import People, read_thresholds, read_verdict
 from scoring.tightened import Tightened, what_would_hold
-from scoring.verdict import Content, Verdict
+from scoring.verdict import Content, Person, Verdict
 
 SPAN = timedelta(days=30)
 LISTED = 100

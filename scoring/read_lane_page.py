@@ -8,11 +8,11 @@ from scoring.estimated_lanes import STANDING
 from scoring.lane_curve import lent_curve, offer_of, read_curve, served_model, speaking
 from scoring.lane_history import LaneHistory, open_history, shadow_history
 from scoring.lane_offer import LaneCurve, Offer
-from scoring.need import Need, earliest, items_needed
+from scoring.need import Need, earliest
 from scoring.policy import Policy
 from scoring.read_lanes import Basis, basis_of
 from scoring.read_repositories import WatchedRepository, watched_repository
-from scoring.rules import Thresholds
+from scoring.rules import Thresholds, items_needed
 from scoring.shaping import read_thresholds
 from scoring.threshold import DEFAULT
 

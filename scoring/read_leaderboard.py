@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ingest.transaction import Rows
-from scoring.answers import Leaderboard, LeaderboardRow, LeaderboardSort, Person
+from scoring.answers import Leaderboard, LeaderboardRow, LeaderboardSort
 from scoring.derived import display_name
 from scoring.objections import LEFT_OUT
 from scoring.score_ground import score_ground
 from scoring.shaping import read_verdict
+from scoring.verdict import Person
 
 PAGE = 50
 PROVISIONAL_BELOW = 5

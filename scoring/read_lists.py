@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.approvals import SEEN
 from scoring.pull_lines import outcomes_in_words
 from scoring.read_approvals import Seen
 from scoring.read_queue import KEY
 from scoring.shaping import People
+from scoring.verdict import Person
 
 SETTLED_PAGE = 50
 SettledOutcome = Literal["", "clean", "bad", "uncounted", "closed"]

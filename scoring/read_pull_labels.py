@@ -5,8 +5,8 @@ from itertools import groupby, islice
 from types import MappingProxyType
 
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.shaping import persons
+from scoring.verdict import Person
 
 SHOWN = 20  # labels of one pull request
 LONGEST = 40  # characters of a name, which the forge bounds so, and of a value

@@ -18,13 +18,13 @@ from scoring.approvals import current
 from scoring.audit_answers import DRAWN, SEALED, answers
 from scoring.explain import explain, lane_notice, would_change
 from scoring.explain_decided import ChangeOutline, decided
-from scoring.gate import Thresholds
 from scoring.inputs import read_inputs
 from scoring.queue_order import Positions, Waiting, order_lane
 from scoring.read_pull_labels import pull_labels
 from scoring.read_repositories import in_shadow
 from scoring.read_reviews import standing_findings
 from scoring.review_costs import newest_costs
+from scoring.rules import Thresholds
 from scoring.sealing import is_drawn, seal
 from scoring.shaping import CLAIMS, People, read_settled, read_thresholds, read_verdict, verdict_evidence
 from scoring.verdict import Lane

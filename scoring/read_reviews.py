@@ -6,7 +6,8 @@ from typing import Any
 
 from ingest.transaction import Rows
 from scoring.answers import ContentReview
-from scoring.review_rows import ShownFinding, shown_findings, shown_flags
+from scoring.review_rows import shown_findings, shown_flags
+from scoring.verdict import ShownFinding
 
 # What the decision which is shown was made from.
 STANDS = "select patch_ref, md5(concat_ws(chr(31), title, body)) as said from pull_requests where pull_uri = ?"

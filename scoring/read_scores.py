@@ -7,7 +7,7 @@ from typing import Any
 
 from ingest.transaction import Rows
 from ingest.watch import find_repository
-from scoring.answers import ContributorScore, Person
+from scoring.answers import ContributorScore
 from scoring.derived import display_name
 from scoring.explain import told_reasons
 from scoring.explain_plain import plain_sentence
@@ -21,7 +21,7 @@ from scoring.shaping import (
     read_verdict,
     verdict_evidence,
 )
-from scoring.verdict import Verdict
+from scoring.verdict import Person, Verdict
 
 HIDDEN_WORDS = {
     "deactivated": "was deactivated by its owner",

@@ -6,11 +6,12 @@ import numpy as np
 
 from ingest.transaction import Rows
 from ingest.watch import find_repository
-from scoring.answers import Person, VouchesWorth, VouchWorth
+from scoring.answers import VouchesWorth, VouchWorth
 from scoring.estimators import shrunk_rate
 from scoring.policy import Policy
 from scoring.read_trust import THRESHOLD, SeedView, seed_view
 from scoring.shaping import People
+from scoring.verdict import Person
 from scoring.worth import Worthwhile, worth_making
 
 # Merges here, and what became of everything of theirs that settled: who has nothing settled yet is not proposed.

@@ -7,9 +7,12 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from ingest.dids import is_did, is_host
+from ingest.addresses import is_host
+from ingest.dids import is_did
 from scoring.content.globs import PatternProblem, check_patterns
-from scoring.cost_gate import Mode
+
+Mode = Literal["off", "deterministic", "claude"]
+
 
 Tier = Literal["public", "sensitive"]
 

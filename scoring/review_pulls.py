@@ -23,13 +23,14 @@ from scoring.content.likeness import record_vector
 from scoring.content.paths import is_sensitive
 from scoring.content.submission import Knowledge, Submission
 from scoring.content.touched import touched_files
-from scoring.cost_gate import Ask, Call, Mode, decide
-from scoring.gate import Thresholds
+from scoring.cost_gate import Ask, Call, decide
 from scoring.known_bad import follow_known_bad
 from scoring.rendering import Case
+from scoring.repository_settings import Mode
 from scoring.review_cases import case_of_pull, kept_change
 from scoring.review_rows import BEGUN as EMPTY
 from scoring.review_rows import RUNNING, review_columns
+from scoring.rules import Thresholds
 from scoring.trial import left_to_read, note_try
 
 # A turn ends after so many, or so long: what was reviewed is scored and published before the rest, and each such pass

@@ -6,10 +6,10 @@ from typing import Any, Literal
 import msgspec
 
 from ingest.decoding import decode_json
-from ingest.reading import fitting
+from ingest.long_texts import fitting
 from scoring.assessment import DETERMINISTIC, EXPLANATION_LENGTH, Review
 from scoring.content.finding import QUOTE_LENGTH, Finding, FlagType, Severity, short_path
-from scoring.verdict import Content
+from scoring.verdict import Content, ShownFinding
 
 RUNNING = "running"
 FINDINGS_KEPT = 100  # the strongest, as far as they fit into a column; the risk was reckoned from all
@@ -44,20 +44,6 @@ class ShownFlag(msgspec.Struct, frozen=True):
     severity: Literal["low", "med", "high"]
     location: str
     explanation: str
-
-
-class ShownFinding(msgspec.Struct, frozen=True):
-    """A finding as stored."""
-
-    scanner: str
-    rule: str
-    type: FlagType
-    severity: Literal["low", "med", "high"]
-    explanation: str
-    file: str | None
-    line: int | None
-    removed: bool
-    quote: str
 
 
 def review_columns(review: Review, findings: Sequence[Finding]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from scoring.audit_draws import keep_draws, read_ballot
 from scoring.circumstances import Moment, read_circumstances
 from scoring.decision_log import keep_people, keep_pulls
 from scoring.decisions import OPEN_PULLS, Pass, decision_row, judged_columns, to_json
-from scoring.derived import GROUP, Pair, changed_people, find_outcomes, read_evidence, rebuild
+from scoring.derived import GROUP, changed_people, find_outcomes, read_evidence, rebuild
 from scoring.gate import judge
 from scoring.lane_certificates import basis_of
 from scoring.own_rules import rules_under
@@ -39,7 +39,7 @@ from scoring.standing import StandingTrust
 from scoring.standing_people import StandingPeople
 from scoring.starter import borrow
 from scoring.structure import read_graph
-from scoring.verdict import Circumstances, Evidence, Prediction
+from scoring.verdict import Circumstances, Evidence, Pair, Prediction
 
 # What the last pass over a store computed; the store's rows follow from its log whether or not this is there.
 STANDING: WeakKeyDictionary[Store, StandingTrust] = WeakKeyDictionary()

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.audit_answers import SEALED
 from scoring.derived import display_name
 from scoring.kept import PerSnapshot
 from scoring.read_repositories import in_shadow
 from scoring.shaping import People, read_settled
+from scoring.verdict import Person
 
 MOST_MET = 50_000  # people: some 15 MB
 SEEDS = """

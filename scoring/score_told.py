@@ -6,12 +6,12 @@ from typing import Any
 
 from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
-from scoring.answers import ContributorScore, Person
+from scoring.answers import ContributorScore
 from scoring.explain import explain
 from scoring.kept import PerSnapshot
 from scoring.score_ground import Ground
 from scoring.shaping import read_verdict, verdict_evidence, with_settled
-from scoring.verdict import Verdict
+from scoring.verdict import Person, Verdict
 
 NOT_REACHED: Mapping[str, Any] = {"distance": None, "path": [], "path_merges": []}
 MOST_ALIKE = 2_000  # judgements of one snapshot: some 8 kB each

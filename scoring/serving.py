@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ingest.transaction import Rows
-from scoring.derived import Pair
 from scoring.estimators import SHRUNK_RATE
 from scoring.rules import Thresholds
-from scoring.verdict import Estimate, Factor, Needed, Prediction
+from scoring.verdict import Estimate, Factor, Needed, Pair, Prediction
 
 LABEL = "label_clean_fix"  # what the P(clean) that is served means
 SHRUNK = "beta"  # the name of the shrunk rate among the models
@@ -47,7 +46,7 @@ class Serving:
 
     def model(self) -> Any:
         """The model (`model_files.Served`), None where the shrunk rate serves."""
-        from scoring.learning.model_files import ModelProblem
+        from scoring.learning.pointers import ModelProblem
 
         try:
             found, problem = self._shelf.model(LABEL), ""

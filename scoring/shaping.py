@@ -6,12 +6,11 @@ from typing import Any
 from ingest.decoding import decode_json
 from ingest.snapshot import Snapshot
 from ingest.transaction import Rows
-from scoring.answers import Person
 from scoring.decisions import read_reasons
 from scoring.derived import display_name
 from scoring.kept import PerSnapshot
 from scoring.rules import Thresholds
-from scoring.verdict import Estimate, Evidence, Factor, Lane, Reason, Verdict
+from scoring.verdict import Estimate, Evidence, Factor, Lane, Person, Reason, Verdict
 
 SETTLED = "settled"  # key in `meta`: how many settled pull requests could count towards a certificate, at the last pass
 COUNTED = f"select value::integer from meta where key = '{SETTLED}'"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.transaction import Keys, Rows
-from scoring.derived import Pair
+from scoring.verdict import Pair
 
 MOST = 5_000  # beyond that many pairs the statement over everybody costs less than one that names them
 NAMES = "select contributor_id, hash(did, handle_verified, handle) as shown from contributors"

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from scoring.learning.design import Floats
     from scoring.learning.lowered import Lowered
 
-FILE = Path(__file__).with_name("starter_model.json")
 QUERY = Path(__file__).with_name("starter.sql").read_text()
 FORMAT = 1
 LARGEST = 64_000  # bytes of such a file

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from scoring.learning.lanes import Floats, Judged, Lanes, lanes_of, parts_of
-from scoring.need import Need, items_needed, soonest
+from scoring.need import Need, soonest
+from scoring.rules import items_needed
 
 WEEK = np.timedelta64(7, "D")
 MOST = 2**20  # cases that a need may name

@@ -4,17 +4,18 @@ The decisions are closures and the end of a closure, and estimated lanes that ma
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from ingest.clock import read_moment
 from ingest.runtime import Runtime
 from ingest.store import Store
 from ingest.transaction import Transaction
 from ingest.watch import find_repository
 from scoring.estimated_lanes import FIGURES, offer_of_row
 from scoring.lane_offer import check_offer
+from scoring.verdict import REASON_LENGTH
 
-REASON_LENGTH = 500
 STRUCK = "(these words named an erased account)"
 
 
@@ -123,11 +124,6 @@ def _end(
         _append(txn, table, row)
         txn.inputs_changed()
     return True
-
-
-def read_moment(told: str) -> datetime:
-    """A time of the web's clock as naive UTC; ValueError for what is none."""
-    return datetime.fromisoformat(told).astimezone(UTC).replace(tzinfo=None)
 
 
 def _append(txn: Transaction, table: str, row: Mapping[str, object]) -> None:

@@ -6,26 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.graph import Edges, Floats, Integers, Network, checked_seeds, prepare
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """How trust flows: `transfer` c in [0, 1] for each vouch, `budget` B >= 0 for each person, `hops` L in 1..4.
-
-    Raises ValueError for anything else. The bound of the region needs B <= 1.
-    """
-
-    transfer: float = 0.10
-    budget: float = 1.0
-    hops: int = 4
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.transfer <= 1:
-            raise ValueError(f"transfer must lie in [0, 1], not {self.transfer}")
-        if not 0 <= self.budget < np.inf:
-            raise ValueError(f"budget must be 0 or more and finite, not {self.budget}")
-        if self.hops not in (1, 2, 3, 4):
-            raise ValueError(f"hops must be 1, 2, 3 or 4, not {self.hops}")
+from scoring.policy import Parameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)

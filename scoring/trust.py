@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.graph import Edges, Floats, Integers, row_starts, stretches
+from scoring.policy import Parameters
 from scoring.returns import return_in_three, return_in_two
-from scoring.transfers import Parameters, Transfers, find_transfers
+from scoring.transfers import Transfers, find_transfers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

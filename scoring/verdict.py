@@ -5,6 +5,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+import msgspec
+
+from scoring.content.finding import FlagType
+
+Pair = tuple[int, int]  # contributor_id, repository_id
+
+
+REASON_LENGTH = 500
+
+
 Param = str | int | float | None
 Tier = Literal["public", "sensitive"]
 Attestation = Literal["not_asked", "valid", "missing", "expired", "revoked", "unverifiable"]
@@ -200,3 +210,25 @@ class Verdict:
     estimate: Estimate
     reasons: tuple[Reason, ...]
     factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Someone as shown: `name` is the verified handle, else the shortened DID."""
+
+    did: str
+    name: str
+
+
+class ShownFinding(msgspec.Struct, frozen=True):
+    """A finding as stored."""
+
+    scanner: str
+    rule: str
+    type: FlagType
+    severity: Literal["low", "med", "high"]
+    explanation: str
+    file: str | None
+    line: int | None
+    removed: bool
+    quote: str

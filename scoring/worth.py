@@ -15,7 +15,8 @@ import numpy as np
 
 from scoring.graph import Edges, Floats, Integers, Network, checked_people
 from scoring.incremental import Standing, replaced
-from scoring.transfers import Parameters, Transfers
+from scoring.policy import Parameters
+from scoring.transfers import Transfers
 from scoring.trust import FirstPassage, passage_along
 
 # A bound is never rounded down by the last bits of a sum.

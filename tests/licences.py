@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from ingest.package_names import normalised
-from scoring.content.submission import Package
+from scoring.packages.entry import Package
 from scoring.pins import read_pins
 from tests.sources import PROJECT
 

@@ -21,11 +21,10 @@ from ingest.store import Store, StreamClock
 from ingest.transaction import Rows
 from scoring import read
 from scoring.assessment import Review
-from scoring.audit import AuditRules
 from scoring.content.submission import Knowledge
 from scoring.cost_gate import Call
 from scoring.deterministic import review_without_model
-from scoring.policy import Policy
+from scoring.policy import AuditRules, Policy
 from scoring.rendering import Case
 from scoring.review_pulls import Reviewing, review_due
 from scoring.rules import Thresholds

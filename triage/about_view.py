@@ -19,7 +19,7 @@ from triage.access import may_read
 from triage.actions import false_alarms
 from triage.context import present
 from triage.dids import LONGEST_DID, MalformedDid, parse_did, parse_handle
-from triage.middleware import Request
+from triage.requests import Request
 
 LONGEST = LONGEST_DID + 600  # characters: an at-uri with the longest DID, collection and key
 FEWEST = 5  # first answers below which a median would tell of single people

@@ -26,11 +26,11 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from triage import throttle
 from triage.dids import LONGEST_DID, parse_handle
-from triage.middleware import Request
 from triage.models import Person, SignInMethod
 from triage.passwords import BY_LINK, WRONG, find_person
 from triage.permissions import Role, Roles, roles_of
 from triage.problems import mark_private, prefers_json, problem_response
+from triage.requests import Request
 from triage.token_access import bearer_token
 from triage.tokens import new_secret, same_hash, secret_hash
 from triage.turning_away import turned_away

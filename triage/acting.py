@@ -12,17 +12,17 @@ from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import visible
 from scoring.read import ChangedApproval, Queue, QueueQuery, QueueRow, Seen
 from scoring.verdict import Lane
 from triage import actions, snoozing
 from triage.actions import Standing
 from triage.as_shown import approved, changed_after, unsnoozed
 from triage.forms import QueueFilters
-from triage.middleware import Request
 from triage.models import Action, Person, Snooze
 from triage.permissions import Role, Roles
 from triage.pills import row_pill
-from triage.words import visible
+from triage.requests import Request
 
 IN_FLIGHT = timedelta(hours=1)  # an approval reaches the snapshot within seconds where a worker runs
 

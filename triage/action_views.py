@@ -26,12 +26,12 @@ from triage.context import present
 from triage.forms import QueueFilters, read_queue
 from triage.inbox_view import PANE, pane
 from triage.incidents import opened_by
-from triage.middleware import Request
 from triage.models import Action, Person
 from triage.permissions import Role, SignInNeeded, require
 from triage.pills import row_pill
 from triage.problems import CHALLENGE, mark_private
 from triage.reading_times import note_verdict
+from triage.requests import Request
 from triage.review_words import review_notes
 from triage.views import at_address
 

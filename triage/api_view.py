@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from triage.api import api
 from triage.api_reference import operations, shapes
-from triage.middleware import Request
+from triage.requests import Request
 
 
 @require_safe

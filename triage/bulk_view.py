@@ -16,9 +16,9 @@ from triage.action_views import acting_page, answer_conflict, answer_rows
 from triage.actions import Conflict, Wanted
 from triage.context import present
 from triage.forms import QueueFilters
-from triage.middleware import Request
 from triage.models import Person
 from triage.permissions import Role, require
+from triage.requests import Request
 
 
 @acting_page

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from triage.models import Change, Person
+from triage.models.accounts import Person
+from triage.models.changes import Change
 
 
 def log_change(

@@ -12,8 +12,8 @@ from django.utils.cache import get_conditional_response
 from ingest.snapshot import Snapshot
 from triage import acting
 from triage.context import current_freshness, present
-from triage.middleware import Request
 from triage.page_state import digest, page_state
+from triage.requests import Request
 
 Page = Callable[..., HttpResponse]
 AGES_SECONDS = 60  # how finely a page tells ages

@@ -17,9 +17,9 @@ from triage import acting, state
 from triage.about_words import operator_told
 from triage.access import may_read, viewing
 from triage.lane_heads import site_notice
-from triage.middleware import Request
 from triage.page_state import page_state
 from triage.permissions import Role, Roles, sees_thresholds
+from triage.requests import Request
 from triage.webhook_notes import webhook_notes
 from triage.words import Freshness, as_aware, freshness, unread_words
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from scoring.figures import percent, percent_in_full, percent_interval
+from scoring.figures import percent, percent_in_full, percent_interval, visible
 from scoring.policy import Policy
 from scoring.read import (
     ContributorPage,
@@ -22,7 +22,7 @@ from scoring.verdict import Lane
 from triage.plots import Area, Dot, Frame, Label, Plot, Stroke, Table, is_drawn, line, outline, places
 from triage.rows import PersonView, person_view
 from triage.trust_words import share_words, vouching_words
-from triage.words import age_words, visible
+from triage.words import age_words
 
 FEW = 7  # pull requests that are shown before somebody asks for all
 NAMED, LEAST = 3, 0.01  # vouchers named in the head, and the share of trust from which they are

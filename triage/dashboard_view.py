@@ -21,8 +21,8 @@ from triage.context import present, told_dashboard, training_need
 from triage.forms import read_list
 from triage.incidents import banners
 from triage.lists import count_lists
-from triage.middleware import Request
 from triage.permissions import sees_thresholds
+from triage.requests import Request
 from triage.views import reading
 
 

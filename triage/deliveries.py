@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Case, F, When
 
 from ingest.runtime import Runtime
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 from scoring.audit_answers import draw_of, take_answer
 from scoring.objections import tell_objection, tell_wish
 from scoring.told_actions import take_action

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from scoring.content.change import Change, Mail
 from scoring.content.finding import Finding
-from scoring.content.reading import Limits, read_change
+from scoring.content.limits import Limits
+from scoring.content.reading import read_change
+from scoring.figures import visible
 from scoring.read import ContentReview, ShownFinding
 from scoring.round_difference import compare_rounds
 from triage.diff_notes import masks, place_notes, with_ids
@@ -21,7 +23,6 @@ from triage.review_words import (
     strongest_first,
     with_dismissals,
 )
-from triage.words import visible
 
 LIMITS = Limits(lines=50_000, seconds=1.5)  # what a page waits for: 50,000 lines take .5 s of CPU
 MAILS, MESSAGE = 20, 2_000  # messages of a series that are shown, and characters of one

@@ -10,10 +10,10 @@ from scoring.assessment import DETERMINISTIC
 from scoring.content.change import Change
 from scoring.content.finding import QUOTE_LENGTH
 from scoring.content.reading import read_change
+from scoring.figures import visible
 from scoring.read import ContentReview
 from triage.diff_notes import line_anchor, masks
 from triage.diff_places import named_path, place_anchor, read_place
-from triage.words import visible
 
 PATCH = 200_000  # bytes of a patch that is read for an open row: 10 ms of CPU at most
 

@@ -11,13 +11,13 @@ from html import escape
 from django.utils.safestring import SafeString
 
 from scoring.content.change import FileChange, Hunk, Line
+from scoring.figures import visible
 from triage.diff_notes import Placed, line_anchor, with_ids
 from triage.diff_places import named_path, place_anchor
 from triage.diff_words import file_facts
 from triage.drafts import DraftLinks
 from triage.review_words import NoteView
 from triage.syntax import Allowance, Spans, colour, language
-from triage.words import visible
 
 HTML = 400_000  # bytes of rows on one page
 FOLDED = 400  # lines of a file from which it is folded, and shown only where smaller ones left room

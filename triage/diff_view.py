@@ -17,10 +17,10 @@ from triage.diff_page import DiffPage, Dismissals, change_page, comparison_page
 from triage.diff_words import UNREADABLE, round_words, state_words, why_missing
 from triage.drafts import DraftLinks, draft_links, read_draft
 from triage.forge_links import ForgePlace, forge_place
-from triage.middleware import Request
 from triage.models import Person
 from triage.permissions import Role, SignInNeeded, sees_thresholds
 from triage.reading_times import note_opened
+from triage.requests import Request
 from triage.views import reading, wants_fragment
 
 ROUNDS_LISTED = 12  # of those that another is compared with, the newest

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from scoring.content.change import FileChange
+from scoring.figures import visible
 from scoring.read import Round
 from scoring.round_difference import Comparison
-from triage.words import visible
 
 KINDS: Mapping[str, str] = {"added": "new file", "deleted": "deleted", "mode": "mode only"}
 MODES: Mapping[str, str] = {"100644": "plain", "100755": "executable", "120000": "symbolic link", "160000": "submodule"}

@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 from django.urls import reverse
 
+from scoring.figures import visible
 from scoring.read import Approved, Queue, QueueRow
 from scoring.verdict import Lane
 from triage.pills import row_pill
-from triage.words import age_words, visible
+from triage.words import age_words
 
 MOST = 20
 NEW = timedelta(hours=24)

@@ -13,7 +13,7 @@ from django.utils.html import escape
 
 from ingest.snapshot import Snapshot
 from scoring import read
-from scoring.figures import visible_name
+from scoring.figures import visible, visible_name
 from scoring.read import QueueQuery, QueueRow
 from triage import as_shown, closing, naming
 from triage.forms import is_in_view
@@ -21,7 +21,6 @@ from triage.incidents import BAD, opened_by
 from triage.models import Action, LaneClosure
 from triage.permissions import Role, Roles
 from triage.pills import row_pill
-from triage.words import visible
 
 MOST_PULLS = 50
 MOST_OTHERS = 50  # incidents, and as many closures

@@ -14,11 +14,11 @@ from scoring import read
 from scoring.read import QueueQuery
 from triage import acting, feed, throttle
 from triage.forms import read_queue
-from triage.middleware import Request
 from triage.models import ApiToken
 from triage.page_state import digest, page_state
 from triage.permissions import roles_of
 from triage.problems import mark_private
+from triage.requests import Request
 from triage.token_access import counted_as
 from triage.tokens import find_token
 

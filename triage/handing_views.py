@@ -20,11 +20,11 @@ from scoring.explain_plain import plain_sentence
 from triage import as_shown, rights_words
 from triage.access import viewing
 from triage.contributor_links import DAYS, make_link, may_revoke, revoke_link
-from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
 from triage.objections import ObjectionProblem, answer, speaker_words
 from triage.permissions import Role, Roles, SignInNeeded, require
 from triage.pills import lane_word
+from triage.requests import Request
 from triage.rights import handled_from
 from triage.rights_views import did_of, objection_choices, open_offers, refused
 

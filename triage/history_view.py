@@ -10,8 +10,8 @@ from scoring import read
 from scoring.read import ChangedApproval, Subject
 from triage import actions, as_shown
 from triage.access import viewing
-from triage.middleware import Request
 from triage.permissions import Role, role_of
+from triage.requests import Request
 from triage.views import reading
 
 

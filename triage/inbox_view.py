@@ -22,10 +22,10 @@ from triage.diff_view import shown_change
 from triage.forge_links import forge_place
 from triage.forms import QueueFilters, is_in_view, read_queue
 from triage.incidents import banners
-from triage.middleware import Request
 from triage.models import Person
 from triage.outcome_prompt import question_for
 from triage.permissions import sees_thresholds
+from triage.requests import Request
 from triage.views import at_address, reading, wants_fragment
 
 PANE = "open"  # the id of the pane that a row opens in

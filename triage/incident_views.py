@@ -11,21 +11,22 @@ from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import explain, read
+from scoring.figures import visible
 from scoring.read import Seen
 from triage import as_shown, auditing, closing, incident_words, pills
 from triage.access import safe_next
 from triage.act_forms import read_seen
 from triage.action_views import acting_page, answer_conflict, to_sign_in
 from triage.actions import ActionProblem, Conflict
+from triage.conditional import Page
 from triage.context import present
 from triage.dids import parse_handle
 from triage.incidents import BAD, banners
-from triage.middleware import Request
 from triage.models import Action, LaneClosure, Person
 from triage.permissions import Role, SignInNeeded, require, role_of
 from triage.reading_times import note_verdict
-from triage.views import Page, reading
-from triage.words import visible
+from triage.requests import Request
+from triage.views import reading
 
 # Which of a form's fields name what is closed, by its button; without one all of them.
 SCOPES: Mapping[str, tuple[str, ...]] = {

@@ -8,13 +8,13 @@ from django.db.models import Exists, OuterRef, Q
 from django.urls import reverse
 
 from ingest.snapshot import Snapshot
+from scoring.figures import visible
 from scoring.read import Closure
 from triage import closing
 from triage.changes import log_change
-from triage.middleware import Request
 from triage.models import Action, HandledIncident, Person
 from triage.permissions import Role, Roles, role_of
-from triage.words import visible
+from triage.requests import Request
 
 BAD = (Action.Outcome.NEEDED_FIX, Action.Outcome.REVERTED)
 

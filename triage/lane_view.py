@@ -15,7 +15,7 @@ from ingest.snapshot import Snapshot
 from scoring import read
 from scoring.drift import days_to_shut
 from scoring.explain import lane_notice
-from scoring.figures import percent_in_full
+from scoring.figures import percent_in_full, visible
 from scoring.lane_curve import FEWEST_SETTLED
 from scoring.lane_history import DAYS, Agreement
 from scoring.lane_offer import Offer
@@ -30,12 +30,11 @@ from triage.incidents import banners
 from triage.lane_charts import lane_plot
 from triage.lane_offers import figures_of, lane_address, may_be_opened, offer_token, past_of, standing, state_of
 from triage.lane_words import State
-from triage.middleware import Request
 from triage.models import EstimatedLane, Person
 from triage.permissions import Role, Roles, SignInNeeded, require, role_of, roles_of
 from triage.reading_times import TimeSaved, time_saved
 from triage.repository_choices import newest
-from triage.words import visible
+from triage.requests import Request
 
 OPENED = (
     "The fast lane is open, estimated. A person still approves each pull request. "

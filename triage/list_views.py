@@ -22,10 +22,10 @@ from triage.context import present
 from triage.forms import QueueFilters, read_list
 from triage.incident_views import find_mark
 from triage.incidents import handle, incidents_of
-from triage.middleware import Request
 from triage.models import AuditAnswer, Person, Snooze
 from triage.permissions import Role, SignInNeeded, require
 from triage.report_views import for_any_maintainer
+from triage.requests import Request
 from triage.views import reading
 
 PAGE = 50  # rows

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import visible
 from scoring.kept import PerSnapshot
 from scoring.read import Seen, Subject
 from triage import snoozing
@@ -16,10 +17,9 @@ from triage.actions import ActionProblem
 from triage.existence import is_any
 from triage.forms import QueueFilters, read_queue
 from triage.incidents import incidents_of
-from triage.middleware import Request
 from triage.models import AuditAnswer, Person
 from triage.permissions import Role, Roles
-from triage.words import visible
+from triage.requests import Request
 
 MARKED = "select 1 from triage_action where kind = 'outcome' and outcome <> 'clean' and undone_at is null limit 1"
 MOST_SAVED, NAME_LENGTH = 12, 40  # saved filters of one person, and characters of a name

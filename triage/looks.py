@@ -22,7 +22,8 @@ ON_THE_QUEUE = 1_000  # where no worker runs nobody takes anything off it
 
 
 def _tell_worker(did: str) -> None:
-    from ingest.tasks import huey, look_at_person  # half a second at the first time, which no page waits for
+    from ingest.queue import huey
+    from ingest.tasks import look_at_person  # half a second at the first time, which no page waits for
 
     if huey.pending_count() < ON_THE_QUEUE:
         look_at_person(did)

@@ -8,27 +8,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import Any
 from wsgiref.headers import Headers
 
 from corsheaders.middleware import CorsMiddleware
 from csp.constants import HEADER
 from csp.middleware import CSPMiddleware
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.db import OperationalError, connection
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils.cache import patch_vary_headers
-from django_htmx.middleware import HtmxDetails
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from ingest.preparing import told_of
-from ingest.snapshot import Snapshot, SnapshotReader, is_damage
-from triage.models import ApiToken, Person
+from ingest.snapshot import SnapshotReader, is_damage
 from triage.problems import ApiProblem, mark_private, prefers_json, problem_response
+from triage.requests import Request
 from triage.sessions import SessionStore
 
 _making = threading.Lock()
@@ -54,20 +51,6 @@ QUEUELESS = (
 )
 HEALTH = "/health"  # which says itself that nothing can be read
 log = logging.getLogger(__name__)
-
-
-class Request(HttpRequest):
-    """What views are given; an annotation, never made."""
-
-    user: Person | AnonymousUser
-    session: SessionStore
-    htmx: HtmxDetails
-    snapshot: Snapshot | None  # None: nothing was published yet
-    answer_tag: str  # the ETag of a JSON answer, once `triage.api.base` found it
-    page_state: str  # what `triage.page_state` found, once it was asked
-    token: ApiToken | None  # what came as a bearer token, once `triage.token_access` looked it up
-    offers: Any  # what `triage.acting.offers_to` found, once it was asked
-    roles: Any  # triage.permissions.Roles of whoever reads, once `triage.access.viewing` asked for them
 
 
 @cache

@@ -3,8 +3,9 @@
 from scoring.figures import things
 from scoring.learning.certificate import ToldNeed
 from scoring.learning.shown_model import ShownLane, ShownModel
-from scoring.need import Need, items_needed, say_need
+from scoring.need import Need, say_need
 from scoring.read import ContributorScore, TrainingNeed
+from scoring.rules import items_needed
 
 AT_ONCE = "manage.py train does it at once."
 

@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 from triage.context import dashboard_of, worker_status
 from triage.gauges import Known, families
 from triage.measured import MEASURES
-from triage.middleware import Request
 from triage.models import OutboxEntry
 from triage.problems import mark_private, problem_response
+from triage.requests import Request
 from triage.token_access import bearer_token
 from triage.turning_away import turned_away
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
-from triage.models import OutboxEntry
+from triage.models.outbox import OutboxEntry
 
 
 def put(kind: str, key: str, payload: Mapping[str, Any], now: datetime, due_at: datetime | None = None) -> OutboxEntry:

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from ingest.snapshot import Snapshot
 from triage.access import viewing
-from triage.middleware import Request
 from triage.models import Person
+from triage.requests import Request
 
 DONE = """
 select (select max(id) from triage_change), (select count(*) from triage_snooze where until > %s),

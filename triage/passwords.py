@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods
 
 from triage import throttle
 from triage.dids import parse_handle
-from triage.middleware import Request
 from triage.models import Person
 from triage.permissions import SignInNeeded
+from triage.requests import Request
 
 BY_LINK = "signed_in_by_link"  # of the session: whoever has the link may set a new password without the old one
 LONGEST = 1_000  # characters

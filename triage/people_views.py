@@ -18,9 +18,9 @@ from scoring import read
 from triage.access import person_for
 from triage.change_words import is_everywhere, told_details, what_words
 from triage.dids import MalformedDid, parse_account, parse_did
-from triage.middleware import Request
 from triage.models import Change, Maintainer, Person
 from triage.permissions import Role, Roles, SignInNeeded, require, roles_of
+from triage.requests import Request
 from triage.roles import LastAdmin, set_role
 
 CHANGES_SHOWN = 50  # on one page

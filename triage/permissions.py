@@ -7,8 +7,8 @@ from enum import IntEnum
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 
-from triage.middleware import Request
 from triage.models import Maintainer, Person
+from triage.requests import Request
 
 
 class Role(IntEnum):

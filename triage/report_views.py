@@ -21,11 +21,11 @@ from scoring.redteam.shown import read_report
 from scoring.serving import LABEL
 from triage import learned_charts, missing
 from triage.access import viewer_did, viewing
+from triage.conditional import Page
 from triage.context import training_need
 from triage.incident_views import for_maintainers
-from triage.middleware import Request
 from triage.permissions import Role, SignInNeeded, sees_thresholds
-from triage.views import Page
+from triage.requests import Request
 
 REPOSITORIES_ASKED = 5  # of those that somebody maintains: each costs what its seeds reach, at most half a second
 LABEL_WORDS = {

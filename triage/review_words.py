@@ -8,9 +8,9 @@ from scoring.assessment import DETERMINISTIC, EXPLANATION_LENGTH, LOCATION_LENGT
 from scoring.deterministic import place
 from scoring.explain_content import FLAG_NAMES, missing_words
 from scoring.explain_findings import finding_name
+from scoring.figures import visible
 from scoring.read import ContentReview, ShownFinding, ShownFlag
 from triage.diff_places import named_path, place_anchor, read_place
-from triage.words import visible
 
 SEVERITIES = {"high": "high", "med": "medium", "low": "low"}
 ORDER = ("high", "medium", "low")

@@ -21,10 +21,10 @@ from triage.access import viewing
 from triage.contributor_links import LinkProblem, open_link
 from triage.dids import MalformedDid, parse_did
 from triage.erasure import account_of, said_by
-from triage.middleware import Request
 from triage.models import ContributorLink, Objection, Person
 from triage.objections import ONLY_THE_CONTRIBUTOR, ObjectionProblem, object_to, wish
 from triage.permissions import Role, SignInNeeded
+from triage.requests import Request
 from triage.rights import handled_from, spoken_for
 
 DATA, DECISION = ContributorLink.Purpose.DATA, ContributorLink.Purpose.DECISION

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from scoring.figures import visible
 from scoring.read import ContributorPage, QueueRow, Stored
 from scoring.verdict import Estimate, Lane
 from triage.contributor_page import FEW, RecordRow, record_view, record_words
 from triage.rows import Judgement, judgement
-from triage.words import visible
 
 ROWS_SHOWN = 50  # of one table on the page; the JSON has all
 ROW_SHOWN = 2_000  # characters

@@ -11,11 +11,12 @@ from django.template.loader import get_template
 from django.utils.safestring import SafeString
 
 from scoring.explain_decided import CHANGE_CLAUSES
+from scoring.figures import visible
 from triage.act_forms import written_choice
 from triage.acting import RowActs
 from triage.pills import Pill
 from triage.rows import RowView
-from triage.words import brief_age, visible
+from triage.words import brief_age
 
 CHANGED = CHANGE_CLAUSES["approved_before"]({})
 CI_BRIEF = {"passed": "✓ CI", "failed": "✕ CI failed", "running": "CI running", "never_ran": "no CI"}

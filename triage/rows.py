@@ -8,7 +8,7 @@ from typing import Literal
 
 from scoring.explain import factor_label, sentence, told_reasons
 from scoring.explain_plain import plain_sentence
-from scoring.figures import trust_figure
+from scoring.figures import trust_figure, visible
 from scoring.read import (
     ChangeFacts,
     ContentReview,
@@ -25,7 +25,7 @@ from triage.forms import Bucket, QueueFilters
 from triage.pills import Kind, Pill, decided, pill, row_pill
 from triage.review_words import ReviewView, review_view
 from triage.trust_words import dependents_words, share_words, trust_sentences, vouching_words
-from triage.words import age_words, borrowed_words, interval_sentence, missing_evidence, no_path_words, visible
+from triage.words import age_words, borrowed_words, interval_sentence, missing_evidence, no_path_words
 
 TINTS = 6  # avatar colours in components.css
 MINUS = "\N{MINUS SIGN}"  # as wide as a plus, so that signed figures align

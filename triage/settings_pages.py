@@ -24,10 +24,10 @@ from scoring.read import WatchedRepository
 from scoring.repository_settings import DIDS, RepositorySettings, SettingsProblem
 from triage.estimated import end_by_watching
 from triage.lane_offers import shadow_offer
-from triage.middleware import Request
 from triage.naming import names
 from triage.permissions import Role, require, role_of
 from triage.repository_choices import MAY_CHANGE, ChangedMeanwhile, history, newest, save
+from triage.requests import Request
 from triage.settings_form import (
     Field,
     change_words,

@@ -13,7 +13,7 @@ from django.conf import settings
 from triage import state
 from triage.context import worker_status
 from triage.dids import MalformedDid, parse_did, parse_handle
-from triage.middleware import Request
+from triage.requests import Request
 
 LOST = "The answer has expired: look again. What you typed and ticked is still here."
 MALFORMED = "This is neither a handle such as ana.example.com nor a DID such as did:plc:ewvi7nxzyoun6zhxrhs64oiz."
@@ -72,7 +72,8 @@ def worker_trouble() -> str:
 
 def look_up(who: str) -> str:
     """Have the worker list the repositories of a handle or DID; the name of the job."""
-    from ingest.tasks import huey, run_job
+    from ingest.queue import huey
+    from ingest.tasks import run_job
     from scoring.review_jobs import FOUND, new_job, reply_key
 
     job = new_job(time.time())

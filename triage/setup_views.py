@@ -13,9 +13,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from scoring import read
-from triage.middleware import Request
 from triage.permissions import Role, require
 from triage.repository_choices import ChangedMeanwhile
+from triage.requests import Request
 from triage.setup_search import MALFORMED, Answer, Search, account_of, answer_of, look_up, worker_trouble
 from triage.setup_start import handed_over, start_watching
 from triage.setup_words import REVIEWS, choices, progress_of, read_ticks

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scoring.cost_gate import Mode
 from scoring.read import FirstReading
+from scoring.repository_settings import Mode
 
 SEEDS_SHOWN = 12
 # What leaves this machine is the first thing that each one says.

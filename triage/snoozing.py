@@ -12,6 +12,7 @@ from django.db.models import Max, Q
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import visible
 from scoring.kept import PerSnapshot
 from scoring.read import QueueRow, RowState, Seen
 from scoring.verdict import Lane
@@ -19,7 +20,6 @@ from triage.actions import WINDOW, ActionProblem, Conflict
 from triage.changes import log_change
 from triage.existence import is_any
 from triage.models import Action, Person, Snooze
-from triage.words import visible
 
 DAYS = {"tomorrow": 1, "3days": 3, "week": 7}
 CHANGE, DAY = "change", "day"  # what a form says instead of a number of days

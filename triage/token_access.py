@@ -4,8 +4,8 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
 
-from triage.middleware import Request
 from triage.models import ApiToken
+from triage.requests import Request
 from triage.tokens import valid_token
 
 

@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from scoring import read
 from triage.access import viewing
-from triage.middleware import Request
 from triage.models import ApiToken, Person
 from triage.permissions import Role, Roles, SignInNeeded
+from triage.requests import Request
 from triage.tokens import SCOPES, create_token, revoke_token
 
 SHOWN = 200

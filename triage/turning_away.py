@@ -5,8 +5,8 @@ import time
 from django.conf import settings
 
 from triage import throttle
-from triage.middleware import Request
 from triage.problems import CHALLENGE, HOW_TO_READ, ApiProblem
+from triage.requests import Request
 from triage.token_access import bearer_secret, held_to
 from triage.tokens import count_refused
 

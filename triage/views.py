@@ -24,9 +24,9 @@ from triage.context import dashboard_of, present, told_dashboard
 from triage.dids import MalformedDid, parse_did
 from triage.forms import LeaderboardFilters, read_leaderboard
 from triage.looks import looks
-from triage.middleware import Request
 from triage.permissions import Role, SignInNeeded, roles_of, sees_thresholds
 from triage.problems import ApiProblem, prefers_json, problem_response
+from triage.requests import Request
 
 SENTENCES = {
     400: ("This request could not be read", "Nothing was changed. Go back and try again."),

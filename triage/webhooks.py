@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from ingest.posting import FetchProblem, Receiver
+from ingest.plain_words import FetchProblem
+from ingest.posting import Receiver
 from ingest.store import Store
 from scoring import read
 from triage.models import LaneClosure, ToldState, WebhookDelivery

@@ -5,7 +5,7 @@ from django.db import DatabaseError, connection
 
 from ingest.erase import Folders
 from ingest.mentions import Names
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 from triage import erasure as accounts
 
 

@@ -19,7 +19,8 @@ from ingest.missing_store import require_store
 from ingest.net import Fetcher
 from ingest.records import build_registry
 from ingest.snapshot import PublishProblem, publish
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from trustsite import drive
 from trustsite.erasure import folders_from_settings
 from trustsite.network import sources
@@ -136,7 +137,8 @@ def ask_worker(
 def _ask(
     name: str, arguments: Mapping[str, Any], show: Callable[[Mapping[str, Any]], None], silent_seconds: float
 ) -> Mapping[str, Any]:
-    from ingest.tasks import huey, run_job
+    from ingest.queue import huey
+    from ingest.tasks import run_job
 
     reply = f"reply:{uuid.uuid4().hex}"
     run_job(name, dict(arguments), reply)

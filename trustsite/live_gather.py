@@ -14,9 +14,11 @@ from ingest.backfill.sources import Sources
 from ingest.backfill.turn import take_turn
 from ingest.clock import WallClock
 from ingest.derive import derive
+from ingest.dids import is_did
 from ingest.forge import collaborators_added_by
-from ingest.identity import is_did, read_service, resolve, resolve_handle
-from ingest.net import Fetcher, FetchProblem
+from ingest.identity import read_service, resolve, resolve_handle
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.records import REPOSITORY, VOUCH
 from ingest.store import Store
 from scoring.figures import things

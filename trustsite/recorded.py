@@ -16,7 +16,7 @@ from django.core.management.base import CommandError
 from tqdm import tqdm
 from waitress import wasyncore
 
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 from trustsite.management.commands.web import listen
 from trustsite.standins import StandIns
 from trustsite.standins.recording import Recording

@@ -9,8 +9,7 @@ from django.conf import settings
 from ingest.transaction import Rows
 from scoring import read
 from scoring.figures import percent, percent_interval, things
-from scoring.policy import policy_from_settings
-from scoring.trust import Parameters
+from scoring.policy import Parameters, policy_from_settings
 from scoring.verdict import Estimate, Lane
 from trustsite.world import World
 

@@ -33,7 +33,8 @@ from ingest.net import Fetcher
 from ingest.records import wanted_collections
 from ingest.snapshot import Publisher
 from ingest.status import Heartbeat, Status
-from ingest.store import Store, StoreProblem, StreamClock
+from ingest.store import Store, StreamClock
+from ingest.unopened import StoreProblem
 from scoring.claude_models import parse_prices
 from scoring.score import has_work
 from trustsite import shutdown

@@ -15,8 +15,8 @@ from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Page, Staging
 from ingest.frames import RECORD_KEY
 from ingest.identity import Identity, resolve
-from ingest.net import FetchProblem
-from ingest.records import CID
+from ingest.plain_words import FetchProblem
+from ingest.reading import CID
 from ingest.tid import tid_time
 
 PAGE_ROWS = (100, 10, 1)  # a page over the limit is asked for again with fewer records: one has at most 1 MB

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from ingest.backfill.sources import Sources
-from ingest.identity import is_did
-from ingest.net import FetchProblem
+from ingest.dids import is_did
+from ingest.plain_words import FetchProblem
 
 PAGE = 1_000
 HOST_ACCOUNTS = 100_000  # some ten times what all of Tangled has

@@ -18,7 +18,7 @@ from ingest.backfill.staging import Staging
 from ingest.clock import from_microseconds
 from ingest.frames import EARLIEST_US
 from ingest.load import Listed, load_listing
-from ingest.records import moment
+from ingest.reading import moment
 from ingest.room import require_room
 from ingest.store import Store
 from ingest.tid import tid_time

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ingest.backfill.account import Account
 from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 
 THREADS, AT_A_HOST = 16, 4
 OPEN = 20_000  # accounts that wait for their host, at 1 kB each

@@ -12,10 +12,13 @@ from ingest.backfill.account import Account, Entry
 from ingest.backfill.owners import repository_records
 from ingest.backfill.sources import Sources
 from ingest.decoding import decode_json
+from ingest.dids import is_did
 from ingest.forge import push_holders
-from ingest.identity import is_did, resolve_handle
-from ingest.net import Fetcher, FetchProblem
-from ingest.records import AT_URI, REPOSITORY
+from ingest.identity import resolve_handle
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
+from ingest.reading import AT_URI
+from ingest.records import REPOSITORY
 from ingest.store import Store
 
 PAGES, SECONDS = 20, 60.0  # of the list: 2,000 repositories are more than anybody ticks

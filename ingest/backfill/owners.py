@@ -11,9 +11,12 @@ from ingest.backfill.commit import log_accounts
 from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
 from ingest.derive import derive
-from ingest.identity import is_did, resolve_handle
-from ingest.net import Fetcher, FetchProblem
-from ingest.records import AT_URI, REPOSITORY
+from ingest.dids import is_did
+from ingest.identity import resolve_handle
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
+from ingest.reading import AT_URI
+from ingest.records import REPOSITORY
 from ingest.store import Store
 
 HOW_TO_NAME = "name it as OWNER/NAME or by the at-uri of its record"

@@ -9,20 +9,12 @@ from typing import Any
 from ingest.archive import read_log
 from ingest.backfill.account import Account
 from ingest.clock import from_microseconds
+from ingest.settle import OPEN_GAP
 from ingest.store import Store
 from ingest.transaction import Rows, Transaction
 
 CHUNK = 5_000  # rows a transaction: the live stream waits for the writer some 100 ms at most
 ACCOUNTS_KEPT = timedelta(days=30)
-# Without a host that names accounts no run fills a gap: one for each time that gaps were found lists who is known.
-OPEN_GAP = """
-select min(from_us) from gaps where filled_clock is null and (? or found_clock > coalesce(
-  (select max(began_clock) from backfills where reason in ('first_start', 'gap')), 'epoch'::timestamp))
-"""
-# What was offered before now may not be known yet: a whole run is under way, or a gap waits for its run.
-INCOMPLETE = f"""
-select exists (from backfills where state <> 'done' and reason in ('first_start', 'gap')) or ({OPEN_GAP}) is not null
-"""
 # The DIDs whose records came before, whether or not a host names them.
 KNOWN = "select distinct did from {events} where kind = 'commit' order by did"
 
@@ -103,14 +95,6 @@ def is_outrun(store: Store, run: Run) -> bool:
         return False
     with store.read() as rows:
         return bool(rows.value("select exists (from backfills where state <> 'done' and reason = 'setup')"))
-
-
-def is_incomplete(rows: Rows) -> bool:
-    """Whether a run will still list what came before, so that "nobody offered this earlier" cannot be said yet.
-
-    Also while no host answers: what nobody can rule out is not proven. What push-holders say counts meanwhile.
-    """
-    return bool(rows.value(INCOMPLETE, [False]))
 
 
 def look_anew(store: Store, run: Run) -> Run:

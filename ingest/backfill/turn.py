@@ -15,9 +15,10 @@ from ingest.backfill.crew import FIRST_WAIT, Crew, Ending
 from ingest.backfill.runs import Run
 from ingest.backfill.sources import Sources
 from ingest.backfill.staging import Staging
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 from ingest.room import require_place
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from scoring.content.change import Change, FileChange
 from scoring.content.whole_files import NewSide, whole_files
+from scoring.packages.entry import Package
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,6 @@ class Advisory:
     summary: str
     severity: str | None
     url: str
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A dependency in one version. `ecosystem` as OSV spells it: PyPI, npm, crates.io, Go, RubyGems, Maven."""
-
-    ecosystem: str
-    name: str
-    version: str | None
 
 
 def _no_advisories(_packages: Sequence[Package]) -> list[tuple[Advisory, ...]]:

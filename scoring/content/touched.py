@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ingest.reading import fitting
+from ingest.long_texts import fitting
 from scoring.content.change import Change
 from scoring.content.globs import matching_pattern
 from scoring.content.paths import touched_kinds

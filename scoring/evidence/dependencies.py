@@ -6,10 +6,10 @@ from pathlib import PurePosixPath
 
 from scoring.content.change import Change, Line
 from scoring.content.finding import Finding, Severity
-from scoring.content.submission import Advisory, Knowledge, Package, Submission
+from scoring.content.submission import Advisory, Knowledge, Submission
 from scoring.evidence._wording import number_of, quoted, shown
 from scoring.packages.comparison import CHARACTERS, ENTRIES, Comparison, comparisons, named_packages
-from scoring.packages.entry import Entry
+from scoring.packages.entry import Entry, Package
 from scoring.packages.places import is_unencrypted, is_usual, names_other_package, place_of
 from scoring.packages.versions import is_lower
 

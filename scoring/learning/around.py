@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 
 from ingest.transaction import Rows
-from scoring.derived import Pair
+from scoring.verdict import Pair
 
 # Of what is kept for each pull request or person, in the order of hiding: the later ones read the first.
 KEPT = {

@@ -7,20 +7,18 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.labels import as_known, clean_as_sent, known_by
+from scoring.labels import clean_as_sent
 from scoring.lane_curve import group_of
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import Certificate, Label
-from scoring.learning.certify import Settled, Terms, certify, counts_of, label_for
+from scoring.learning.certify import Floats, Settled, Terms, bad_shares, certify, counts_of, label_for
 from scoring.learning.lane_statistics import Table, table_of
 from scoring.learning.lane_tables import Kept, KeptGroup
 from scoring.learning.lanes import Judged
 from scoring.learning.records import settled_record, with_record
 from scoring.learning.training import Trained
-from scoring.learning.waved import Audited, Waved
+from scoring.learning.waved import Waved
 from scoring.threshold import DEFAULT
-
-Floats = NDArray[np.float64]
 
 
 def attempt(
@@ -83,36 +81,6 @@ def settled_cases(
     )
 
 
-def bad_shares(
-    cases: Cases, definition: LabelName, counted: Label, audited: Mapping[str, Audited], now: datetime
-) -> Floats:
-    """1 for not clean, 0 for clean, the chance of it for what is still open; NaN where nothing is known.
-
-    What a person answered stands before what was mined: nothing else has touched it. Only what was known by `now`
-    counts.
-    """
-    mined = _by_definition(cases, definition, now) if counted == definition else _as_sent(cases, definition, now)
-    told = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
-    return np.where(np.isnan(told), mined, told).clip(0.0, 1.0)
-
-
 def _given(trained: Mapping[str, Trained]) -> Floats:
     """P(clean) as the gate would have had it at opening: of a change and its author alone the lower one."""
     return np.fmin(trained["change"].told, trained["person"].told)
-
-
-def _by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
-    known = known_by(cases, definition, now)
-    bad, told = (np.zeros(len(cases)) for _ in range(2))
-    np.add.at(bad, known.positions, known.weight * (1 - known.target))
-    np.add.at(told, known.positions, known.weight)
-    return np.divide(bad, told, out=np.full(len(cases), np.nan), where=told > 0)
-
-
-def _as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
-    """Of an imported history nobody knows what was sent first: its refusals alone would count."""
-    then, bad = as_known(cases, now), np.full(len(cases), np.nan)
-    clean = clean_as_sent(then, definition).clean
-    told = (clean >= 0) & np.array([str(key).startswith("at://") for key in then.keys], dtype=np.bool_)
-    bad[: len(then)][told] = 1.0 - clean[told]
-    return bad

@@ -5,7 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from scoring.learning.design import Design, Directions, FitProblem, Floats, Labels, checked_labels, probabilities
+from scoring.learning.cases import Directions
+from scoring.learning.design import Design, FitProblem, Floats, Labels, checked_labels, probabilities
 
 LATEST = 0.2  # the share of rows, the latest, on which the number of trees is chosen
 PATIENCE = 20  # trees without a gain on them

@@ -7,6 +7,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+Directions = Mapping[str, int]  # column -> 1: more is never worse, -1: more is never better, 0: not certain
+
+
 Times = NDArray[np.datetime64]  # datetime64[us], naive UTC; NaT where it did not happen or nobody knows
 LabelName = Literal["label_merge", "label_clean_fix", "label_clean"]
 LABELS: tuple[LabelName, ...] = ("label_merge", "label_clean_fix", "label_clean")

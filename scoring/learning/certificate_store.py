@@ -6,9 +6,9 @@ import numpy as np
 
 from ingest.transaction import Rows
 from scoring.labels import outcomes
-from scoring.learning.attempt import bad_shares
 from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import Certificate, Later, case_name, to_seconds
+from scoring.learning.certify import bad_shares
 from scoring.learning.recompute import differences_to_store, later_differences
 from scoring.learning.relation import build_cases, read_cases, read_lane
 

@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.learning.cases import LabelName
+from scoring.labels import as_known, clean_as_sent, known_by
+from scoring.learning.cases import Cases, LabelName
 from scoring.learning.certificate import (
     ENOUGH_AS_SENT,
     FORM,
@@ -31,8 +32,12 @@ from scoring.learning.certificate import (
     name_of,
 )
 from scoring.learning.lanes import STEPS, Judged
+from scoring.learning.waved import Audited
 from scoring.low_threshold import choose_low
 from scoring.threshold import DEFAULT, Choice, Rule, choose_threshold
+
+Floats = NDArray[np.float64]
+
 
 VERSION = "fixed-sequence/1"
 RULES: Mapping[str, Rule] = {VERSION: DEFAULT}  # every version that a certificate may name
@@ -202,3 +207,33 @@ def bytes_and_name(certificate: Certificate) -> tuple[bytes, str]:
     """The file of a certificate: its bytes and the name that follows from them."""
     data = encode(certificate)
     return data, name_of(data)
+
+
+def bad_shares(
+    cases: Cases, definition: LabelName, counted: Label, audited: Mapping[str, Audited], now: datetime
+) -> Floats:
+    """1 for not clean, 0 for clean, the chance of it for what is still open; NaN where nothing is known.
+
+    What a person answered stands before what was mined: nothing else has touched it. Only what was known by `now`
+    counts.
+    """
+    mined = _by_definition(cases, definition, now) if counted == definition else _as_sent(cases, definition, now)
+    told = np.array([audited[key].bad if key in audited else np.nan for key in cases.keys], dtype=np.float64)
+    return np.where(np.isnan(told), mined, told).clip(0.0, 1.0)
+
+
+def _by_definition(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    known = known_by(cases, definition, now)
+    bad, told = (np.zeros(len(cases)) for _ in range(2))
+    np.add.at(bad, known.positions, known.weight * (1 - known.target))
+    np.add.at(told, known.positions, known.weight)
+    return np.divide(bad, told, out=np.full(len(cases), np.nan), where=told > 0)
+
+
+def _as_sent(cases: Cases, definition: LabelName, now: datetime) -> Floats:
+    """Of an imported history nobody knows what was sent first: its refusals alone would count."""
+    then, bad = as_known(cases, now), np.full(len(cases), np.nan)
+    clean = clean_as_sent(then, definition).clean
+    told = (clean >= 0) & np.array([str(key).startswith("at://") for key in then.keys], dtype=np.bool_)
+    bad[: len(then)][told] = 1.0 - clean[told]
+    return bad

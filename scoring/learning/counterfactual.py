@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.learning.design import Floats
-from scoring.learning.records import lately_rate
-from scoring.learning.simple import CLEAN
+from scoring.learning.records import CLEAN, lately_rate
 from scoring.verdict import Needed
 
 MOST_MERGES = 40  # nobody is told of more: it would be no way but a wish

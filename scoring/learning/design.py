@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int8]
-Directions = Mapping[str, int]  # column -> 1: more is never worse, -1: more is never better, 0: not certain
 CLIP = 5.0  # standard deviations: one absurd value moves no score further
 BLOCK = 8_192  # rows
 

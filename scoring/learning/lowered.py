@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from scoring.learning.design import Directions, Floats
+from scoring.learning.cases import Directions
+from scoring.learning.design import Floats
 from scoring.learning.paired import Estimator, Paired
 
 

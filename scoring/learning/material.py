@@ -10,8 +10,7 @@ import numpy as np
 from ingest.transaction import Rows
 from scoring.catalogue import FEATURES
 from scoring.features import add_features
-from scoring.learning.cases import Cases
-from scoring.learning.design import Directions
+from scoring.learning.cases import Cases, Directions
 from scoring.learning.records import RECORD
 from scoring.learning.relation import build_cases, read_cases, read_lane
 from scoring.learning.slices import build_slices

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from scoring.catalogue import Feature
 from scoring.labels import outcomes
 from scoring.learning.cases import Cases, LabelName, Times
-from scoring.learning.simple import CLEAN, NOT_CLEAN
+
+CLEAN, NOT_CLEAN = "clean_before", "not_clean_before"  # the author's settled record under the label that is learned
+
 
 Floats = NDArray[np.float64]
 DAY = np.timedelta64(1, "D")

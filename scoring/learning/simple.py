@@ -6,23 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from scoring.learning.design import (
-    Design,
-    Directions,
-    FitProblem,
-    Floats,
-    Labels,
-    Scales,
-    checked_labels,
-    probabilities,
-)
+from scoring.learning.cases import Directions
+from scoring.learning.design import Design, FitProblem, Floats, Labels, Scales, checked_labels, probabilities
+from scoring.learning.records import CLEAN, NOT_CLEAN
 
 STRENGTH = 5.0  # cases that the prior is worth
 STEPS, HALVINGS = 50, 20
 BLOCK = 4_096  # rows of 90 columns: 3 MB
 TOLERANCE = 1e-10  # of the summed log-loss
 RIDGE = 1e-9  # keeps the curvature regular where all rows of the intercept are certain
-CLEAN, NOT_CLEAN = "clean_before", "not_clean_before"  # the author's settled record under the label that is learned
 
 
 class ShrunkRate:

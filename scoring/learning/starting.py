@@ -29,9 +29,9 @@ from scoring.learning.lane_statistics import table_of
 from scoring.learning.lanes import Judged
 from scoring.learning.lowered import Lowered, without_alone
 from scoring.learning.measures import auc, auc_of, interval, log_losses
-from scoring.learning.records import settled_record
+from scoring.learning.records import CLEAN, NOT_CLEAN, settled_record
 from scoring.learning.relation import build_cases, read_cases
-from scoring.learning.simple import CLEAN, NOT_CLEAN, Logistic, ShrunkRate
+from scoring.learning.simple import Logistic, ShrunkRate
 from scoring.policy import Policy
 from scoring.serving import LABEL
 from scoring.starter import ALONE, COLUMNS, FORMAT, features, read_columns

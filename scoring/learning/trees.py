@@ -4,7 +4,7 @@ import numpy as np
 
 from scoring.estimators import make_estimator
 from scoring.learning.boosted import Boosted
-from scoring.learning.design import Directions
+from scoring.learning.cases import Directions
 from scoring.learning.lowered import Lowered
 from scoring.learning.paired import Estimator
 

@@ -8,8 +8,7 @@ from itertools import accumulate, islice
 
 from scoring.content.budget import spend
 from scoring.content.change import Change, FileChange, Hunk
-from scoring.content.submission import Package
-from scoring.packages.entry import Digest, Entry, Index, Item, View
+from scoring.packages.entry import Digest, Entry, Index, Item, Package, View
 from scoring.packages.files import Format, format_of, views
 
 ENTRIES = 20_000  # of one side of a file: more are not read, and that is said

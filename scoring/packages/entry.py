@@ -6,6 +6,16 @@ from typing import Literal
 
 from scoring.content.change import Line
 
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A dependency in one version. `ecosystem` as OSV spells it: PyPI, npm, crates.io, Go, RubyGems, Maven."""
+
+    ecosystem: str
+    name: str
+    version: str | None
+
+
 # `build` is run while something is installed or built; `unknown` where the fragment does not show its section.
 Group = Literal["runtime", "build", "dev", "unknown"]
 Source = Literal["registry", "git", "url", "path"]

@@ -6,10 +6,11 @@ import numpy as np
 
 from scoring.denounces import Denounced, judge_denounces
 from scoring.graph import Edges, Floats, Integers
+from scoring.policy import Parameters
 from scoring.redteam.attack import Attack, Generator, Ground, attack, choose_vouchers
 from scoring.redteam.measures import HALF, reached
 from scoring.redteam.shapes import SHAPES
-from scoring.trust import Parameters, first_passage
+from scoring.trust import first_passage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.graph import Floats
+from scoring.policy import Parameters
 from scoring.redteam.attack import Ground, with_pairs
 from scoring.redteam.measures import HALF
-from scoring.trust import Parameters, evidence_weights, first_passage
+from scoring.trust import evidence_weights, first_passage
 
 MERGES = (1, 2, 5, 10, 20)
 

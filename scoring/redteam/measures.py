@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from scoring.dominators import hangs_on_one, immediate_dominators
 from scoring.graph import Floats, Integers
+from scoring.policy import Parameters
 from scoring.redteam.attack import Attack, Ground
-from scoring.trust import Parameters, find_transfers
+from scoring.transfers import find_transfers
 
 HALF = 0.5  # the s from which somebody counts as trusted
 

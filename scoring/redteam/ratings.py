@@ -7,7 +7,8 @@ alone, so that no negative rating feeds back into what a rating weighs.
 import numpy as np
 
 from scoring.graph import Edges, Floats, Integers
-from scoring.trust import FirstPassage, Parameters, first_passage
+from scoring.policy import Parameters
+from scoring.trust import FirstPassage, first_passage
 
 HIGHEST = 10.0  # a rating of 10 is a vouch of weight 1
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from scoring.graph import Edges, Floats, Integers, matrix_of, strongest
-from scoring.trust import Parameters, first_passage
+from scoring.policy import Parameters
+from scoring.trust import first_passage
 
 Score = Callable[[Edges, Integers, int], Floats]
 OURS = "first passage"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from scoring.policy import Policy
+from scoring.policy import Parameters, Policy
 from scoring.read import QueueRow
-from scoring.trust import Parameters
 from scoring.verdict import Lane
 from tests.attacks.played import DECISIONS, SCORES, STATES, Play, Played, later, now, scores, without_time
 from tests.conftest import PROVE

@@ -25,9 +25,8 @@ from scoring.learning.design import Floats
 from scoring.learning.lane_statistics import table_of
 from scoring.learning.lanes import Judged
 from scoring.learning.measures import interval, mean_of
-from scoring.learning.records import settled_record
+from scoring.learning.records import CLEAN, NOT_CLEAN, settled_record
 from scoring.learning.rolling import DAY, LOOK_BACK
-from scoring.learning.simple import CLEAN, NOT_CLEAN
 from scoring.policy import Policy
 from tests.bench.lane_past import Mask, months_of, print_rows
 

@@ -19,7 +19,8 @@ from scoring.edge_files import write_table
 from scoring.graph import Edges, prepare
 from scoring.incremental import Standing
 from scoring.paths import contributions, disjoint_paths
-from scoring.transfers import Parameters, find_transfers
+from scoring.policy import Parameters
+from scoring.transfers import find_transfers
 from scoring.worth import blast_radius, worth_making
 from tests.bench.bench_trust import popular_graph, seconds
 from tests.sources import PROJECT

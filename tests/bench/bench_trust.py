@@ -26,10 +26,10 @@ from scoring.eigentrust import eigentrust, prepare_walk, walk_from
 from scoring.graph import Edges, Network, prepare
 from scoring.incremental import Standing, replaced
 from scoring.paths import strongest_paths
-from scoring.policy import Policy
+from scoring.policy import Parameters, Policy
 from scoring.structure import read_graph
 from scoring.transfers import transfers_within
-from scoring.trust import Parameters, first_passage, passage_along
+from scoring.trust import first_passage, passage_along
 from trustsite.settings import DATA_ROOT
 
 FLOW = Parameters()

@@ -6,7 +6,7 @@ from ninja import Router
 from ninja.params.functions import Path
 
 from triage.api import api
-from triage.middleware import Request
+from triage.requests import Request
 
 router = Router()
 

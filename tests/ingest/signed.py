@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ingest.dag_cbor import Link, encode
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.shares import Shares
 from ingest.signatures import CURVES, LETTERS
 

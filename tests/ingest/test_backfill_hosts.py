@@ -12,7 +12,7 @@ import pytest
 from ingest.backfill import census, crew, runs, turn
 from ingest.backfill.staging import Staging
 from ingest.backfill.summary import Estimate, summarize
-from ingest.net import FetchProblem
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from tests.ingest.backfilled import FIRST_WAIT, run_backfill, sources
 from tests.ingest.conftest import Open

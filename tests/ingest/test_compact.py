@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ingest.compact import Gate
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from tests.ingest.stream import rows
 from tests.sources import PROJECT
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ingest.forge import compare
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
 from ingest.patches import load_patch, patch_id
+from ingest.plain_words import FetchProblem
 from tests.ingest.asked import DIFF, KNOT, REPOSITORY, World, did
 from tests.ingest.peer import Start, response
 

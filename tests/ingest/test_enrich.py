@@ -6,8 +6,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from ingest.ask_identities import DUE_IDENTITIES
-from ingest.lookups import Due, forget_future, waiting_time
-from ingest.net import Fetcher, FetchProblem
+from ingest.clock import waiting_time
+from ingest.lookups import Due, forget_future
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from tests.ingest.asked import KNOT, NOW, World, did
 from tests.waiting import ends_by_itself, wait_for
 

@@ -9,7 +9,8 @@ from ingest.backfill import runs
 from ingest.erase import erase, erase_due, finish_due
 from ingest.erase_files import strike_folder
 from ingest.mentions import Names
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from tests.ingest.erased import LATE, WORDS, everything, story
 from tests.ingest.planted import GONE, KEY, folders_below
 from tests.ingest.stream import ANA, MARA, REPO, SEED, SOURCE, Frames, digest_of, pull_uri, rows, take

@@ -17,8 +17,9 @@ from ingest.erase import erase, erase_due, finish, finish_due
 from ingest.held import TEXT, TEXTS, tables
 from ingest.patches import store_patch
 from ingest.snapshot import SnapshotReader, publish
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
 from ingest.tombstones import PEOPLE
+from ingest.unopened import StoreProblem
 from tests.conftest import count
 from tests.ingest.erased import LATE, WORDS, days_later, everything, name_handle, story
 from tests.ingest.planted import GONE, HANDLE, KEY, MARK, SHORT, folders_below, plant_in_files, plant_in_tables, traces

@@ -17,7 +17,8 @@ from ingest import lookups
 from ingest.ask_identities import DUE_IDENTITIES
 from ingest.lookups import EACH, Due
 from ingest.manners import SLOW_AT_A_TIME, UNKNOWN_AT_A_TIME, Manners, is_look_up, registrable_domain
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.shares import ASKED_AN_HOUR, AT_A_TIME, HOUR_SECONDS, SLOW_AN_HOUR, Shares
 from ingest.store import Store
 from ingest.wire import Leash

@@ -11,7 +11,8 @@ from hypothesis import strategies as some
 
 from ingest.forge import HOLDER_PAGES, blob, collaborators_added_by, push_holders, raw_digest
 from ingest.holders import Holder
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from tests.ingest.peer import Request, Start, response
 
 REPOSITORY, ANA = "did:plc:" + "r" * 24, "did:plc:" + "a" * 24

@@ -13,7 +13,8 @@ from ingest import hosts, inbox, jetstream, room
 from ingest.jetstream import Listener, Subscription
 from ingest.net import Fetcher
 from ingest.status import Heartbeat, Status, read_status
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from tests.ingest.conftest import Open
 from tests.ingest.listening import assert_whole, cursor, peer, wait_for_frame
 from tests.ingest.stream import FIRST_US, SOURCE, Frames

@@ -23,7 +23,8 @@ from ingest.event_streams import EventStream
 from ingest.forge import blob, compare, pipelines, push_holders, remotes
 from ingest.identity import Identity, origin, read_identity, resolve_handle
 from ingest.mirror import fetch_mirrors
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from ingest.wire import is_public
 from tests.conftest import count

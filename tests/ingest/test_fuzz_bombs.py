@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from ingest.forge import push_holders
 from ingest.git import Git
 from ingest.mirror import Limits, folder_bytes
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
 from ingest.patches import read_patch
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from tests.conftest import count
 from tests.ingest import hostile

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.load import LETTER_LIMIT
+from ingest.letter_bound import LETTER_LIMIT
 from ingest.store import Store
 from tests.conftest import count
 from tests.ingest import hostile

@@ -15,8 +15,8 @@ from hypothesis import strategies as some
 from ingest import ask_patches, git_reading
 from ingest.diffs import is_from_line
 from ingest.git_reading import GitReading, compare_with_git
-from ingest.net import FetchProblem
 from ingest.patches import store_patch, unpack
+from ingest.plain_words import FetchProblem
 from scoring.content.reading import read_change
 from tests.conftest import Count
 from tests.ingest.asked import World, cid_of

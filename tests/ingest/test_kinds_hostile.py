@@ -9,7 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest import records
-from ingest.records import REGISTRY, SmallRecord, Unreadable
+from ingest.columns import SmallRecord
+from ingest.reading import Unreadable
+from ingest.records import REGISTRY
 from ingest.store import SCHEMA, Store
 from tests.conftest import count
 from tests.ingest import hostile

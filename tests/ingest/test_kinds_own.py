@@ -6,7 +6,8 @@ from datetime import datetime
 import pytest
 
 from ingest import records
-from ingest.records import SmallRecord, Unreadable
+from ingest.columns import SmallRecord
+from ingest.reading import Unreadable
 from ingest.store import Store
 from tests.ingest.stream import ANA, CREATED, MARA, Frames, at, rows, take
 from tests.ingest.test_kinds import PULL_URI, STRONG

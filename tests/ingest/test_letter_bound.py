@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ingest.derive import derive
-from ingest.letter_bound import LetterBound
+from ingest.letter_bound import LETTER_LIMIT, LetterBound
 from ingest.letters import Retried, retry_dead_letters
-from ingest.load import LETTER_LIMIT, load
+from ingest.load import load
 from ingest.reading import Unreadable
 from ingest.records import Registry
 from ingest.store import Store

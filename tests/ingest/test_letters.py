@@ -7,9 +7,8 @@ from typing import NoReturn
 
 import pytest
 
-from ingest import load as loading
 from ingest.derive import derive
-from ingest.letter_bound import LetterBound
+from ingest.letter_bound import LETTER_LIMIT, LetterBound
 from ingest.letters import Retried, retry_dead_letters
 from ingest.load import load
 from ingest.reading import Unreadable
@@ -115,7 +114,7 @@ def test_what_the_log_holds_no_more_is_not_called_applied_and_stops_no_other(sto
 def test_what_was_cut_or_never_came_by_the_stream_is_left_alone(store: Store) -> None:
     with store.write() as txn:
         letter = {"letter_seq": 1, "event_id": None, "reason": "old", "found_clock": at(0)}
-        txn.append("dead_letters", [letter | {"letter_id": "a", "source": SOURCE, "body": "x" * loading.LETTER_LIMIT}])
+        txn.append("dead_letters", [letter | {"letter_id": "a", "source": SOURCE, "body": "x" * LETTER_LIMIT}])
         txn.append(
             "dead_letters", [letter | {"letter_id": "b", "letter_seq": 2, "source": "backfill", "body": "at://"}]
         )

@@ -11,7 +11,8 @@ import pytest
 from ingest.letters import retry_dead_letters
 from ingest.load import load
 from ingest.long_texts import LongTexts, TextLost, bytes_of
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from tests.ingest.long_records import BODIES, files, long_pull
 from tests.ingest.stream import ANA, MARA, SOURCE, Frames, letters, pull_uri, rows, settled
 from tests.sources import PROJECT

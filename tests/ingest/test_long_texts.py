@@ -21,8 +21,7 @@ from ingest.held import tables
 from ingest.intake import BYTES_AN_HOUR
 from ingest.letters import retry_dead_letters
 from ingest.load import Listed, load, load_listing
-from ingest.long_texts import LIMIT, PREFIX, bytes_of
-from ingest.reading import COLUMN_BYTES
+from ingest.long_texts import COLUMN_BYTES, LIMIT, PREFIX, bytes_of
 from ingest.records import REGISTRY
 from ingest.store import Store
 from tests.conftest import count

@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from ingest.manners import AT_A_TIME, Manners
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.wire import Leash
 from tests.ingest.peer import Request, Start, response
 from tests.waiting import LONG_SECONDS, ends_by_itself, wait_for

@@ -17,7 +17,8 @@ from ingest.branches import branch_name
 from ingest.forge import remotes
 from ingest.git import _pins
 from ingest.mirror import Limits, due_mirrors, fetch_mirrors, folder_bytes, mirror_path
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.store import Store
 from tests.ingest.git_world import KNOT, LIMITS, OWNER, REPO_DID, Knot, Watching, Work
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response

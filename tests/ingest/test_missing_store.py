@@ -13,7 +13,8 @@ from ingest.backup_files import BackupProblem, Places
 from ingest.look_inside import look_inside
 from ingest.missing_store import require_store, restore_snapshot
 from ingest.snapshot import publish
-from ingest.store import SCHEMA_VERSION, StoreProblem
+from ingest.store import SCHEMA_VERSION
+from ingest.unopened import StoreProblem
 from tests.ingest.kept_state import NOW, files_of, frames_of, make_drive, open_drive, places_below
 from tests.ingest.stream import take
 from tests.sources import PROJECT

@@ -15,7 +15,8 @@ from ingest.archive import archive, read_log
 from ingest.derive import derive
 from ingest.erase import erase, finish
 from ingest.long_texts import LIMIT, PREFIX
-from ingest.store import CONFIG, Store, StoreProblem
+from ingest.store import CONFIG, Store
+from ingest.unopened import StoreProblem
 from tests.conftest import count
 from tests.ingest.erased import LATE
 from tests.ingest.kept_state import back_up, make_drive, open_drive, put_back

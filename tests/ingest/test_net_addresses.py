@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from ingest import net
-from ingest.net import Fetcher, FetchProblem, is_host
+from ingest.addresses import is_host
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.wire import is_public
 from tests.ingest.fetched import HOST, PUBLIC, SHORT, fetcher_to, served
 from tests.ingest.peer import Start, response

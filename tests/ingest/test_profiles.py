@@ -12,7 +12,8 @@ from hypothesis import strategies as some
 
 from ingest import enrich
 from ingest.ask_profiles import public_profile, want_profile
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from tests.ingest.asked import NOW, World, did
 from tests.ingest.peer import Start, response
 

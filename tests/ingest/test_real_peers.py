@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ingest.ask_identities import fetch_identities
+from ingest.ask_patches import fetch_patches
 from ingest.clock import wall_now
-from ingest.enrich import fetch_identities, fetch_patches
 from ingest.jetstream import Listener, Subscription
 from ingest.net import Fetcher
 from ingest.records import REGISTRY

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest import records
-from ingest.records import PullRecord, RepositoryRecord, StatusRecord, Unreadable, VouchRecord
+from ingest.reading import Unreadable
+from ingest.shapes import PullRecord, RepositoryRecord, StatusRecord, VouchRecord
 from ingest.tid import tid_time
 from tests.ingest import hostile
 from tests.ingest.stream import ANA, BLOB, MARA, PULL, REPO, REPOSITORY, STATUS, VOUCH, pull_record

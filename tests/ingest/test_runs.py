@@ -14,7 +14,8 @@ from hypothesis import strategies as some
 
 from ingest.ask_runs import state_of
 from ingest.forge import pipelines
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from tests.ingest.asked import DIFF, NOW, PACKED, REPOSITORY, World, cid_of, did, log_record
 from tests.ingest.peer import Peer, Start, response
 

@@ -13,7 +13,8 @@ import duckdb
 import pytest
 
 from ingest.clock import to_microseconds
-from ingest.store import SCHEMA_VERSION, Store, StoreProblem, StreamClock
+from ingest.store import SCHEMA_VERSION, Store, StreamClock
+from ingest.unopened import StoreProblem
 from tests.conftest import count
 from tests.ingest.stream import ANA, FIRST_US, MARA, SEED, SOURCE, rows
 from tests.sources import PROJECT

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from scoring.graph import Edges
-from scoring.trust import Parameters
+from scoring.policy import Parameters
 
 Vouch = tuple[int, int, float]
 

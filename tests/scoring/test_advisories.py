@@ -11,7 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from ingest.advisories import import_osv
 from ingest.store import Store
-from scoring.content.submission import Package
+from scoring.packages.entry import Package
 from scoring.packages.matching import Event, Kind, is_affected
 from scoring.packages.versions import is_lower, parse_version
 from scoring.read_advisories import advisories_in, find_advisories

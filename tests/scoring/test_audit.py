@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.audit import AuditRules, Ballot, Judged, audit_odds, draw_audit
+from scoring.audit import Ballot, Judged, audit_odds, draw_audit
+from scoring.policy import AuditRules
 from scoring.verdict import Draw
 
 KEY, OTHER = b"one key", b"another key"

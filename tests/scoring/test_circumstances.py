@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scoring.audit import AuditRules
 from scoring.circumstances import Moment, read_circumstances
 from scoring.inputs import judge_inputs, read_inputs
+from scoring.policy import AuditRules
 from scoring.rules import RepositoryRules
 from scoring.verdict import AccountChange, Circumstances, Draw, Lane
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scoring.denounces import Denounced, judge_denounces
 from scoring.graph import Edges
-from scoring.trust import Parameters, first_passage
+from scoring.policy import Parameters
+from scoring.trust import first_passage
 from tests.scoring.graphs import Vouch, advogato, edges_of, graphs, parameters, people
 
 DEFAULTS = Parameters()

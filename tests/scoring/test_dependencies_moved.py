@@ -8,9 +8,9 @@ from hypothesis import strategies as some
 
 from scoring.content.change import Line
 from scoring.content.finding import Severity
-from scoring.content.submission import Advisory, Package
+from scoring.content.submission import Advisory
 from scoring.evidence.dependencies import SCANNER, scan
-from scoring.packages.entry import View
+from scoring.packages.entry import Package, View
 from scoring.packages.files import FORMATS, Format
 from tests.growth import in_linear_time
 from tests.scoring.manifests import CARGO_LOCK, GEMFILE_LOCK, PACKAGE_JSON, PACKAGE_LOCK, POETRY_LOCK, YARN_LOCK, told

@@ -29,7 +29,8 @@ from scoring.figures import (
     trust_bound,
     trust_figure,
 )
-from scoring.gate import Thresholds, judge, judge_change
+from scoring.gate import judge, judge_change
+from scoring.rules import Thresholds
 from scoring.verdict import Attestation, Content, Evidence, Lane, Reason
 
 SHUT = Thresholds()

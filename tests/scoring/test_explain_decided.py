@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scoring.conditions import ORDINARY
 from scoring.explain import SENTENCES, explain
 from scoring.explain_decided import CLAUSES, LONGEST, LONGEST_REASON, ChangeOutline, decided, fit, place_words
-from scoring.gate import Thresholds, judge_change
-from scoring.review_rows import ShownFinding
-from scoring.verdict import Content, Estimate, Evidence, Lane, Param, Reason, Verdict
+from scoring.gate import judge_change
+from scoring.rules import Thresholds
+from scoring.verdict import Content, Estimate, Evidence, Lane, Param, Reason, ShownFinding, Verdict
 
 KNOWN = Evidence(clean=41, not_clean=1, merged_here=41, settled_here=42, structural_trust=0.9, path=("ana", "mara"))
 CLEAR = Content(risk=0.05, recommended=False)

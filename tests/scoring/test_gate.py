@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scoring.conditions import ORDINARY
 from scoring.explain import sentence
 from scoring.explain_plain import plain_sentence
-from scoring.gate import Thresholds, decide_change, decide_person, judge
+from scoring.gate import decide_change, decide_person, judge
+from scoring.rules import Thresholds
 from scoring.verdict import Content, Draw, Estimate, Evidence, Lane, Prediction, Reason
 
 OPEN = Thresholds(t_high=0.90, certified=True)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.conditions import ORDINARY
-from scoring.gate import Thresholds, decide_change, decide_person, judge, judge_change
+from scoring.gate import decide_change, decide_person, judge, judge_change
+from scoring.rules import Thresholds
 from scoring.verdict import Content, Evidence, Lane
 from tests.scoring.test_gate import BETTER, CLEAR, KNOWN, OPEN, STRANGER, estimate, evidences
 

@@ -6,8 +6,9 @@ from hypothesis import given
 
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges, cleaned, order_by_subject, prepare
+from scoring.policy import Parameters
 from scoring.transfers import find_transfers, transfers_within
-from scoring.trust import Parameters, first_passage
+from scoring.trust import first_passage
 from tests.scoring.graphs import edges_of, graphs, parameters, people, vouches_of
 
 DEFAULTS = Parameters()

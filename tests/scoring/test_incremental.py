@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scoring.denounces import Denounced, judge_denounces
 from scoring.graph import Network, prepare
 from scoring.incremental import Standing, changed_vouchers, replaced
-from scoring.trust import Parameters, first_passage
+from scoring.policy import Parameters
+from scoring.trust import first_passage
 from tests.scoring.graphs import Vouch, edges_of, graphs, parameters, people
 
 DEFAULTS = Parameters()

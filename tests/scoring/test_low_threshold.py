@@ -8,7 +8,8 @@ import pytest
 
 from scoring.learning.lanes import Judged
 from scoring.low_threshold import choose_low
-from scoring.need import Need, items_needed, say_low_need
+from scoring.need import Need, say_low_need
+from scoring.rules import items_needed
 from scoring.threshold import DEFAULT
 from tests.conftest import Count
 from tests.scoring.histories import World

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scoring.edge_files import EdgeTable, FileProblem, parse_moment
 from scoring.named_graph import NamedGraph, build_graph, explain, judge, no_edges, table_of
-from scoring.trust import Parameters, first_passage
+from scoring.policy import Parameters
+from scoring.trust import first_passage
 from tests.scoring.graphs import edges_of, graphs, parameters
 
 DEFAULTS = Parameters()

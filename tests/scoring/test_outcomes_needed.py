@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.learning.lanes import Judged
-from scoring.need import Need, earliest, items_needed, outcomes_needed
+from scoring.need import Need, earliest, outcomes_needed
+from scoring.rules import items_needed
 from scoring.threshold import MOST, _cases_for, choose_threshold
 from tests.conftest import Count
 

@@ -11,10 +11,10 @@ import pytest
 import scoring.score
 from ingest.store import Store
 from scoring.approvals import settle_approvals
-from scoring.gate import Thresholds
 from scoring.objections import tell_objection
 from scoring.policy import Policy
 from scoring.repository_settings import DEFAULTS
+from scoring.rules import Thresholds
 from scoring.score import PEOPLE, STANDING
 from scoring.told_actions import ToldAction
 from scoring.told_actions import take as take_action

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scoring.dominators import hangs_on_one, immediate_dominators
 from scoring.graph import Edges
 from scoring.paths import contributions, disjoint_paths, product_along, strongest_paths
-from scoring.trust import Parameters, find_transfers, first_passage
+from scoring.policy import Parameters
+from scoring.transfers import find_transfers
+from scoring.trust import first_passage
 from tests.growth import in_linear_time
 from tests.scoring.graphs import edges_of, graphs, parameters, people, random_edges, walks, young_forge
 

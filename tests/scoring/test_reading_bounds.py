@@ -7,8 +7,8 @@ from itertools import count as counter
 
 import pytest
 
-from scoring.content.limits import PROBLEMS
-from scoring.content.reading import Limits, read_bytes, read_change
+from scoring.content.limits import PROBLEMS, Limits
+from scoring.content.reading import read_bytes, read_change
 from tests.conftest import count
 from tests.growth import in_linear_time
 from tests.scoring.patches import SUM, counts, mail, one_line

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scoring.eigentrust import eigentrust
+from scoring.policy import Parameters
 from scoring.redteam.measures import auc
 from scoring.redteam.ratings import negative, positive, trust_by_ratings, trusted_mean, zeroed
-from scoring.trust import Parameters
 from tests.scoring.graphs import edges_of, people
 from tests.scoring.market import Market, bitcoin_otc
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.gate import Thresholds
-from scoring.policy import Policy
+from scoring.policy import Parameters, Policy
 from scoring.redteam.attack import Ground
 from scoring.redteam.bombing import Plan, bomb
 from scoring.redteam.farming import MERGES, farm, quote
@@ -22,7 +21,8 @@ from scoring.redteam.report import BRIEF, attack_everything
 from scoring.redteam.rivals import OURS
 from scoring.redteam.table import MOST_TRUSTED, RANDOM, Grid
 from scoring.redteam.words import aligned, told
-from scoring.trust import Parameters, first_passage
+from scoring.rules import Thresholds
+from scoring.trust import first_passage
 from scoring.worth import exposure_of
 from tests.scoring.graphs import advogato, edges_of, people, young_forge
 

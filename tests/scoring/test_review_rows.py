@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.reading import COLUMN_BYTES
+from ingest.long_texts import COLUMN_BYTES
 from ingest.review_bounds import KEPT
 from scoring.assessment import (
     DETERMINISTIC,

@@ -12,10 +12,9 @@ from ingest.digest import digest
 from ingest.store import StreamClock
 from ingest.transaction import Rows
 from ingest.watch import watch_everything
-from scoring.derived import Pair
-from scoring.gate import Thresholds
 from scoring.policy import Policy
-from scoring.verdict import Evidence, Verdict
+from scoring.rules import Thresholds
+from scoring.verdict import Evidence, Pair, Verdict
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import OPEN_LANE, Result, opened

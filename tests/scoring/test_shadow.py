@@ -9,11 +9,10 @@ import pytest
 
 from scoring.content.globs import matching_pattern
 from scoring.decisions import reasons_json
-from scoring.gate import Thresholds
 from scoring.own_rules import rules_under, thresholds_under
 from scoring.read import shadow_report
 from scoring.repository_settings import DEFAULTS
-from scoring.rules import RepositoryRules
+from scoring.rules import RepositoryRules, Thresholds
 from scoring.shadow import ShadowDay, record_shadow
 from scoring.told_settings import switch_shadow, write_settings
 from scoring.verdict import Reason

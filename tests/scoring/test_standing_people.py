@@ -10,10 +10,11 @@ import pytest
 import scoring.score
 from ingest.transaction import Rows
 from scoring import standing_people
-from scoring.derived import Pair, changed_people
+from scoring.derived import changed_people
 from scoring.policy import Policy
 from scoring.rules import Thresholds
 from scoring.score import PEOPLE
+from scoring.verdict import Pair
 from tests.conftest import Count
 from tests.ingest.stream import ANA, MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result

@@ -21,10 +21,10 @@ from scoring.lane_curve import FILE as CURVE_FILE
 from scoring.learning.model_files import save_model, serve
 from scoring.learning.relation import build_cases, read_cases
 from scoring.learning.starting import History, curve_record, read_history, record_of, text_of
-from scoring.policy import Policy
+from scoring.policy import FILE, Policy
 from scoring.score import score
 from scoring.serving import LABEL
-from scoring.starter import ALONE, FILE, LARGEST, WEIGHED, Borrowing, StarterProblem, parse_starter, read_columns
+from scoring.starter import ALONE, LARGEST, WEIGHED, Borrowing, StarterProblem, parse_starter, read_columns
 from tests.pipeline import Result
 from tests.scoring.offered_world import offered_world
 from tests.scoring.test_serving import made_up_model

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from scoring.denounces import judge_denounces
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges
-from scoring.policy import Policy
+from scoring.policy import Parameters, Policy
 from scoring.structure import _cut, served_trust
-from scoring.trust import Parameters
 from scoring.verdict import Measure
 from tests.ingest.stream import ANA, MARA, REPO, SEED
 from tests.pipeline import Result, opened

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from scoring.explain import explain, sentence
-from scoring.gate import Thresholds, judge
+from scoring.gate import judge
 from scoring.policy import Policy
+from scoring.rules import Thresholds
 from scoring.verdict import Evidence, Reason
 from tests.ingest.stream import MALLORY, MARA, REPO, SEED, Frames, at, pull_uri
 from tests.pipeline import Result, opened

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.learning.lanes import Judged
-from scoring.need import Need, items_needed, say_need
+from scoring.need import Need, say_need
+from scoring.rules import items_needed
 from scoring.threshold import DEFAULT, Choice, choose_threshold, loosest, plug_in_threshold, upper_bound
 from tests.conftest import Count
 from tests.scoring.histories import World

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scoring import returns
 from scoring.eigentrust import eigentrust
 from scoring.graph import Edges
-from scoring.trust import Parameters, first_passage, vouch_weights
+from scoring.policy import Parameters
+from scoring.trust import first_passage, vouch_weights
 from tests.scoring.graphs import edges_of, graphs, parameters, people, vouches_of, walks, young_forge
 
 NOBODY = people()

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.eigentrust import eigentrust
+from scoring.policy import Parameters
 from scoring.redteam.attack import Ground
 from scoring.redteam.rewiring import self_lifts
 from scoring.redteam.rivals import first_passage_by
-from scoring.trust import Parameters, find_transfers, first_passage
+from scoring.transfers import find_transfers
+from scoring.trust import first_passage
 from tests.scoring.graphs import advogato, edges_of, graphs, parameters, people, region, young_forge
 
 Count = Callable[[int, int], int]

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from scoring.dominators import hangs_on_one, immediate_dominators
 from scoring.graph import Edges, prepare
 from scoring.incremental import Standing
-from scoring.trust import Parameters, find_transfers, first_passage, passage_along
+from scoring.policy import Parameters
+from scoring.transfers import find_transfers
+from scoring.trust import first_passage, passage_along
 from scoring.worth import Exposure, Worthwhile, blast_radius, exposure_of, worth_making
 from tests.growth import in_linear_time
 from tests.scoring.graphs import Vouch, edges_of, graphs, parameters, people, random_edges, young_forge

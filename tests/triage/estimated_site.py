@@ -15,8 +15,8 @@ import pytest
 from pytest_django import Settings
 
 from ingest.snapshot import publish
-from scoring.audit import AuditRules
 from scoring.lane_offer import Offer
+from scoring.policy import AuditRules
 from tests.ingest.stream import ANA, MARA, SEED, pull_uri
 from tests.pipeline import UNAUDITED, Later, opened
 from tests.scoring.offered import CLEAN, end_lookups, offer

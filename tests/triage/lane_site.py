@@ -14,7 +14,7 @@ import pytest
 from pytest_django import Settings
 
 from ingest.snapshot import publish
-from scoring.audit import AuditRules
+from scoring.policy import AuditRules
 from scoring.told_settings import switch_shadow
 from tests.ingest.stream import ANA, MARA, REPO, SEED, pull_uri
 from tests.pipeline import OPEN_LANE, Later, opened

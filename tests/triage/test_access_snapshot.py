@@ -16,7 +16,8 @@ from ingest import snapshot
 from ingest.snapshot import publish
 from ingest.store import Store
 from triage import middleware
-from triage.middleware import Request, SnapshotMiddleware
+from triage.middleware import SnapshotMiddleware
+from triage.requests import Request
 
 # Closing a response tells Django that the request is over, and Django then looks after its database connections.
 pytestmark = pytest.mark.django_db

@@ -10,13 +10,13 @@ from playwright.sync_api import Page
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from scoring.figures import visible
 from tests.ingest.stream import MARA
 from tests.triage.acting_site import ActingSite
 from tests.triage.conftest import OpenPage
 from tests.triage.every_page import BEN, Known, pages_of
 from tests.triage.hostile import HOSTILE, PEOPLE, PULLS, REPOSITORIES, hostile_site
 from triage.models import Maintainer
-from triage.words import visible
 
 # What a person cannot see, or what turns round what they see.
 HIDDEN = re.compile(

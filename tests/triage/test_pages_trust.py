@@ -8,8 +8,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from scoring import gate, read
-from scoring.gate import Thresholds
 from scoring.read import TrustExplanation
+from scoring.rules import Thresholds
 from scoring.verdict import Evidence
 from tests.triage.drawn_rows import ANA, MALLORY, MARA, NOW, SEED
 from tests.triage.pages_world import DrawnWorld, draw, sign_in

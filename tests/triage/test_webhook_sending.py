@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from ingest.posting import FetchProblem, Receiver
+from ingest.plain_words import FetchProblem
+from ingest.posting import Receiver
 from ingest.wire import Leash
 from tests.ingest.peer import Answer, Peer, Request, Start, make_certificate, response
 from tests.triage.webhook_receiver import NOW, killed, receiver_at, sent, waiting

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from scoring.content.submission import Package
+from scoring.packages.entry import Package
 from scoring.pins import PinProblem, read_pins
 from tests.ingest.osv_records import folder_of, record
 from tests.sources import PROJECT

@@ -14,9 +14,9 @@ from pytest_django import Settings
 from ingest.store import Store
 from ingest.transaction import Rows
 from scoring import read, read_trust
-from scoring.gate import Thresholds
 from scoring.policy import Policy, policy_from_settings
 from scoring.read_trust import SeedView
+from scoring.rules import Thresholds
 from tests.conftest import Manage, Site
 from tests.pipeline import Result
 from triage.models import Maintainer

@@ -16,8 +16,8 @@ from ingest import jobs, runtime, tasks
 from ingest.clock import from_microseconds
 from ingest.look_inside import look_inside
 from ingest.net import Fetcher
+from ingest.queue import huey
 from ingest.store import Store
-from ingest.tasks import huey
 from tests.pipeline import At
 from tests.waiting import LONG_SECONDS
 from trustsite import handover

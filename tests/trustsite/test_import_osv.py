@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.snapshot import SnapshotReader
-from scoring.content.submission import Package
+from scoring.packages.entry import Package
 from scoring.read_advisories import find_advisories
 from tests.ingest.osv_records import folder_of, record
 from tests.stores import use_own_store

@@ -16,7 +16,8 @@ from django.core.management.base import CommandError
 from django.test import override_settings
 
 from ingest.clock import to_microseconds, wall_now
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from tests.conftest import Manage
 from tests.ingest.stream import CREATED, PULL, REPOSITORY, VOUCH
 from tests.peers.network import RealNetwork

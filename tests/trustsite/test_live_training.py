@@ -16,7 +16,8 @@ import pytest
 
 from ingest.past_pulls import import_past
 from ingest.snapshot import SnapshotReader, current_number
-from scoring.learning.model_files import load_model, save_model, serve, serving_name
+from scoring.learning.model_files import load_model, save_model, serve
+from scoring.learning.pointers import serving_name
 from scoring.serving import LABEL
 from scoring.training_child import DAY_SECONDS, ENDED, MARK
 from tests.conftest import Count, with_environment

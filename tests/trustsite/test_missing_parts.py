@@ -11,7 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from ingest.snapshot import publish
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 from tests.conftest import Count
 from tests.ingest.kept_state import files_of, frames_of
 from tests.ingest.stream import SOURCE, take

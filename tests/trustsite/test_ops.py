@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.load import load
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from scoring.claude_calls import FOUND, ModelCall
 from scoring.claude_models import Usage, parse_prices
 from tests.ingest.stream import Frames

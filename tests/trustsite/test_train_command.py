@@ -17,7 +17,8 @@ from ingest.store import StreamClock
 from scoring.estimators import SHRUNK_RATE
 from scoring.lane_curve import FILE as CURVE_FILE
 from scoring.learning.certificate_files import load_certificate
-from scoring.learning.model_files import load_model, serve, serving_name
+from scoring.learning.model_files import load_model, serve
+from scoring.learning.pointers import serving_name
 from scoring.learning.shown_backtest import read_backtest
 from scoring.learning.shown_model import read_serving
 from scoring.policy import Policy

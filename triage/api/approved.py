@@ -8,7 +8,7 @@ from scoring import read
 from scoring.read import Approved
 from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import EXAMPLE_DID
-from triage.middleware import Request
+from triage.requests import Request
 from triage.token_access import held_to
 
 router = Router(tags=["pull requests"])

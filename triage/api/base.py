@@ -18,18 +18,19 @@ from ninja.security import HttpBearer
 
 from ingest.snapshot import Snapshot
 from scoring import read
+from scoring.figures import visible
 from triage.access import may_read
 from triage.api.bodies import too_large
 from triage.api.schemas import EXAMPLE_DID, ProblemOut
 from triage.dids import MalformedDid, parse_did, parse_handle
 from triage.forms import TEXT_LIMIT, URI_LIMIT
-from triage.middleware import QUEUELESS, UNREADABLE, Request, leave_damaged
+from triage.middleware import QUEUELESS, UNREADABLE, leave_damaged
 from triage.page_state import digest, page_state
 from triage.permissions import SignInNeeded
 from triage.problems import CHALLENGE, HOW_TO_READ, NOTHING, ApiProblem, mark_private, problem_response
+from triage.requests import Request
 from triage.token_access import bearer_secret, held_to, token_of
 from triage.turning_away import too_many, turned_away
-from triage.words import visible
 
 RETRY_SECONDS = 5  # the worker publishes at most every 2 s once there is something
 JSON = "application/json; charset=utf-8"

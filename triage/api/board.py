@@ -13,9 +13,9 @@ from triage.api.base import problems, published
 from triage.api.schemas import LeaderboardOut, MetricsOut, Share, leaderboard_out, metrics_out
 from triage.context import told_dashboard
 from triage.forms import PAGE_LIMIT
-from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.problems import ApiProblem
+from triage.requests import Request
 
 router = Router(tags=["site"])
 ABOUT_QUERY = "maximum|minimum STATISTIC at STATISTIC <=|>= NUMBER, as `manage.py thresholds` takes it."

@@ -16,7 +16,7 @@ from triage.context import present, told_dashboard
 from triage.digest import MOST, NEW, Told, digest_text
 from triage.forms import is_in_view
 from triage.incidents import banners
-from triage.middleware import Request
+from triage.requests import Request
 
 router = Router(tags=["site"])
 TEXT = "text/plain; charset=utf-8"

@@ -10,7 +10,7 @@ from triage.api.base import problems
 from triage.api.throttles import Requests
 from triage.context import dashboard_of, worker_status
 from triage.gauges import newest_event
-from triage.middleware import Request
+from triage.requests import Request
 
 router = Router(tags=["operation"])
 

@@ -12,8 +12,8 @@ from triage.api.base import RepositoryReader, problems, published
 from triage.api.schemas import Count, Share
 from triage.context import present
 from triage.lane_heads import lane_states
-from triage.middleware import Request
 from triage.permissions import sees_thresholds
+from triage.requests import Request
 from triage.token_access import held_to
 
 router = Router(tags=["site"])

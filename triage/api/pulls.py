@@ -24,9 +24,9 @@ from triage.api.base import (
 from triage.api.cursors import LONGEST, MalformedCursor, first_after, write_cursor
 from triage.api.pull_schemas import PullOut, QueueOut, pull_out
 from triage.forms import URI_LIMIT, Bucket
-from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.problems import ApiProblem
+from triage.requests import Request
 from triage.token_access import held_to
 
 MOST_ROWS = 100

@@ -14,10 +14,10 @@ from ninja.utils import check_csrf
 from triage.api.base import problems
 from triage.api.review_schemas import ArtefactIn, JobOut, ReviewOut
 from triage.api.throttles import Requests, Reviews, caller
-from triage.middleware import Request
 from triage.models import Person
 from triage.permissions import Role, roles_of
 from triage.problems import HOW_TO_REVIEW, ApiProblem
+from triage.requests import Request
 from triage.token_access import bearer_token
 from triage.turning_away import turned_away
 
@@ -68,8 +68,9 @@ router = Router(auth=MayReview(), tags=["review"])
 )
 def review_pr(request: Request, artefact: Annotated[ArtefactIn, Body()]) -> Status:
     """What the scanners, and Claude where the site asks it, say of a diff; a body of at most 1 MB."""
+    from ingest.queue import huey
     from scoring.review_jobs import WAITING, new_job, reply_key
-    from scoring.tasks import huey, review_by_hand
+    from scoring.tasks import review_by_hand
 
     job = new_job(time.time())
     huey.put(reply_key(job), WAITING)
@@ -97,7 +98,7 @@ def get_review(
 
 
 def _answer(job: str) -> dict | None:
-    from ingest.tasks import huey
+    from ingest.queue import huey
     from scoring.review_jobs import reply_key
 
     return huey.get(reply_key(job), peek=True)

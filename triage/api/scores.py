@@ -16,9 +16,9 @@ from triage.access import viewing
 from triage.api.base import RepositoryReader, answer_bytes, check_reach_of, problems, published, read_did
 from triage.api.gathering import Gathering
 from triage.api.schemas import EXAMPLE_DID, PersonOut, ScoreOut, TrustOut, person_out, score_out, trust_out
-from triage.middleware import Request
 from triage.permissions import sees_thresholds
 from triage.problems import ApiProblem
+from triage.requests import Request
 
 ABOUT_REPO = (
     "Judge from this watched repository's seeds: its DID, the at-uri of its record, or owner/name. "

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from ninja.throttling import BaseThrottle
 
 from triage import throttle
-from triage.middleware import Request
+from triage.requests import Request
 from triage.token_access import counted_as, token_of
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from scoring.rules import Condition
 from trustsite.doctor.findings import Patient
 from trustsite.setting_checks import is_loopback

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from ingest.backup_files import BackupProblem, Places
 from ingest.look_inside import InspectProblem
-from ingest.net import FetchProblem
-from ingest.plain_words import plain
+from ingest.plain_words import FetchProblem, plain
 from ingest.status import Status
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 from scoring.learning.certificate import CertificateProblem
 from scoring.learning.pointers import ModelProblem
 from trustsite.drive import DriveProblem

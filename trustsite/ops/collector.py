@@ -12,7 +12,8 @@ from prometheus_client.registry import Collector
 from ingest.backlog import Backlog, as_problems, read_backlog
 from ingest.clock import to_microseconds
 from ingest.room import free_bytes
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 
 
 @dataclass(frozen=True, slots=True)

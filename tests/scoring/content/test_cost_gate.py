@@ -4,7 +4,8 @@ from math import nan, nextafter
 
 import pytest
 
-from scoring.cost_gate import Ask, Call, Mode, decide
+from scoring.cost_gate import Ask, Call, decide
+from scoring.repository_settings import Mode
 
 
 def ask(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.reading import COLUMN_BYTES
+from ingest.long_texts import COLUMN_BYTES
 from scoring.content.change import Change, FileChange
 from scoring.content.touched import Touched, never_fast_kinds, touched_files
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.transaction import Rows
-from scoring.derived import Pair
 from scoring.features import NAMES, ask
 from scoring.learning.around import KEPT, only_around
 from scoring.learning.relation import build_cases, read_cases
 from scoring.learning.slices import take_standing
+from scoring.verdict import Pair
 from tests.conftest import count
 from tests.scoring.learning.histories import day
 from tests.stores import fresh_store

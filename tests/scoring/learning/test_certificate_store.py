@@ -11,11 +11,10 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from ingest.snapshot import SnapshotReader
-from scoring.learning.attempt import bad_shares
 from scoring.learning.certificate import Certificate, Label
 from scoring.learning.certificate_files import keep_certificate
 from scoring.learning.certificate_store import compare_with_store
-from scoring.learning.certify import Settled, certify
+from scoring.learning.certify import Settled, bad_shares, certify
 from scoring.learning.relation import build_cases, read_cases, read_lane
 from tests.scoring.certified_cases import NOW, TERMS
 

@@ -5,8 +5,8 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from scoring.learning.attempt import bad_shares
 from scoring.learning.cases import Cases
+from scoring.learning.certify import bad_shares
 from scoring.learning.lanes import Judged
 from scoring.threshold import choose_threshold
 from tests.conftest import Count

@@ -10,7 +10,7 @@ from scoring.estimators import NAMES, make_estimator
 from scoring.learning.contributions import contributions, largest
 from scoring.learning.design import Floats
 from scoring.learning.paired import Estimator
-from scoring.learning.simple import CLEAN, NOT_CLEAN
+from scoring.learning.records import CLEAN, NOT_CLEAN
 
 DIRECTIONS = {CLEAN: 1, NOT_CLEAN: -1, "trust": 1, "size": 0}
 

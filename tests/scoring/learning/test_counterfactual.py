@@ -11,7 +11,7 @@ from scoring.learning.counterfactual import LEVERS, MOST_MERGES, Columns, Part, 
 from scoring.learning.design import Floats
 from scoring.learning.material import COLUMNS
 from scoring.learning.paired import Estimator
-from scoring.learning.simple import CLEAN, NOT_CLEAN
+from scoring.learning.records import CLEAN, NOT_CLEAN
 from scoring.verdict import Needed
 
 PERSON = {one.name: one.direction for one in COLUMNS if one.of == "person"}

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from scoring.learning.measures import auc
-from scoring.learning.simple import CLEAN, NOT_CLEAN, ShrunkRate
+from scoring.learning.records import CLEAN, NOT_CLEAN
+from scoring.learning.simple import ShrunkRate
 
 DATES = ("2020-01-01", "2021-01-01", "2022-01-01", "2022-07-01", "2023-01-01")
 

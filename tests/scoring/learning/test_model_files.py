@@ -11,7 +11,8 @@ import pytest
 from scoring.learning import model_files
 from scoring.learning.card import card_of
 from scoring.learning.material import COLUMNS
-from scoring.learning.model_files import ModelProblem, Shelf, load_model, objection, record_of, save_model, serve
+from scoring.learning.model_files import Shelf, load_model, objection, record_of, save_model, serve
+from scoring.learning.pointers import ModelProblem
 from scoring.learning.records import settled_record
 from scoring.learning.training import train
 from tests.scoring.learning.people import made_up, material

@@ -10,9 +10,9 @@ from scoring.labels import outcomes
 from scoring.learning.design import FitProblem, Scales
 from scoring.learning.measures import auc
 from scoring.learning.paired import Estimator
-from scoring.learning.records import settled_record
+from scoring.learning.records import CLEAN, NOT_CLEAN, settled_record
 from scoring.learning.self_lift import largest_lift
-from scoring.learning.simple import CLEAN, NOT_CLEAN, Logistic, ShrunkRate
+from scoring.learning.simple import Logistic, ShrunkRate
 from tests.scoring.learning.people import made_up
 
 CASES = made_up()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scoring.estimators import make_estimator
+from scoring.learning.records import CLEAN
 from scoring.learning.report import _summary
-from scoring.learning.simple import CLEAN
 from scoring.learning.weighed import MOST_CASES, Weighed, summary_plot, weighed
 
 DIRECTIONS = {CLEAN: 1, "lines_changed": 0, "structural_trust": 1}

@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ingest.identity import resolve_handle
-from ingest.net import Fetcher, FetchProblem
+from ingest.net import Fetcher
+from ingest.plain_words import FetchProblem
 from ingest.snapshot import Snapshot, SnapshotReader
 from scoring import read
 from triage.access import issue_link, person_for

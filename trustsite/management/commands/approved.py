@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.patches import PatchProblem, load_patch
 from ingest.snapshot import SnapshotReader
 from scoring import read
+from scoring.figures import visible
 from scoring.mailbox import MailboxProblem, Source, mailbox
 from scoring.read import Approved
-from triage.words import visible
 
 OWN = re.compile(r"approved-[0-9a-f]{16}\.mbox")
 

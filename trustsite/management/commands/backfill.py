@@ -18,12 +18,13 @@ from ingest.backfill.summary import Estimate, Progress, progress, summarize
 from ingest.backfill.turn import BackfillProblem, take_turn
 from ingest.clock import WallClock
 from ingest.derive import derive
-from ingest.identity import is_did
+from ingest.dids import is_did
 from ingest.net import Fetcher
 from ingest.records import build_registry
 from ingest.snapshot import PublishProblem, SnapshotReader, publish
 from ingest.status import Status, read_status
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from trustsite.handover import ask_worker, open_store
 from trustsite.network import sources
 

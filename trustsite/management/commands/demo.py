@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
 from ingest import watch
-from ingest.records import NAMESPACE
-from ingest.store import StoreProblem
+from ingest.dids import NAMESPACE
+from ingest.unopened import StoreProblem
 from scoring import read
 from trustsite import drive
 from trustsite.approving import act

@@ -14,7 +14,6 @@ from ingest.clock import wall_now
 from ingest.snapshot import SnapshotReader
 from scoring import read
 from scoring.edge_files import FileProblem, read_edges, read_seeds
-from scoring.gate import Thresholds
 from scoring.named_graph import build_graph, no_edges
 from scoring.policy import Policy, policy_from_settings
 from scoring.redteam.attack import Ground
@@ -23,6 +22,7 @@ from scoring.redteam.present import present_ground
 from scoring.redteam.report import BRIEF, WHOLE, Scale, attack_everything
 from scoring.redteam.shown import keep_report, shown_report
 from scoring.redteam.words import told
+from scoring.rules import Thresholds
 
 STEPS = 14  # nine shapes and five more
 

@@ -16,7 +16,8 @@ from ingest.missing_store import restore_snapshot
 from ingest.net import Fetcher
 from ingest.restore import Restored, restore
 from ingest.snapshot import PublishProblem, publish
-from ingest.store import Store, StoreProblem
+from ingest.store import Store
+from ingest.unopened import StoreProblem
 from triage.webhooks import keep_fresh
 from trustsite import drive
 from trustsite.handover import make_runtime, open_store

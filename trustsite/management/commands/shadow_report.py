@@ -5,8 +5,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ingest.snapshot import Snapshot, SnapshotReader
 from scoring import read
+from scoring.figures import visible
 from scoring.shadow import DAYS
-from triage.words import visible
 
 HEADING = f"{'day':<12}{'would be fast':>14}{'merged as sent':>16}{'changed':>9}{'closed':>8}{'open':>6}"
 

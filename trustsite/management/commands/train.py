@@ -243,7 +243,8 @@ def _found_low(made: "Certificate") -> str:
 
 def _serving(label: LabelName) -> Any:
     """The record of what serves, None where nothing does or what does cannot be used."""
-    from scoring.learning.model_files import ModelProblem, load_model, serving_name
+    from scoring.learning.model_files import load_model
+    from scoring.learning.pointers import ModelProblem, serving_name
 
     try:
         name = serving_name(settings.MODEL_DIR, label)

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scoring.edge_files import FileProblem, check_ending, parse_moment, read_edges, read_seeds, write_table
 from scoring.named_graph import NamedGraph, build_graph, explain, judge, no_edges, table_of
-from scoring.trust import Parameters
+from scoring.policy import Parameters
 
 
 class Command(BaseCommand):

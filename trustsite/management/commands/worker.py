@@ -2,7 +2,7 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.store import StoreProblem
+from ingest.unopened import StoreProblem
 from trustsite.logs import keep_log
 from trustsite.ops.watch import watched
 from trustsite.worker import Worker, stream_from_settings
